@@ -1,0 +1,34 @@
+# `make` alone lists the targets. Every target sets up what it needs in .venv.
+PYTHON ?= python3.11
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## Make a world of films, train, evaluate, recommend, write a report into demo/
+	$(BIN)/cofill demo --out demo
+
+test: $(READY) ## Run the whole test suite
+	$(BIN)/pytest
+
+check: $(READY) ## Linters and type check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## Rewrite the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean: ## Remove .venv, demo/ and caches
+	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

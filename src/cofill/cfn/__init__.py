@@ -1,0 +1,1 @@
+"""The network of the paper: scaling, corruption, layers, kernels and training."""

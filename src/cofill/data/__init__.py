@@ -1,0 +1,1 @@
+"""Files into arrays: ratings, ids, splits and data sets."""
