@@ -1,0 +1,47 @@
+"""Files that are written whole or not at all."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cofill.errors import CofillError
+
+
+@contextmanager
+def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[Path]:
+    """A path beside `target` to write to; it takes the target's place once the block has ended well.
+
+    Whatever happens before that (an exception, a full disk, a kill), the target is as it was.
+    """
+    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield draft
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(target)
+        _sync_folder(target.parent)
+    except OSError as problem:
+        raise error(explain_write_failure(target, problem)) from problem
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def explain_write_failure(target: Path, problem: OSError) -> str:
+    """What went wrong while `target` was written, and the next step."""
+    if problem.errno == errno.ENOSPC:
+        return f"{target}: not written, the disk is full; free some space and run the command again"
+    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"{target}: not written, no permission to write there; choose another place"
+    return f"{target}: not written: {problem.strerror or problem}"
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name itself survive a power cut, where the system can."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

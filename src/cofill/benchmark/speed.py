@@ -1,0 +1,101 @@
+"""`cofill benchmark`: training speed, memory and fold-in latency at a published shape, and growth with size."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from cofill.benchmark.worker import measure
+
+Say = Callable[[str], None]
+
+_EPOCHS = 2
+_ROUNDS = 3
+_FUSED_MINIBATCHES = 60
+_DENSE_MINIBATCHES = 3
+_REQUESTS = 300
+
+
+def measure_speed(
+    like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say
+) -> dict[str, Any]:
+    """Everything about one shape, in one run."""
+    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
+        path = str(Path(folder) / "ratings.parquet")
+        say(f"making ratings like {like}")
+        shape = measure("make_ratings", like=like, scale=scale, seed=seed, path=path)
+        say(f"training {_EPOCHS} epochs on {shape['ratings']:,} ratings")
+        plain = {"epochs": _EPOCHS, "validation": 0.0} | settings
+        trained = measure("train", path=path, settings=plain)
+        say("fused kernels, densified torch and a triad, turn by turn")
+        compared = measure(
+            "compare",
+            path=path,
+            settings=settings,
+            rounds=_ROUNDS,
+            minibatches=_FUSED_MINIBATCHES,
+            dense_minibatches=_DENSE_MINIBATCHES,
+        )
+    folded = {}
+    hidden = _code_width(settings)
+    for orientation in ("user", "item"):
+        say(f"folding in somebody new, rows are {orientation}s")
+        folded[orientation] = measure(
+            "fold_in",
+            hidden=hidden,
+            items=10_000,
+            ratings_each=20,
+            requests=_REQUESTS,
+            orientation=orientation,
+        )
+    turns = compared["turns"]
+    return {
+        "like": like,
+        **shape,
+        "settings": settings,
+        "epoch_seconds": trained["epoch_seconds"],
+        "peak_bytes": trained["peak_bytes"],
+        "ratings_per_second": median(turn["fused_ratings_per_second"] for turn in turns),
+        "times_densified_torch": median(
+            turn["fused_rows_per_second"] / turn["dense_rows_per_second"] for turn in turns
+        ),
+        "triad_bandwidth": median(turn["triad"] for turn in turns),
+        "share_of_triad": median(turn["fused_bandwidth"] / turn["triad"] for turn in turns),
+        "fold_in": folded,
+    }
+
+
+def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int, say: Say) -> dict[str, Any]:
+    """Ratings per second at the shapes of MovieLens-1M and 20M, turn by turn, with the same settings."""
+    speeds: dict[str, list[float]] = {"ml-1m": [], "ml-20m": []}
+    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
+        shapes = {}
+        for like in speeds:
+            say(f"making ratings like {like}")
+            path = str(Path(folder) / f"{like}.parquet")
+            shapes[like] = measure("make_ratings", like=like, scale=1.0, seed=seed, path=path)
+        peak = 0
+        for turn in range(1, rounds + 1):
+            for like, shape in shapes.items():
+                say(f"turn {turn} of {rounds}: training at the shape of {like}")
+                epochs = 6 if like == "ml-1m" else 2  # the first one compiles and touches pages: not counted
+                done = measure(
+                    "train",
+                    path=str(Path(folder) / f"{like}.parquet"),
+                    settings={"epochs": epochs, "validation": 0.0} | settings,
+                )
+                speeds[like].append(shape["ratings"] / median(done["epoch_seconds"][1:]))
+                peak = max(peak, done["peak_bytes"])
+    ratios = [large / small for small, large in zip(speeds["ml-1m"], speeds["ml-20m"], strict=True)]
+    return {
+        "settings": settings,
+        "ratings_per_second": {like: median(values) for like, values in speeds.items()},
+        "share_kept": median(ratios),
+        "peak_bytes": peak,
+    }
+
+
+def _code_width(settings: dict[str, Any]) -> int:
+    hidden = settings["hidden"]
+    return int(hidden[-1] if isinstance(hidden, list | tuple) else hidden)

@@ -1,0 +1,176 @@
+"""One measurement in a process of its own, so that its memory and its threads are its own.
+
+python -m cofill.benchmark.worker TASK '{"arguments": ...}'    prints its result as JSON
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+
+def measure(task: str, **arguments: Any) -> Any:
+    """Run a task in a new process and wait for its result."""
+    command = [sys.executable, "-m", "cofill.benchmark.worker", task, json.dumps(arguments)]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the measurement {task!r} stopped with exit code {done.returncode}")
+    return json.loads(done.stdout)
+
+
+def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any]:
+    """Generate ratings of a published shape into a Parquet file."""
+    from cofill.data.world import make_world_like
+
+    ratings = make_world_like(like, scale, seed).ratings
+    ratings.write(Path(path))
+    return {"users": len(ratings.users), "items": len(ratings.items), "ratings": len(ratings)}
+
+
+def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Read and train as a user would; seconds of each epoch, and the most memory that was ever in use."""
+    from cofill.data.ratings import Ratings
+    from cofill.recommender import CFN
+
+    started = time.perf_counter()
+    ratings = Ratings.read(Path(path))
+    read = time.perf_counter() - started
+    model = CFN(**settings).fit(ratings)
+    return {
+        "read_seconds": read,
+        "epoch_seconds": [record.seconds for record in model.history],
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def compare(
+    path: str, settings: dict[str, Any], rounds: int, minibatches: int, dense_minibatches: int
+) -> Any:
+    """The fused engine, densified torch and a triad, turn by turn on the same cores."""
+    import torch
+
+    from cofill.cfn.corruption import Corruption
+    from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
+    from cofill.cfn.minibatch import Minibatch, corrupt, gather
+    from cofill.cfn.scaling import Scaling
+    from cofill.cfn.training import new_network
+    from cofill.config import CFNSettings
+    from cofill.data.ratings import Ratings
+
+    config = CFNSettings.of(settings)
+    ratings = Ratings.read(Path(path))
+    raw = ratings.rows(config.orientation)
+    rows = Scaling.fit(raw, ratings.scale, config.mean_damping).down(raw)
+    generator = torch.Generator().manual_seed(config.seed)
+    corruption = Corruption.of(config)
+
+    def draw(count: int) -> list[Minibatch]:
+        order = torch.randperm(rows.rows, generator=generator).numpy()
+        chosen = [order[i * config.batch : (i + 1) * config.batch] for i in range(count)]
+        return [corrupt(gather(rows, some), corruption, generator) for some in chosen if len(some)]
+
+    def seconds(engine: TrainingEngine, batches: list[Minibatch]) -> float:
+        started = time.perf_counter()
+        for batch in batches:
+            engine.step(batch, config.learning_rate / 10)
+        return time.perf_counter() - started
+
+    def fused_seconds(engine: FusedEngine, count: int) -> tuple[float, int, int]:
+        """With gathering and noise, as in training: seconds, ratings, columns present."""
+        order = torch.randperm(rows.rows, generator=generator).numpy()
+        entries = columns = 0
+        started = time.perf_counter()
+        for first in range(0, min(count * config.batch, len(order)), config.batch):
+            batch = corrupt(gather(rows, order[first : first + config.batch]), corruption, generator)
+            engine.step(batch, config.learning_rate / 10)
+            entries += len(batch)
+            columns += len(batch.present)
+        return time.perf_counter() - started, entries, columns
+
+    fused = FusedEngine(new_network(rows.columns, config, "train"), config)
+    dense_network = new_network(rows.columns, config.changed({"engine": "dense"}), "train")
+    dense = TorchEngine(dense_network, config)
+    fused_seconds(fused, 2)  # compiled, and pages touched
+    seconds(dense, draw(1))
+    bytes_a_column = 2 * 2 * 4 * config.hidden[0]  # both matrices, read and written once, single precision
+    turns = []
+    for _ in range(rounds):
+        bandwidth = triad_bandwidth(shard_count(config))
+        elapsed, entries, columns = fused_seconds(fused, minibatches)
+        batches = draw(dense_minibatches)
+        dense_elapsed = seconds(dense, batches)
+        turns.append(
+            {
+                "triad": bandwidth,
+                "fused_ratings_per_second": entries / elapsed,
+                "dense_ratings_per_second": sum(map(len, batches)) / dense_elapsed,
+                "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
+                "fused_rows_per_second": min(minibatches * config.batch, rows.rows) / elapsed,
+                "fused_bandwidth": columns * bytes_a_column / elapsed,
+            }
+        )
+    return {"turns": turns, "ratings": rows.nnz}
+
+
+def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
+    """Bytes a second of a = b + s c over arrays far beyond any cache: the median."""
+    from cofill.benchmark.triad import triad
+
+    a, b, c = (np.ones(40_000_000, np.float32) for _ in range(3))
+    triad(a, b, c, np.float32(2), threads)
+    times = []
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        triad(a, b, c, np.float32(2), threads)
+        times.append(time.perf_counter() - started)
+    return 3 * a.nbytes / median(times)
+
+
+def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientation: str) -> dict[str, Any]:
+    """Top 10 of all items for somebody new, against one pass of numpy over the same output matrix."""
+    from cofill.data.world import make_world
+    from cofill.recommender import CFN
+
+    world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
+    model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)
+    completion = model.completion
+    matrix = completion.column_vectors() if orientation == "user" else completion.row_vectors()
+    vector = np.ones(matrix.shape[1], np.float32)
+    rng = np.random.default_rng(0)
+    ours, numpys = [], []
+    for _ in range(requests):
+        somebody = {
+            int(item): float(rng.integers(1, 6))
+            for item in rng.choice(items, ratings_each, replace=False) + 1
+        }
+        started = time.perf_counter()
+        model.recommend(somebody, 10)
+        ours.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        matrix @ vector
+        numpys.append(time.perf_counter() - started)
+    return {"ours": _percentiles(ours), "numpy": _percentiles(numpys), "matrix": list(matrix.shape)}
+
+
+def peak_bytes() -> int:
+    """The most memory this process ever had resident; the system counts in kilobytes, or in bytes on a Mac."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _percentiles(times: list[float]) -> dict[str, float]:
+    return {"p50": float(np.percentile(times, 50)), "p99": float(np.percentile(times, 99))}
+
+
+_TASKS: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (make_ratings, train, compare, fold_in)
+}
+
+if __name__ == "__main__":
+    json.dump(_TASKS[sys.argv[1]](**json.loads(sys.argv[2])), sys.stdout)

@@ -1,0 +1,311 @@
+"""The matrix filled in: a prediction for any row and any column, hot, warm or cold, that follows new ratings."""
+
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cfn.codes import encode_rows, take_rows
+from cofill.cfn.fold_in import ColumnPrior, calibration_columns, with_one
+from cofill.cfn.network import CFNetwork
+from cofill.cfn.scaling import Scaling
+from cofill.data.known import KnownRatings
+from cofill.data.sparse import SparseRows
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+_CHUNK = 1024
+# A column's trained ratings hold its weights in place while later ones move them; this many of them are enough.
+_MOST_ANCHORS = 2000
+# With tanh at the output, a column's weights are found by this many linearised regressions.
+_GAUSS_NEWTON_STEPS = 4
+
+
+class Completion:
+    """Predictions in terms of rows and columns, in ratings, not clipped to the scale.
+
+    - A row with ratings is read by the network, as it stands now.
+    - A column that was trained has its weights; later ratings move them (see `fold_in`); a new one gets its own.
+    - A row or a column with no rating at all leaves the mean of the other one, and two of them the overall mean.
+    """
+
+    def __init__(
+        self, network: CFNetwork, scaling: Scaling, known: KnownRatings, prior: ColumnPrior | None = None
+    ) -> None:
+        self.network = network
+        self.scaling = scaling
+        self.known = known
+        # The network's own memory until a column moves: these are the largest arrays there are.
+        self._weight = network.output.weight.detach().numpy()  # (columns, width)
+        self._bias = network.output.bias.detach().numpy()  # (columns,)
+        self._codes: Floats | None = None  # (rows, width), once all of them were needed
+        self._code_means = np.empty(0, np.float32)  # (rows,), scaled, beside the codes
+        self._stale: set[int] = set()  # rows whose kept code is out of date
+        self._moved: set[int] = set()  # columns whose weights are out of date
+        self.row_counts, self._row_means = self._margin(known.trained)
+        self.column_counts, self._column_means = self._margin(known.trained_columns())
+        self.prior = prior or self._fit_prior()
+        self._take_in(*known.later())
+
+    @property
+    def rows(self) -> int:
+        return self.known.rows
+
+    @property
+    def columns(self) -> int:
+        return self.known.columns
+
+    # New ratings
+
+    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
+        """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
+        for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
+            self.known.add(row, column, rating)
+        self._take_in(rows, columns, ratings)
+
+    def _take_in(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
+        self.row_counts = _grown(self.row_counts, self.rows)
+        self._row_means = _grown(self._row_means, self.rows)
+        self.column_counts = _grown(self.column_counts, self.columns)
+        self._column_means = _grown(self._column_means, self.columns)
+        for row in np.unique(rows).tolist():
+            known = self.known.row(row)[1]
+            self.row_counts[row], self._row_means[row] = len(known), self._mean_rating(known)
+            self._stale.add(row)
+        for column in np.unique(columns).tolist():
+            known = self.known.column(column)[1]
+            self.column_counts[column], self._column_means[column] = len(known), self._mean_rating(known)
+            self._moved.add(column)
+
+    # Predictions
+
+    def row(self, row: int) -> Floats:
+        """Every column (columns,) for one row."""
+        return self.new_row(*self.known.row(row))
+
+    def column(self, column: int) -> Floats:
+        """Every row (rows,) for one column."""
+        if self.column_counts[column] == 0:
+            return self._row_means.copy()
+        self._settle_columns()
+        return self._down_a_column(self._weight[column], self._bias[column], self._column_means[column])
+
+    def new_row(self, columns: Ints, ratings: Floats) -> Floats:
+        """Every column (columns,) for a row known only by these ratings."""
+        if len(ratings) == 0:
+            return self._column_means.copy()
+        self._settle_columns()
+        code, mean = self._read(columns, ratings)
+        outputs = self._activate(self._weight[: self.columns] @ code + self._bias[: self.columns])
+        predicted = self.scaling.unclipped(outputs, mean)
+        predicted[self.column_counts == 0] = self._mean_rating(ratings)
+        return predicted
+
+    def new_column(self, rows: Ints, ratings: Floats) -> Floats:
+        """Every row (rows,) for a column known only by these ratings."""
+        if len(ratings) == 0:
+            return self._row_means.copy()
+        weights = self._weights_from(rows, ratings, self.prior.mean)
+        return self._down_a_column(weights[:-1], weights[-1], self._mean_rating(ratings))
+
+    def entries(self, rows: Ints, columns: Ints) -> Floats:
+        """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
+        self._settle_columns()
+        has_row = (rows >= 0) & (self.row_counts[rows] > 0)
+        has_column = (columns >= 0) & (self.column_counts[columns] > 0)
+        predicted = np.full(len(rows), self._mean_rating(np.empty(0, np.float32)))
+        predicted = np.where(has_row, self._row_means[rows], predicted)
+        predicted = np.where(has_column & ~has_row, self._column_means[columns], predicted)
+        warm = np.flatnonzero(has_row & has_column)
+        distinct, place = np.unique(rows[warm], return_inverse=True)
+        by_row = np.argsort(place, kind="stable")
+        for first in range(0, len(distinct), _CHUNK):
+            low, high = np.searchsorted(place[by_row], [first, first + _CHUNK])
+            codes, means = self._codes_of(distinct[first : first + _CHUNK].astype(np.int64))
+            for start in range(low, high, 8 * _CHUNK):
+                chosen = by_row[start : min(start + 8 * _CHUNK, high)]
+                local, column = place[chosen] - first, columns[warm[chosen]]
+                outputs = np.einsum("ij,ij->i", codes[local], self._weight[column]) + self._bias[column]
+                predicted[warm[chosen]] = self.scaling.unclipped(self._activate(outputs), means[local])
+        return predicted
+
+    def many_rows(self, rows: Longs) -> Floats:
+        """(n, columns) for some rows at a time."""
+        self._settle_columns()
+        codes, means = self._codes_of(rows)
+        outputs = codes @ self._weight[: self.columns].T + self._bias[: self.columns]
+        predicted = self.scaling.unclipped(self._activate(outputs), means[:, None])
+        predicted = np.where(self.column_counts == 0, self._row_means[rows][:, None], predicted)
+        predicted[self.row_counts[rows] == 0] = self._column_means
+        return predicted
+
+    def many_columns(self, columns: Longs) -> Floats:
+        """(n, rows) for some columns at a time."""
+        self._settle_columns()
+        codes, means = self._all_codes()
+        outputs = self._weight[columns] @ codes.T + self._bias[columns][:, None]
+        predicted = self.scaling.unclipped(self._activate(outputs), means)
+        predicted = np.where(self.row_counts == 0, self._column_means[columns][:, None], predicted)
+        predicted[self.column_counts[columns] == 0] = self._row_means
+        return predicted
+
+    # Representations
+
+    def row_vectors(self) -> Floats:
+        """(rows, width): the codes."""
+        return self._all_codes()[0]
+
+    def column_vectors(self) -> Floats:
+        """(columns, width): the output weights."""
+        self._settle_columns()
+        return self._weight[: self.columns]
+
+    # Codes of rows
+
+    def _read(self, columns: Ints, ratings: Floats) -> tuple[Floats, np.float32]:
+        """One row's code (width,) and mean. A column that the network was not trained on tells it nothing."""
+        mean = self.scaling.mean_of(ratings)
+        trained = columns < self.network.columns
+        values = self.scaling.down_values(ratings, mean)[trained]
+        indptr = np.array([0, len(values)], np.int64)
+        return encode_rows(self.network, SparseRows(indptr, columns[trained], values, self.network.columns))[
+            0
+        ], mean
+
+    def _codes_of(self, rows: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,) of rows as they stand now."""
+        if self._codes is None:
+            return self._fresh_codes(rows)
+        codes, means = self._all_codes()
+        return codes[rows], means[rows]
+
+    def _all_codes(self) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,) of every row; kept, and brought up to date where rows changed."""
+        if self._codes is None:
+            self._codes, self._code_means = self._fresh_codes(np.arange(self.rows))
+        elif self._stale:
+            stale = np.array(sorted(self._stale), np.int64)
+            self._codes = _grown(self._codes, self.rows)
+            self._code_means = _grown(self._code_means, self.rows)
+            self._codes[stale], self._code_means[stale] = self._fresh_codes(stale)
+        self._stale.clear()
+        return self._codes, self._code_means
+
+    def _fresh_codes(self, rows: Longs) -> tuple[Floats, Floats]:
+        codes = np.empty((len(rows), self._weight.shape[1]), np.float32)
+        means = np.empty(len(rows), np.float32)
+        changed = np.isin(rows, self.known.changed_rows()) | (rows >= self.known.trained.rows)
+        for position in np.flatnonzero(changed).tolist():
+            codes[position], means[position] = self._read(*self.known.row(int(rows[position])))
+        plain = np.flatnonzero(~changed)
+        for first in range(0, len(plain), _CHUNK):
+            chosen = plain[first : first + _CHUNK]
+            means[chosen] = self.scaling.means[rows[chosen]]
+            part = take_rows(self.known.trained, rows[chosen])
+            codes[chosen] = encode_rows(self.network, replace(self.scaling, means=means[chosen]).down(part))
+        return codes, means
+
+    # Weights of columns
+
+    def _settle_columns(self) -> None:
+        """Give the columns that have later ratings the weights that fit them."""
+        if not self._moved:
+            return
+        if np.shares_memory(self._weight, self.network.output.weight.detach().numpy()):
+            self._weight, self._bias = self._weight.copy(), self._bias.copy()
+        if self.columns > len(
+            self._weight
+        ):  # with room to spare: the next new column should not copy it all again
+            self._weight = _grown(self._weight, self.columns + self.columns // 16)
+            self._bias = _grown(self._bias, self.columns + self.columns // 16)
+        for column in self._moved:
+            later = self.known.later_in_column(column)
+            rows = np.fromiter(later.keys(), np.int32, len(later))
+            ratings = np.fromiter(later.values(), np.float32, len(later))
+            anchors = self._anchors(column, rows)
+            weights = self._weights_from(rows, ratings, self._start_of(column), anchors)
+            self._weight[column], self._bias[column] = weights[:-1], weights[-1]
+        self._moved.clear()
+
+    def _start_of(self, column: int) -> Floats:
+        """Where a column's weights (width + 1,) stood before any later rating."""
+        if column >= self.network.columns or len(self.known.trained_columns().row(column)[0]) == 0:
+            return self.prior.mean
+        weight, bias = self.network.output.weight[column], self.network.output.bias[column]
+        return np.append(weight.detach().numpy(), np.float32(bias.item()))
+
+    def _anchors(self, column: int, later: Ints) -> Ints:
+        """Rows that a trained column was fitted to: its outputs there should stay as they are."""
+        if column >= self.network.columns:
+            return np.empty(0, np.int32)
+        rows = self.known.trained_columns().row(column)[0]
+        rows = rows[~np.isin(rows, later)]
+        return rows[:: max(1, -(-len(rows) // _MOST_ANCHORS))]
+
+    def _weights_from(
+        self, rows: Ints, ratings: Floats, start: Floats, anchors: Ints | None = None
+    ) -> Floats:
+        """Column weights (width + 1,) that follow these ratings as far as the prior believes them."""
+        anchors = np.empty(0, np.int32) if anchors is None else anchors
+        codes, means = self._codes_of(np.concatenate([rows, anchors]).astype(np.int64))
+        codes = with_one(codes)
+        wanted = self.scaling.down_values(ratings, means[: len(rows)])
+        held = self._activate(codes[len(rows) :] @ start)
+        targets = np.concatenate([wanted, held])
+        if not self.network.squash:
+            return start + self.prior.solve(codes, targets - codes @ start)
+        weights = start
+        for _ in range(_GAUSS_NEWTON_STEPS):
+            outputs = np.tanh(codes @ weights)
+            slope = 1 - outputs**2
+            # Linearised at the present weights, but pulled towards where they started.
+            residuals = targets - outputs + slope * (codes @ (weights - start))
+            weights = start + self.prior.solve(codes * slope[:, None], residuals)
+        return weights
+
+    def _down_a_column(self, weight: Floats, bias: np.float32, own_mean: np.float32) -> Floats:
+        codes, means = self._all_codes()
+        predicted = self.scaling.unclipped(self._activate(codes @ weight + bias), means)
+        predicted[self.row_counts == 0] = own_mean
+        return predicted
+
+    def _fit_prior(self) -> ColumnPrior:
+        by_column = self.known.trained_columns()
+        prior = ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0)
+        examples = []
+        for column in calibration_columns(by_column.counts()):
+            rows, ratings = by_column.row(int(column))
+            rows, ratings = rows[:_CHUNK], ratings[:_CHUNK]
+            codes, means = self._codes_of(rows.astype(np.int64))
+            examples.append((with_one(codes), self.scaling.down_values(ratings, means)))
+        return prior.calibrated(examples)
+
+    # Means, and the function after the last layer
+
+    def _margin(self, rows: SparseRows) -> tuple[Longs, Floats]:
+        """Ratings known (rows,) and damped mean rating (rows,) of every row."""
+        margin = Scaling.fit(rows, self.scaling.scale, self.scaling.damping)
+        return rows.counts(), margin.unclipped(np.zeros(rows.rows, np.float32), margin.means)
+
+    def _mean_rating(self, ratings: Floats) -> np.float32:
+        """Damped like a row's mean; of no ratings at all it is the overall mean."""
+        mean = self.scaling.mean_of(ratings)
+        return np.float32(self.scaling.unclipped(np.zeros(1, np.float32), mean)[0])
+
+    def _activate(self, outputs: Floats) -> Floats:
+        return np.tanh(outputs) if self.network.squash else outputs
+
+
+_Array = TypeVar("_Array", Floats, Longs)
+
+
+def _grown(array: _Array, size: int) -> _Array:
+    """The same with `size` entries along the first axis, new ones zero."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger

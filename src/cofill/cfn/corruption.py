@@ -1,0 +1,48 @@
+"""Noise on the known ratings of a minibatch: masking, Gaussian, salt and pepper."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from cofill.config import LossSettings, Noise
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
+
+    noise: Noise = "mask"
+    ratio: float = 0.25
+    std: float = 0.3
+
+    @classmethod
+    def of(cls, settings: LossSettings) -> Self:
+        return cls(settings.noise, settings.noise_ratio, settings.noise_std)
+
+    def __call__(
+        self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor]:
+        """(n,) rows in 0..B-1 and (n,) values -> (n,) noisy inputs and (n,) bool: which were corrupted.
+
+        Draws are made on the CPU, so that a seed means the same on every device.
+        """
+        device = values.device
+        chosen = (torch.rand(len(values), generator=generator) < self.ratio).to(device)
+        if self.noise == "mask":
+            chosen = self._keep_rows_with_nothing_left(rows, chosen, batch)
+            return values.masked_fill(chosen, 0), chosen
+        if self.noise == "gaussian":
+            noise = torch.randn(len(values), generator=generator).to(device) * self.std
+            return torch.where(chosen, values + noise, values), chosen
+        # Salt and pepper: the two ends of the scaled range, whichever side of the row's mean they fall on.
+        ends = (torch.rand(len(values), generator=generator) < 0.5).to(device, values.dtype) * 2 - 1
+        return torch.where(chosen, ends, values), chosen
+
+    @staticmethod
+    def _keep_rows_with_nothing_left(rows: Tensor, chosen: Tensor, batch: int) -> Tensor:
+        """A row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
+        left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
+        left.index_add_(0, rows, (~chosen).int())
+        return chosen & (left > 0)[rows]

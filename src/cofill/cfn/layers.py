@@ -1,0 +1,82 @@
+"""The two big layers and the loss in plain torch, each usable on its own (see `cofill.nn`).
+
+A minibatch of sparse rows is given as its known entries: for entry e, `rows[e]` in 0..B-1 says which row of the
+minibatch it belongs to, `columns[e]` its column, `values[e]` its value. What is not listed is unknown, which is
+not zero: it adds nothing to a sum, to the loss or to a gradient.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class SparseInput(nn.Module):
+    """z_i = sum over the known j of row i of x_ij W[j], plus b: a linear layer that only meets known entries.
+
+    `dense=True` fills a B x columns matrix just in time and multiplies (the paper's way, right for a GPU);
+    otherwise the rows of W that are needed are gathered. Both give the same result.
+    """
+
+    def __init__(
+        self, columns: int, width: int, *, dense: bool = False, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.dense = dense
+        self.weight = nn.Parameter(fan_in_uniform((columns, width), columns, generator))
+        self.bias = nn.Parameter(fan_in_uniform((width,), columns, generator))
+
+    def forward(self, rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> Tensor:
+        """(n,), (n,), (n,) -> (B, width)"""
+        if self.dense:
+            filled = self.weight.new_zeros(batch, self.weight.shape[0])  # (B, columns)
+            filled[rows, columns] = values
+            return filled @ self.weight + self.bias
+        gathered = values[:, None] * self.weight[columns]  # (n, width)
+        return self.weight.new_zeros(batch, self.weight.shape[1]).index_add(0, rows, gathered) + self.bias
+
+
+class SampledOutput(nn.Module):
+    """y_e = h[rows[e]] . W[columns[e]] + b[columns[e]]: a linear layer evaluated only where it is asked.
+
+    W is stored one row a column of the ratings, like the input layer's: (columns, width).
+    """
+
+    def __init__(
+        self, width: int, columns: int, *, dense: bool = False, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        self.dense = dense
+        self.weight = nn.Parameter(fan_in_uniform((columns, width), width, generator))
+        self.bias = nn.Parameter(fan_in_uniform((columns,), width, generator))
+
+    def forward(self, hidden: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+        """(B, width), (n,), (n,) -> (n,)"""
+        if self.dense:
+            return self.everywhere(hidden)[rows, columns]
+        return (hidden[rows] * self.weight[columns]).sum(-1) + self.bias[columns]
+
+    def everywhere(self, hidden: Tensor) -> Tensor:
+        """(B, width) -> (B, columns): every column, known or not."""
+        return functional.linear(hidden, self.weight, self.bias)
+
+
+class DenoisingLoss(nn.Module):
+    """sum_e c_e (y_e - x_e)^2 / B with c_e = alpha where the input was corrupted, beta elsewhere."""
+
+    def __init__(self, alpha: float, beta: float) -> None:
+        super().__init__()
+        self.alpha = alpha
+        self.beta = beta
+
+    def forward(self, outputs: Tensor, targets: Tensor, corrupted: Tensor, batch: int) -> Tensor:
+        """(n,), (n,), (n,) bool -> scalar"""
+        weights = torch.where(corrupted, self.alpha, self.beta).to(outputs.dtype)
+        return (weights * (outputs - targets) ** 2).sum() / batch
+
+
+def fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator | None) -> Tensor:
+    """Uniform in +-1/sqrt(fan in)."""
+    bound = 1 / math.sqrt(fan_in)
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)

@@ -1,0 +1,80 @@
+"""Greedy pre-training of a symmetric stack, from the outside in, as the paper does on MovieLens-1M.
+
+First the outermost pair (input and output layer) is trained as a network of its own. Its codes are what the next
+pair learns to reconstruct from a noisy version, and so on to the middle. The stack starts from all of them.
+"""
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from cofill.cfn.codes import encode_rows, take_rows
+from cofill.cfn.network import CFNetwork, fan_in_linear
+from cofill.cfn.scaling import Scaling
+from cofill.cfn.training import Phase, Report, TrainingState, epoch_seed, new_network, run_epochs
+from cofill.config import CFNSettings
+from cofill.data.sparse import SparseRows
+
+_CHUNK = 4096
+
+
+def pretrained_network(
+    rows: SparseRows, scaling: Scaling, settings: CFNSettings, phase: Phase, report: Report | None
+) -> CFNetwork:
+    """A stack whose layers have been trained pair by pair; `rows` are scaled."""
+    outer_settings = settings.changed({"hidden": settings.hidden[:1], "pretrain": False})
+    outer = new_network(rows.columns, outer_settings, phase)
+    run_epochs(
+        outer,
+        rows,
+        scaling,
+        outer_settings,
+        TrainingState("pretrain"),
+        epochs=settings.pretrain_epochs,
+        report=report,
+    )
+    stack = new_network(rows.columns, settings, phase)
+    stack.input.load_state_dict(outer.input.state_dict())
+    stack.output.load_state_dict(outer.output.state_dict())
+    filled = np.flatnonzero(rows.counts())
+    codes = torch.cat(
+        [
+            torch.from_numpy(encode_rows(outer, take_rows(rows, filled[first : first + _CHUNK])))
+            for first in range(0, len(filled), _CHUNK)
+        ]
+    ).to(settings.device)
+    generator = torch.Generator().manual_seed(epoch_seed(settings, "pretrain", settings.pretrain_epochs + 1))
+    for depth in range(len(settings.hidden) // 2):
+        encoder, decoder, codes = _inner_pair(codes, settings.hidden[depth + 1], settings, generator)
+        stack.middle[depth].load_state_dict(encoder.state_dict())
+        stack.middle[-1 - depth].load_state_dict(decoder.state_dict())
+    return stack
+
+
+def _inner_pair(
+    codes: Tensor, width: int, settings: CFNSettings, generator: torch.Generator
+) -> tuple[nn.Linear, nn.Linear, Tensor]:
+    """Learn codes (n, w) -> (n, width) -> codes from noisy ones; returns both layers and the inner codes."""
+    encoder = fan_in_linear(codes.shape[1], width, generator).to(codes.device)
+    decoder = fan_in_linear(width, codes.shape[1], generator).to(codes.device)
+    optimizer = torch.optim.SGD(
+        [*encoder.parameters(), *decoder.parameters()],
+        lr=settings.inner_learning_rate,
+        momentum=settings.inner_momentum,
+        weight_decay=settings.inner_weight_decay,
+    )
+    for epoch in range(1, settings.inner_epochs + 1):
+        optimizer.param_groups[0]["lr"] = settings.inner_learning_rate / (
+            1 + epoch * settings.inner_learning_rate_decay
+        )
+        for chosen in torch.randperm(len(codes), generator=generator).split(settings.inner_batch):
+            clean = codes[chosen.to(codes.device)]
+            noisy = torch.rand(clean.shape, generator=generator) < settings.inner_noise_ratio
+            noise = torch.randn(clean.shape, generator=generator) * settings.inner_noise_std * noisy
+            outputs = torch.tanh(decoder(torch.tanh(encoder(clean + noise.to(codes.device)))))
+            loss = ((outputs - clean) ** 2).sum() / len(clean)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    with torch.no_grad():
+        return encoder, decoder, torch.tanh(encoder(codes))

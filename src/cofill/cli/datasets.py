@@ -1,0 +1,90 @@
+"""cofill datasets list|fetch|make"""
+
+import argparse
+from pathlib import Path
+
+from cofill.cli.options import add_json
+from cofill.cli.output import note, print_json, print_table
+from cofill.errors import SettingsError
+
+_SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
+    listing = actions.add_parser(
+        "list", help="the data sets that can be named wherever ratings are asked for"
+    )
+    add_json(listing)
+    fetch = actions.add_parser("fetch", help="bring a data set onto this machine")
+    fetch.add_argument("name", metavar="NAME", help="such as ml-1m")
+    fetch.add_argument("--quiet", action="store_true", help="show no progress and no licence notice")
+    make = actions.add_parser("make", help="generate a world of films, people and ratings")
+    make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
+    make.add_argument("--like", choices=_SHAPES, help="the shape of a published data set")
+    make.add_argument(
+        "--size", type=float, default=1.0, help="with --like: share of that shape's ratings (default 1)"
+    )
+    make.add_argument("--users", type=int, help="how many people")
+    make.add_argument("--items", type=int, help="how many films")
+    make.add_argument("--ratings", type=int, help="how many ratings")
+    make.add_argument("--seed", type=int, default=0, help="same seed, same world (default 0)")
+    make.add_argument("--quiet", action="store_true", help="show no progress")
+    add_json(make)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.action == "list":
+        return _list(options)
+    if options.action == "fetch":
+        return _fetch(options)
+    return _make(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from cofill.data import datasets
+
+    rows = []
+    for name, entry in datasets.catalogue().items():
+        rows.append(
+            (name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None)
+        )
+    columns = ("name", "title", "users", "items", "ratings", "on this machine")
+    if options.json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table("Data sets", columns, rows)
+    return 0
+
+
+def _fetch(options: argparse.Namespace) -> int:
+    from cofill.data import datasets
+
+    note(str(datasets.fetch(options.name, quiet=options.quiet)))
+    return 0
+
+
+def _make(options: argparse.Namespace) -> int:
+    from cofill.data.world import make_world, make_world_like
+    from cofill.progress import share_done
+
+    counts = {name: getattr(options, name) for name in ("users", "items", "ratings")}
+    given = [name for name, value in counts.items() if value is not None]
+    if options.like and given:
+        raise SettingsError(f"--like gives the shape already; leave out --{given[0]}")
+    if not options.like and len(given) < len(counts):
+        raise SettingsError("give --like, or all of --users, --items and --ratings")
+    with share_done("making the world", options.quiet) as progress:
+        if options.like:
+            world = make_world_like(options.like, options.size, options.seed, progress=progress)
+        else:
+            world = make_world(**counts, seed=options.seed, progress=progress)
+    world.write(options.out)
+    summary = {"folder": str(options.out), **world.ratings.summary(), "noise": world.noise}
+    if options.json:
+        print_json(summary)
+    else:
+        names = ("folder", "users", "items", "ratings", "mean", "noise")
+        print_table("A world of films", ("what", "value"), [(name, summary[name]) for name in names])
+        note(f"next: cofill train {options.out / 'ratings.csv'} --out model")
+    return 0

@@ -1,0 +1,106 @@
+"""Options that several commands share, made from the declarations of `config.py` and `Ratings.read`."""
+
+import argparse
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from cofill.config import CFNSettings, read_settings_file
+from cofill.data import datasets
+from cofill.data.ratings import Ratings
+from cofill.errors import DataError
+
+_COLUMNS = ("user", "item", "rating", "time", "title")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """--config, and every setting as a flag."""
+    group = parser.add_argument_group("settings", "A flag wins over --config, which wins over the default.")
+    group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
+    for name, field in CFNSettings.model_fields.items():
+        flag = "--" + name.replace("_", "-")
+        text = f"{field.description} (default {_default(field)})"
+        if field.annotation is bool:
+            group.add_argument(
+                flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
+            )
+        else:
+            group.add_argument(flag, metavar=_metavar(name, field), default=argparse.SUPPRESS, help=text)
+
+
+def settings_from(options: argparse.Namespace) -> CFNSettings:
+    """Defaults, then the file, then the flags."""
+    values: dict[str, Any] = read_settings_file(options.config) if options.config else {}
+    values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
+    return CFNSettings.of(values)
+
+
+def add_reading(parser: argparse.ArgumentParser) -> None:
+    """How to read a ratings file, where the file does not say."""
+    group = parser.add_argument_group("reading", "Only needed where a file's columns are not recognised.")
+    for role in _COLUMNS:
+        group.add_argument(
+            f"--{role}-column",
+            type=_name_or_position,
+            metavar="COLUMN",
+            help=f"column of the {role}: name or position from 0",
+        )
+    group.add_argument("--separator", metavar="TEXT", help="what stands between cells, such as , or ::")
+    group.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none"
+    )
+    group.add_argument(
+        "--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating"
+    )
+
+
+def reading_from(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `Ratings.read`."""
+    columns = {role: getattr(options, f"{role}_column") for role in _COLUMNS}
+    scale = tuple(options.scale) if options.scale else None
+    return columns | {"separator": options.separator, "header": options.header, "scale": scale}
+
+
+def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
+    """Ratings of a file, or of a data set by its name."""
+    if Path(source).exists():
+        return Ratings.read(Path(source), **reading_from(options))
+    if source in datasets.catalogue():
+        given = [name for name, value in reading_from(options).items() if value is not None]
+        if given:
+            raise DataError(f"{source} is a data set, whose columns are known; leave out --{given[0]}")
+        return datasets.load(source)
+    if "/" in source or "." in source:
+        return Ratings.read(Path(source), **reading_from(options))
+    known = ", ".join(datasets.catalogue())
+    raise DataError(f"{source}: neither a file nor a data set; check the path, or name one of {known}")
+
+
+def add_count(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-n", type=int, default=10, metavar="N", help="how many (default 10)")
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def _name_or_position(text: str) -> str | int:
+    return int(text) if text.isdecimal() else text
+
+
+def _metavar(name: str, field: FieldInfo) -> str:
+    if get_origin(field.annotation) is Literal:
+        return "{" + ",".join(map(str, get_args(field.annotation))) + "}"
+    return name.rpartition("_")[2].upper()
+
+
+def _default(field: FieldInfo) -> str:
+    extra = field.json_schema_extra
+    if isinstance(extra, dict) and isinstance(by := extra.get("default_by_orientation"), dict):
+        return ", ".join(f"{_shown(value)} for {orientation} rows" for orientation, value in by.items())
+    return _shown(field.default)
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

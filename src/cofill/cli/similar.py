@@ -1,0 +1,31 @@
+"""cofill similar MODEL --item ID"""
+
+import argparse
+from pathlib import Path
+
+from cofill.cli.options import add_count, add_json
+from cofill.cli.output import print_json, print_table
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    parser.add_argument("--item", metavar="ID", required=True, help="the item")
+    add_count(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from cofill.recommender import CFN
+
+    model = CFN.load(options.model)
+    found = model.similar(options.item, options.n)
+    if options.json:
+        print_json([{k: v for k, v in entry._asdict().items() if v is not None} for entry in found])
+        return 0
+    title = model.titles.get(model.items.id(model.items.index(options.item)))
+    print_table(
+        f"Like {title or options.item}",
+        ("", "item", "similarity", "title"),
+        [(rank, str(entry.item), entry.similarity, entry.title) for rank, entry in enumerate(found, 1)],
+    )
+    return 0

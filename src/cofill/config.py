@@ -1,0 +1,215 @@
+"""Every setting, declared once. Python, the command line and TOML files read these classes.
+
+One frozen class a stage; `CFNSettings` is all of them together, flat, because a person who writes
+`epochs = 30` should not have to know which stage it belongs to. A field's description is its help text.
+"""
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from cofill.errors import SettingsError
+
+Orientation = Literal["user", "item"]
+Noise = Literal["mask", "gaussian", "salt-and-pepper"]
+Output = Literal["tanh", "identity"]
+Engine = Literal["auto", "fused", "sparse", "dense"]
+
+
+def _by_orientation(*, user: Any, item: Any, **constraints: Any) -> Any:
+    """A field whose default depends on the orientation: rows of users and rows of items differ in length."""
+    defaults = {"user": user, "item": item}
+    return Field(
+        default_factory=lambda data: defaults[data.get("orientation", "item")],
+        json_schema_extra={"default_by_orientation": defaults},
+        **constraints,
+    )
+
+
+class Stage(BaseModel):
+    """What every stage knows: which way round the matrix is read, and the seed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    orientation: Orientation = Field(
+        default="item", description="what a row is: an item (the paper's V-CFN) or a user (U-CFN)"
+    )
+    seed: int = Field(
+        default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model"
+    )
+
+
+class ScalingSettings(Stage):
+    """From the rating scale to [-1, 1], and the mean that is taken off a row."""
+
+    mean_damping: float = Field(
+        default=5.0,
+        ge=0,
+        description="ratings of average value added to each row's mean, so that rare rows stay sane",
+    )
+
+
+class NetworkSettings(Stage):
+    """The shape of the autoencoder."""
+
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(500,), min_length=1, description="width of each hidden layer, such as 500 or 700,500,700"
+    )
+    output: Output = Field(default="identity", description="function after the last layer")
+
+    @field_validator("hidden", mode="before")
+    @classmethod
+    def _one_layer_is_a_number(cls, value: Any) -> Any:
+        return (value,) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+class LossSettings(Stage):
+    """The denoising loss: what is hidden from the network, and how much it weighs."""
+
+    noise: Noise = Field(
+        default="mask", description="how ratings are corrupted before the network reads them"
+    )
+    noise_ratio: float = Field(
+        default=0.3, ge=0, le=1, description="share of a row's ratings that is corrupted"
+    )
+    noise_std: float = Field(
+        default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings"
+    )
+    alpha: float = Field(default=1.0, ge=0, description="weight of corrupted ratings in the loss")
+    beta: float = Field(default=0.6, ge=0, description="weight of the ratings left as they are")
+
+
+class TrainingSettings(Stage):
+    """Epochs, schedule, early stop, and where it runs."""
+
+    epochs: int = Field(default=60, ge=1, description="most passes over the data")
+    batch: int = _by_orientation(user=10, item=35, ge=1, description="rows in a minibatch")
+    learning_rate: float = _by_orientation(
+        user=0.037, item=0.06, gt=0, description="step size of the first epoch"
+    )
+    learning_rate_decay: float = Field(
+        default=0.2, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
+    )
+    weight_decay: float = _by_orientation(
+        user=0.026, item=0.055, ge=0, description="pull of every weight towards zero, at every minibatch"
+    )
+    validation: float = Field(
+        default=0.1,
+        ge=0,
+        lt=1,
+        description="share of the ratings that chooses the number of epochs; 0: run all epochs",
+    )
+    patience: int = Field(
+        default=4, ge=1, description="epochs without a better validation RMSE before stopping"
+    )
+    refit: bool = Field(
+        default=True,
+        description="after validation chose the number of epochs, train once more on all ratings; "
+        "otherwise keep the best weights of the first run",
+    )
+    engine: Engine = Field(
+        default="auto",
+        description="fused: CPU kernels; dense, sparse: plain torch; auto: fused on a CPU, dense elsewhere",
+    )
+    device: str = Field(default="cpu", min_length=1, description="torch device, such as cpu or cuda")
+    threads: int = Field(
+        default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand"
+    )
+    checkpoint_seconds: float = Field(
+        default=30.0, ge=0, description="least time between two checkpoints; 0: one after every epoch"
+    )
+
+    @model_validator(mode="after")
+    def _decay_below_one(self) -> Self:
+        if self.learning_rate * self.weight_decay >= 1:
+            raise ValueError(
+                f"learning_rate * weight_decay must be below 1, otherwise every step flips the weights. "
+                f"Got {self.learning_rate} * {self.weight_decay}; lower one of them"
+            )
+        return self
+
+
+class PretrainingSettings(Stage):
+    """Greedy pre-training of a symmetric stack, from the outside in, before the whole is fine-tuned."""
+
+    pretrain: bool = Field(
+        default=False, description="pre-train a symmetric stack layer by layer, then fine-tune it"
+    )
+    pretrain_epochs: int = Field(default=10, ge=1, description="epochs of the outermost pair of layers")
+    inner_epochs: int = Field(default=5, ge=1, description="epochs of each inner pair, trained on codes")
+    inner_batch: int = Field(default=5, ge=1, description="minibatch of the inner pairs")
+    inner_learning_rate: float = Field(default=1e-3, gt=0, description="step size of the inner pairs")
+    inner_learning_rate_decay: float = Field(default=0.1, ge=0, description="decay of that step size")
+    inner_weight_decay: float = Field(default=0.01, ge=0, description="weight decay of the inner pairs")
+    inner_momentum: float = Field(default=0.8, ge=0, lt=1, description="momentum of the inner pairs")
+    inner_noise_ratio: float = Field(
+        default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise"
+    )
+    inner_noise_std: float = Field(default=0.02, ge=0, description="standard deviation of that noise")
+
+
+class CFNSettings(ScalingSettings, NetworkSettings, LossSettings, TrainingSettings, PretrainingSettings):
+    """All settings of a CFN model."""
+
+    @model_validator(mode="after")
+    def _stack_is_symmetric(self) -> Self:
+        if self.pretrain and (
+            len(self.hidden) < 3 or self.hidden != self.hidden[::-1] or len(self.hidden) % 2 == 0
+        ):
+            raise ValueError(
+                f"pretrain needs a symmetric stack with one middle layer, such as hidden = 700,500,700. "
+                f"Got hidden = {','.join(map(str, self.hidden))}"
+            )
+        return self
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Settings from names and values; a wrong one becomes a `SettingsError` on one line."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise SettingsError(_explain(error, cls)) from None
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """These settings with some of them replaced; defaults that follow the orientation follow it still."""
+        return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
+
+
+def read_settings_file(path: Path) -> dict[str, Any]:
+    """Names and values of a TOML file. Sections are for the reader's eye only: they are flattened."""
+    try:
+        with path.open("rb") as file:
+            document = tomllib.load(file)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such settings file; check the path given to --config") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not a TOML file: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read: {error.strerror}") from None
+    flat: dict[str, Any] = {}
+    for name, value in document.items():
+        for key, entry in value.items() if isinstance(value, dict) else [(name, value)]:
+            if key in flat:
+                raise SettingsError(f"{path}: {key} is set twice; keep one of them")
+            flat[key] = entry
+    return flat
+
+
+def _explain(error: ValidationError, settings: type[BaseModel]) -> str:
+    """The first thing that is wrong, in the words of the setting."""
+    import difflib
+
+    first = error.errors()[0]
+    if not first["loc"]:
+        return str(first["msg"]).removeprefix("Value error, ")
+    name = str(first["loc"][0])
+    if first["type"] == "extra_forbidden":
+        close = difflib.get_close_matches(name, settings.model_fields, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(settings.model_fields)}"
+        return f"there is no setting {name!r}; {hint}"
+    wanted = str(first["msg"]).replace("Input should be", "must be").removeprefix("Value error, ")
+    description = settings.model_fields[name].description if name in settings.model_fields else ""
+    return f"the setting {name!r} {wanted}. Got {first['input']!r} ({description})"

@@ -1,0 +1,272 @@
+"""Ratings: who rated what, how and when, as sorted arrays; from any source, and back to a file."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import Orientation
+from cofill.data import cells
+from cofill.data.origin import Role
+from cofill.data.reading import read_table
+from cofill.data.sparse import SparseRows, stable_order
+from cofill.data.vocabulary import Id, Indices, Vocabulary
+from cofill.errors import DataError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+# Integer ids are looked up in a table, not sorted, while it has at most this many places for each rating.
+TABLE_PLACES = 4
+
+
+class DuplicateRatingsWarning(UserWarning):
+    """The same user rated the same item more than once; the latest rating was kept."""
+
+
+class Scale(NamedTuple):
+    """The least and the greatest rating that can be given."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Ratings:
+    """n known ratings of users for items, sorted by user, then by item; no pair is there twice."""
+
+    users: Vocabulary
+    items: Vocabulary
+    user_index: Indices
+    """(n,): who rated."""
+    item_index: Indices
+    """(n,): what was rated."""
+    values: npt.NDArray[np.float32]
+    """(n,): the ratings. 0 is a rating like any other."""
+    times: Times | None
+    """(n,): when, in seconds, or None if nobody wrote it down."""
+    scale: Scale
+    titles: Mapping[Id, str] = field(default_factory=dict)
+    """Of items, by id; for people to read."""
+
+    @classmethod
+    def read(
+        cls,
+        source: object,
+        *,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        rating: str | int | None = None,
+        time: str | int | None = None,
+        title: str | int | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        scale: tuple[float, float] | None = None,
+    ) -> "Ratings":
+        """Ratings from a file, a frame, arrays or tuples. Strict: a line that is not a rating is an error.
+
+        `source` is a path (CSV, TSV, `::`, `;`, `|`, gzip of these, or Parquet), a polars or pandas
+        DataFrame, a tuple or list of arrays or lists (users, items, ratings[, times]), or an iterable of
+        tuples (user, item, rating[, time]).
+
+        `user`, `item`, `rating`, `time` and `title` name a column or give its position from 0. By default
+        usual names such as userId, movieId, score and timestamp are recognised; without a header the columns
+        are user, item, rating[, time]. `time=""` or `title=""` leaves out a column that would be recognised.
+
+        In a text file, ids are integers if every one in its column is written as an integer would be (42, -3,
+        but not 042); else strings, exactly as written. In a frame they are what they are. Vocabularies are in
+        ascending order. Times are numbers, or ISO dates and datetimes, which become Unix seconds (in UTC
+        unless they have an offset). Of several titles of an item, the first in alphabetical order counts.
+
+        `scale` is the least and greatest rating possible; a rating outside is an error. By default it is the
+        least and greatest seen, except that a scale which ends at 5 or 10 begins at the usual place: at 1 if
+        no rating is lower, else at 0.5 (if it ends at 5) or 0. A sample may not show the ends of its scale:
+        say what you know. A constant rating c that is neither 5 nor 10 gets c - 1 to c + 1.
+
+        Of several ratings of one item by one user the latest wins: by time, or else the last in order. A
+        DuplicateRatingsWarning counts the others.
+        """
+        limits = None if scale is None else cells.checked_scale(scale)
+        given: dict[Role, str | int | None] = {
+            "user": user, "item": item, "rating": rating, "time": time, "title": title
+        }  # fmt: skip
+        table = read_table(source, given, separator, header)
+        columns, origin = table.columns, table.origin
+        values = cells.ratings(columns.pop("rating"), origin, limits)
+        times = cells.times(columns.pop("time"), origin) if "time" in columns else None
+        users, user_index = _indexed(cells.ids(columns.pop("user"), "user", origin, text=table.text))
+        items, item_index = _indexed(cells.ids(columns.pop("item"), "item", origin, text=table.text))
+        titles = _titles(columns.pop("title"), items, item_index) if "title" in columns else {}
+        found = Scale(*limits) if limits else _usual_scale(float(values.min()), float(values.max()))
+        unsorted = cls(users, items, user_index, item_index, values, times, found, titles)
+        return _sorted(unsorted, origin.name)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __repr__(self) -> str:
+        return f"Ratings({len(self)} ratings of {len(self.items)} items by {len(self.users)} users)"
+
+    def rows(self, orientation: Orientation) -> SparseRows:
+        """The matrix with users as rows ("user") or with items as rows ("item")."""
+        indptr = np.zeros(len(self.users) + 1, np.int64)
+        np.cumsum(np.bincount(self.user_index, minlength=len(self.users)), out=indptr[1:])
+        by_user = SparseRows(indptr, self.item_index, self.values, len(self.items))
+        return by_user if orientation == "user" else by_user.transpose()
+
+    def select(self, index_or_mask: npt.NDArray[Any]) -> "Ratings":
+        """Some of the ratings, by positions or by a mask (n,); vocabularies, titles and scale stay."""
+        mask = np.asarray(index_or_mask)
+        if mask.dtype != np.bool_:
+            mask = np.zeros(len(self), np.bool_)
+            mask[np.asarray(index_or_mask, np.int64)] = True
+        times = None if self.times is None else self.times[mask]
+        return Ratings(
+            *(self.users, self.items, self.user_index[mask], self.item_index[mask], self.values[mask], times),
+            *(self.scale, self.titles),
+        )
+
+    def frame(self) -> "pl.DataFrame":
+        """A polars frame with the columns user, item, rating and, if known, time."""
+        import polars as pl
+
+        def column(vocabulary: Vocabulary, index: Indices) -> pl.Series:
+            ids = pl.Series(vocabulary.ids, dtype=pl.Int64 if vocabulary.integers else pl.String)
+            return ids.gather(index)
+
+        columns = {
+            "user": column(self.users, self.user_index),
+            "item": column(self.items, self.item_index),
+            "rating": pl.Series(self.values),
+        }
+        if self.times is not None:
+            columns["time"] = pl.Series(self.times)
+        return pl.DataFrame(columns)
+
+    def write(self, path: str | PathLike[str]) -> None:
+        """Write `frame()` to a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file: all of it, or nothing."""
+        from cofill.data.writing import write_frame
+
+        write_frame(self.frame(), path)
+
+    def merge(self, other: "Ratings") -> "Ratings":
+        """Both together. Where both have a pair, `other` wins; its new ids come after the known ones.
+
+        The scale spans both. Times remain only if both have them.
+        """
+        users, items = self.users.copy(), self.items.copy()
+        their_users, their_items = users.add(other.users.array()), items.add(other.items.array())
+        user_index = np.concatenate([self.user_index, their_users[other.user_index]])
+        item_index = np.concatenate([self.item_index, their_items[other.item_index]])
+        times: Times | None = None
+        if self.times is not None and other.times is not None:
+            times = np.concatenate([self.times, other.times])
+        titles = dict(self.titles) | {
+            items.id(items.index(id)) if id in items else id: title for id, title in other.titles.items()
+        }
+        scale = Scale(min(self.scale.low, other.scale.low), max(self.scale.high, other.scale.high))
+        values = np.concatenate([self.values, other.values])
+        both = Ratings(users, items, user_index, item_index, values, times, scale, titles)
+        return _sorted(both, None)  # by order, not by time: `other` wins even if it is older
+
+    def summary(self) -> dict[str, Any]:
+        """The main figures, ready for JSON."""
+        pairs = len(self.users) * len(self.items)
+        return {
+            "users": len(self.users),
+            "items": len(self.items),
+            "ratings": len(self),
+            "density": len(self) / pairs if pairs else 0.0,
+            "mean": float(self.values.mean(dtype=np.float64)) if len(self) else None,
+            "scale": [self.scale.low, self.scale.high],
+            "first_time": self.times.min().item() if self.times is not None and len(self) else None,
+            "last_time": self.times.max().item() if self.times is not None and len(self) else None,
+        }
+
+
+def _usual_scale(low: float, high: float) -> Scale:
+    """The rule of `Ratings.read`. Nobody's scale begins at 2; a sample without the worst rating is common."""
+    if high in (5.0, 10.0) and low >= 0.0:
+        begins = 1.0 if low >= 1.0 else 0.5 if low >= 0.5 and high == 5.0 else 0.0
+        return Scale(begins, high)
+    return Scale(low, high) if low < high else Scale(low - 1.0, high + 1.0)
+
+
+def _indexed(ids: "npt.NDArray[np.int64] | pl.Series") -> tuple[Vocabulary, Indices]:
+    """The vocabulary of ids (n,) in ascending order, and the index of each."""
+    import polars as pl
+
+    if isinstance(ids, np.ndarray):
+        low, high = int(ids.min()), int(ids.max())
+        if high - low <= TABLE_PLACES * len(ids) + 1024:
+            offsets = ids - low if low else ids
+            table = np.zeros(high - low + 1, np.bool_)
+            table[offsets] = True
+            places = np.cumsum(table, dtype=np.int32) - np.int32(1)
+            return Vocabulary(np.flatnonzero(table) + low), places[offsets]
+        ids = pl.Series(ids)
+    unique = ids.unique().sort()
+    numbered = pl.DataFrame({"id": unique, "index": np.arange(len(unique), dtype=np.int32)})
+    joined = pl.DataFrame({"id": ids}).join(numbered, on="id", how="left", maintain_order="left")
+    vocabulary = Vocabulary(unique.to_numpy() if unique.dtype == pl.Int64 else unique.to_list())
+    return vocabulary, joined["index"].to_numpy()
+
+
+def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict[Id, str]:
+    import polars as pl
+
+    table = pl.DataFrame({"item": item_index, "title": titles.cast(pl.String)})
+    table = (
+        table.filter(pl.col("title").str.len_bytes() > 0)
+        .group_by("item")
+        .agg(pl.col("title").min())
+        .sort("item")
+    )
+    return {items.id(item): title for item, title in table.iter_rows()}
+
+
+def _sorted(ratings: Ratings, source: str | None) -> Ratings:
+    """By user, then by item, the last of each pair; from a `source`, the latest by time, with a warning."""
+    users, items, times = ratings.user_index, ratings.item_index, ratings.times
+    if not _ascending(users, items):
+        order = stable_order(items, len(ratings.items))
+        order = order[stable_order(users[order], len(ratings.users))]
+        ratings = Ratings(
+            *(ratings.users, ratings.items, users[order], items[order], ratings.values[order]),
+            *(None if times is None else times[order], ratings.scale, ratings.titles),
+        )
+    users, items, times = ratings.user_index, ratings.item_index, ratings.times
+    again = (users[1:] == users[:-1]) & (items[1:] == items[:-1])  # (n - 1,): the pair before is the same
+    if not again.any():
+        return ratings
+    keep = np.append(~again, True)  # the last of each run of a pair, in order of appearance
+    if source is not None and times is not None:
+        repeated = np.flatnonzero(np.append(again, False) | np.append(False, again))
+        ends = keep[repeated]
+        run = np.cumsum(ends) - ends
+        # Runs stay where they are, and lexsort is stable: of equal times, the later in order stays last.
+        latest = repeated[np.lexsort((times[repeated], run))][ends]
+        keep[repeated] = False
+        keep[latest] = True
+    if source is not None:
+        by = "by order" if times is None else "by time"
+        extra = len(keep) - np.count_nonzero(keep)
+        warnings.warn(
+            f"{source}: {extra} of {len(keep)} ratings repeat a user and item; the latest {by} were kept",
+            DuplicateRatingsWarning,
+            stacklevel=3,
+        )
+    return ratings.select(keep)
+
+
+def _ascending(users: Indices, items: Indices) -> bool:
+    ahead = (users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] >= items[:-1]))
+    return bool(ahead.all())
+
+
+__all__ = ["DataError", "DuplicateRatingsWarning", "Orientation", "Ratings", "Scale", "SparseRows"]

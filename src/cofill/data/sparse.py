@@ -1,0 +1,65 @@
+"""The known ratings row by row, and the counting sort that turns rows into columns."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """The known ratings row by row (CSR). A value of exactly 0 is known; what is not listed is unknown."""
+
+    indptr: npt.NDArray[np.int64]
+    """(rows + 1,): row i owns the entries from indptr[i] to indptr[i + 1]."""
+    indices: npt.NDArray[np.int32]
+    """(nnz,): the column of each entry, ascending within a row."""
+    values: npt.NDArray[np.float32]
+    """(nnz,): the rating of each entry."""
+    columns: int
+    """How many columns the matrix has, known or not."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the matrix has, empty ones included."""
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        """How many ratings are known."""
+        return len(self.indices)
+
+    def row(self, i: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float32]]:
+        """Columns and values of row `i`, both (known in that row,), as views."""
+        known = slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+        return self.indices[known], self.values[known]
+
+    def counts(self) -> npt.NDArray[np.int64]:
+        """(rows,): how many ratings each row knows."""
+        return np.diff(self.indptr)
+
+    def transpose(self) -> "SparseRows":
+        """The same ratings column by column, in one counting sort; explicit zeros stay."""
+        from scipy.sparse import csr_array
+
+        csr = csr_array((self.values, self.indices, self.indptr), shape=(self.rows, self.columns))
+        csc = csr.tocsc()
+        return SparseRows(
+            indptr=np.asarray(csc.indptr, np.int64),
+            indices=np.asarray(csc.indices, np.int32),
+            values=np.asarray(csc.data, np.float32),
+            columns=self.rows,
+        )
+
+
+def stable_order(keys: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+    """(n,): the stable order that sorts `keys`, all in [0, size), by counting: no comparison is made."""
+    from scipy.sparse import csr_array
+
+    n = len(keys)
+    # A matrix with one entry a row: asked for column by column, its row numbers come out sorted by key.
+    ends = np.arange(n + 1, dtype=np.int32 if n < np.iinfo(np.int32).max else np.int64)
+    entries: Any = (np.zeros(n, np.int8), keys, ends)  # the stubs know no pair of index types
+    matrix: Any = csr_array(entries, shape=(n, size))
+    return np.asarray(matrix.tocsc().indices)

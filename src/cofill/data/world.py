@@ -1,0 +1,258 @@
+"""A synthetic world of films and people whose right answers are known.
+
+It has the shape of MovieLens: films with titles, years, genres and tags; people with ages, occupations and
+friends; ratings on half stars, as skewed as real ones. Unlike there, what everybody would think of every film
+is kept, so a test can tell how far a model is from the best that is possible.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Vocabulary
+from cofill.data.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
+from cofill.data.world_truth import HIGH, LOW, Bools, Floats, Truth, make_truth
+from cofill.errors import SettingsError
+
+Indices = npt.NDArray[np.int32]
+Progress = Callable[[float], None]
+
+CHUNK = 1 << 20  # ratings at a time, for which there are temporary arrays
+FRIENDS_A_PERSON = 10
+MOST_TAGS = 8
+FIRST_TIME, LAST_TIME = 1_104_537_600, 1_546_300_800  # 2005 to 2018: no film is rated before its year
+LAST_YEAR = 2004
+
+
+@dataclass(frozen=True, eq=False)
+class Films:
+    """years (items,); genres (items, 18), 1 to 3 of them true; a tag was given to a film tag_count times."""
+
+    titles: tuple[str, ...]
+    years: npt.NDArray[np.int16]
+    genres: Bools
+    tag_film: Indices
+    tag: npt.NDArray[np.int16]  # an index into TAGS
+    tag_count: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """ages (users,); occupations (users,), indices into OCCUPATIONS; friends (links, 2), each link once."""
+
+    ages: npt.NDArray[np.int16]
+    occupations: npt.NDArray[np.int8]
+    friends: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """Films, people, what people said of films, and what they would say of any: `truth(users, items)`."""
+
+    seed: int
+    films: Films
+    people: People
+    ratings: Ratings
+    truth: Truth
+
+    @property
+    def noise(self) -> float:
+        """The standard deviation of a rating around the truth, before it is rounded to half stars."""
+        return self.truth.noise
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ratings, movies, tags, users and friends as CSV and truth.safetensors. Ids start at 1."""
+        import polars as pl
+
+        from cofill.data.writing import write_frame
+
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        films, people = self.films, self.people
+        genres = ["|".join(GENRES[g] for g in np.flatnonzero(row)) for row in films.genres]
+        movies = {"title": list(films.titles), "year": films.years, "genres": genres}
+        users = {"age": people.ages, "occupation": [OCCUPATIONS[index] for index in people.occupations]}
+        tags = {
+            "item": films.tag_film + 1,
+            "tag": [TAGS[index] for index in films.tag],
+            "count": films.tag_count,
+        }
+        write_frame(
+            pl.DataFrame({"item": np.arange(1, len(films.years) + 1)} | movies), target / "movies.csv"
+        )
+        write_frame(pl.DataFrame({"user": np.arange(1, len(people.ages) + 1)} | users), target / "users.csv")
+        write_frame(pl.DataFrame(tags), target / "tags.csv")
+        links = {"user": people.friends[:, 0] + 1, "friend": people.friends[:, 1] + 1}
+        write_frame(pl.DataFrame(links), target / "friends.csv")
+        self.ratings.write(target / "ratings.csv")
+        self.truth.write(target / "truth.safetensors")
+        return target
+
+
+def make_world_like(
+    name: str, scale: float = 1.0, seed: int = 0, *, progress: Progress | None = None
+) -> World:
+    """A world of the shape of a published data set, e.g. "ml-1m".
+
+    `scale` is that of the number of ratings; users and items shrink by its root, so the density stays.
+    """
+    from cofill.data.datasets import dataset
+
+    if not 0 < scale <= 10:
+        raise SettingsError(
+            f"The scale of a world must be a number in the range (0, 10]. Got {scale} instead."
+        )
+    like = dataset(name)
+    users, items = (max(1, round(count * scale**0.5)) for count in (like.users, like.items))
+    wanted = min(max(1, round(like.ratings * scale)), users * items)
+    return make_world(users=users, items=items, ratings=wanted, seed=seed, progress=progress)
+
+
+def make_world(
+    *, users: int, items: int, ratings: int, seed: int = 0, progress: Progress | None = None
+) -> World:
+    """A world with exactly that many users, items and ratings. The same arguments give the same world.
+
+    `progress` is called with the share that is done, from 0 to 1.
+    """
+    from cofill.data.world_sampling import choose_films, popularity, ratings_per_user
+
+    _check_counts(users, items, ratings)
+    report = progress or (lambda done: None)
+    report(0.0)
+    for_films, for_people, for_truth, for_choice, for_ratings = np.random.default_rng(seed).spawn(5)
+    years = _make_years(items, for_films)
+    genres = _make_genres(items, for_films)
+    ages, occupations = _make_backgrounds(users, for_people)
+    truth = make_truth(genres=genres, years=years, ages=ages, occupations=occupations, rng=for_truth)
+    fame = popularity(items, truth.item_bias.astype(np.float64), for_choice)
+    # however skewed a world is towards good films, its ratings shall have the same mean
+    truth = replace(truth, mean=truth.mean - float(fame @ truth.item_bias))
+    films = Films(
+        make_titles(years, for_films), years, genres, *_make_tags(truth.attributes, fame, for_films)
+    )
+    people = People(ages, occupations, _make_friends(truth.taste, for_people))
+    report(0.1)
+    counts = ratings_per_user(users, items, ratings, for_choice)
+    item_index = choose_films(
+        counts, fame, truth.taste, truth.attributes, for_choice, lambda done: report(0.1 + 0.6 * done)
+    )
+    user_index = np.repeat(np.arange(users, dtype=np.int32), counts)
+    rated = Ratings(
+        users=Vocabulary(np.arange(1, users + 1)),
+        items=Vocabulary(np.arange(1, items + 1)),
+        user_index=user_index,
+        item_index=item_index,
+        values=_rate(truth, user_index, item_index, for_ratings, lambda done: report(0.7 + 0.2 * done)),
+        times=_make_times(users, user_index, for_ratings),
+        scale=Scale(LOW, HIGH),
+        titles=dict(zip(range(1, items + 1), films.titles, strict=True)),
+    )
+    report(1.0)
+    return World(seed=seed, films=films, people=people, ratings=rated, truth=truth)
+
+
+def _check_counts(users: int, items: int, ratings: int) -> None:
+    for name, count in (("users", users), ("items", items), ("ratings", ratings)):
+        if count < 1:
+            raise SettingsError(f"The number of {name} of a world must be at least 1. Got {count} instead.")
+    if ratings > users * items:
+        raise SettingsError(
+            f"The number of ratings of a world must be at most users x items = {users * items:,}, as nobody "
+            f"rates a film twice. Got {ratings:,} instead."
+        )
+
+
+def _rate(truth: Truth, users: Indices, items: Indices, rng: np.random.Generator, report: Progress) -> Floats:
+    """What people say: the truth, off by the noise, on half stars."""
+    values = np.empty(len(users), dtype=np.float32)
+    for start in range(0, len(users), CHUNK):
+        part = slice(start, start + CHUNK)
+        exact = truth(users[part], items[part])
+        said = exact + rng.normal(0, truth.noise, len(exact))
+        values[part] = np.clip(np.round(2 * said) / 2, LOW, HIGH)
+        report(min(1.0, (start + CHUNK) / len(users)))
+    return values
+
+
+def _make_years(items: int, rng: np.random.Generator) -> npt.NDArray[np.int16]:
+    """Most films are recent."""
+    return (LAST_YEAR - np.minimum(rng.exponential(14, items), 84)).astype(np.int16)
+
+
+def _make_genres(items: int, rng: np.random.Generator) -> Bools:
+    """One to three of the genres a film: (items, genres)."""
+    shares = np.log(np.asarray(GENRE_SHARES, dtype=np.float64))
+    order = np.argsort(-(shares + rng.gumbel(size=(items, len(GENRES)))), axis=1)[:, :3]
+    kept = np.arange(3) < rng.choice([1, 2, 3], size=items, p=[0.45, 0.35, 0.2])[:, None]
+    genres = np.zeros((items, len(GENRES)), dtype=bool)
+    rows = np.broadcast_to(np.arange(items)[:, None], order.shape)
+    genres[rows[kept], order[kept]] = True
+    return genres
+
+
+def _make_backgrounds(
+    users: int, rng: np.random.Generator
+) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
+    """Ages and occupations. The young are at school and the old are retired."""
+    ages = np.clip(12 + rng.gamma(3.2, 7.0, users), 12, 85).astype(np.int16)
+    occupations = rng.integers(len(OCCUPATIONS), size=users).astype(np.int8)
+    occupations[ages < 18] = OCCUPATIONS.index("pupil")
+    occupations[(ages >= 18) & (ages < 25) & (rng.random(users) < 0.6)] = OCCUPATIONS.index("student")
+    occupations[ages > 65] = OCCUPATIONS.index("retired")
+    return ages, occupations
+
+
+def _make_tags(
+    attributes: Floats, fame: npt.NDArray[np.float64], rng: np.random.Generator
+) -> tuple[Indices, npt.NDArray[np.int16], Indices]:
+    """Tags that fit the attributes of a film; more of them, and more often, the better it is known."""
+    meanings = rng.normal(size=(len(TAGS), attributes.shape[1]))
+    rank = np.argsort(np.argsort(fame)) / max(len(fame) - 1, 1)  # 0 for the least known film, 1 for the best
+    wanted = np.minimum(rng.poisson(0.4 + 5 * rank), MOST_TAGS)
+    best = np.empty((len(fame), MOST_TAGS), dtype=np.int16)
+    for start in range(0, len(fame), 8192):
+        part = slice(start, start + 8192)
+        fit = attributes[part] @ meanings.T  # (films, tags)
+        best[part] = np.argsort(-(1.5 * fit + rng.gumbel(size=fit.shape)), axis=1)[:, :MOST_TAGS]
+    given = np.arange(MOST_TAGS) < wanted[:, None]
+    film = np.repeat(np.arange(len(fame), dtype=np.int32), given.sum(axis=1))
+    count = 1 + rng.poisson(6 * rank[film] ** 4)
+    return film, best[given], count.astype(np.int32)
+
+
+def _make_friends(taste: Floats, rng: np.random.Generator) -> Indices:
+    """Links between people, most of them within circles of similar taste: (links, 2)."""
+    users = len(taste)
+    centres = rng.normal(size=(int(np.clip(users / 60, 1, 256)), taste.shape[1]))
+    circle = np.empty(users, dtype=np.int64)
+    for start in range(0, users, 8192):
+        circle[start : start + 8192] = np.argmax(taste[start : start + 8192] @ centres.T, axis=1)
+    members = np.argsort(circle, kind="stable")
+    sizes = np.bincount(circle, minlength=len(centres))
+    starts = np.cumsum(sizes) - sizes
+    wanted = rng.lognormal(0, 0.9, users)  # some people know everybody
+    links = users * FRIENDS_A_PERSON // 2
+    one = rng.choice(users, size=links, p=wanted / wanted.sum())
+    near = members[starts[circle[one]] + (rng.random(links) * sizes[circle[one]]).astype(np.int64)]
+    other = np.where(rng.random(links) < 0.8, near, rng.integers(users, size=links))
+    keys = np.unique(np.minimum(one, other) * users + np.maximum(one, other))
+    pairs = np.stack([keys // users, keys % users], axis=1)
+    links_between_two: Indices = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int32)
+    return links_between_two
+
+
+def _make_times(users: int, user_index: Indices, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Seconds since 1970. People come at any time, rate much at first and less later on."""
+    arrival = rng.uniform(FIRST_TIME, LAST_TIME, users)
+    stay = 86_400 * rng.lognormal(3.0, 1.8, users)  # median three weeks
+    times = np.empty(len(user_index), dtype=np.int64)
+    for start in range(0, len(user_index), CHUNK):
+        who = user_index[start : start + CHUNK]
+        times[start : start + CHUNK] = arrival[who] + rng.exponential(stay[who])
+    return np.minimum(times, LAST_TIME + 365 * 86_400)

@@ -1,0 +1,306 @@
+"""fit, predict, recommend, similar, fold in, save, load: the model as people use it, in their own ids."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cfn.completion import Completion
+from cofill.cfn.fitting import Fitted, fit_matrix
+from cofill.cfn.training import EpochRecord, Report
+from cofill.config import CFNSettings, Orientation
+from cofill.data.known import KnownRatings
+from cofill.data.pairs import Pairs, ids_of_pairs
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError, NotFittedError, UnknownIdError
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+# Users that are scored together when everybody is recommended to: memory is this many times the items.
+_CHUNK = 256
+
+
+class Recommendation(NamedTuple):
+    """An item, the rating it would get, and its title where the data has one."""
+
+    item: Id
+    rating: float
+    title: str | None = None
+
+
+class Similar(NamedTuple):
+    """An item, how like it is to the one asked about (1: the same), and its title where the data has one."""
+
+    item: Id
+    similarity: float
+    title: str | None = None
+
+
+class CFN:
+    """An autoencoder that reads the known ratings of a row and fills in the unknown ones.
+
+    >>> model = CFN(orientation="item", epochs=30).fit(Ratings.read("ratings.csv"))
+    >>> model.recommend(42, n=10)
+    >>> model.recommend({"Alien": 5, "Notting Hill": 1})
+
+    `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN). Every field of
+    `CFNSettings` can be given by name. Whatever the orientation, users and items that were never seen are folded
+    in from their ratings, and ids without any rating get the fitted means.
+    """
+
+    def __init__(self, settings: CFNSettings | None = None, **changes: Any) -> None:
+        self.settings = settings.changed(changes) if settings else CFNSettings.of(changes)
+        self.history: list[EpochRecord] = []
+        self.measures: dict[str, float | int | None] = {}
+        self.data_summary: dict[str, Any] = {}
+        self.users = Vocabulary()
+        self.items = Vocabulary()
+        self.titles: dict[Id, str] = {}
+        self._completion: Completion | None = None
+
+    def __repr__(self) -> str:
+        state = f"{len(self.users)} users, {len(self.items)} items" if self._completion else "not fitted"
+        return f"CFN(orientation={self.settings.orientation!r}; {state})"
+
+    # Fitting
+
+    def fit(
+        self,
+        ratings: Ratings,
+        *,
+        checkpoint: Path | None = None,
+        resume: bool = False,
+        report: Report | None = None,
+    ) -> Self:
+        """Train on ratings.
+
+        `checkpoint` names a file that lets a killed run go on with `resume=True`; remove it once the model is saved.
+        `report` is called after every
+        epoch with its record and the most epochs that are left to the phase.
+        """
+        if len(ratings) == 0:
+            raise DataError("there are no ratings to train on; give at least one")
+        rows = ratings.rows(self.settings.orientation)
+        fitted = fit_matrix(
+            rows, ratings.scale, self.settings, checkpoint_path=checkpoint, resume=resume, report=report
+        )
+        self._take(fitted, ratings, KnownRatings(rows))
+        return self
+
+    def _take(self, fitted: Fitted, ratings: Ratings, known: KnownRatings) -> None:
+        self.history = fitted.history
+        self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
+        self.data_summary = ratings.summary()
+        self.users, self.items = ratings.users.copy(), ratings.items.copy()
+        self.titles = dict(ratings.titles)
+        self._completion = Completion(fitted.network, fitted.scaling, known)
+
+    def restore(self, completion: Completion) -> None:
+        """Take the place of a fit: what a model file holds."""
+        self._completion = completion
+
+    # Asking
+
+    @property
+    def completion(self) -> Completion:
+        """The filled matrix, in rows and columns."""
+        if self._completion is None:
+            raise NotFittedError("this model is not fitted yet; call fit(ratings) first, or CFN.load(folder)")
+        return self._completion
+
+    @property
+    def orientation(self) -> Orientation:
+        return self.settings.orientation
+
+    @property
+    def scale(self) -> Scale:
+        """The least and the greatest rating."""
+        return self.completion.scaling.scale
+
+    def predict(self, pairs: Pairs) -> Floats:
+        """Ratings (n,) for pairs of user and item; ids that were never seen are welcome.
+
+        `pairs` is a sequence of (user, item), a frame with two such columns, Ratings, or two arrays of ids.
+        """
+        users, items = ids_of_pairs(pairs)
+        return self.predict_indices(self.users.find(users), self.items.find(items))
+
+    def predict_indices(self, users: Ints, items: Ints) -> Floats:
+        """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
+        rows, columns = (users, items) if self.orientation == "user" else (items, users)
+        return self._clip(self.completion.entries(rows, columns))
+
+    def recommend(
+        self, user: Id | Mapping[Any, float], n: int = 10, *, exclude_known: bool = True
+    ) -> list[Recommendation]:
+        """The n items that a user would rate highest, best first.
+
+        `user` is an id, or the ratings {item: rating} of somebody whom the model has never seen. An id that is
+        not known gets what the means recommend.
+        """
+        _check_count(n)
+        if isinstance(user, Mapping):
+            items, ratings = self._ratings_of_somebody(user)
+            scores = self._scores_of_somebody(items, ratings)
+        else:
+            index = int(self.users.find([user])[0])
+            if index < 0:
+                items, scores = np.empty(0, np.int32), self._scores_of_somebody(*_no_ratings())
+            else:
+                items, scores = self._known_items(index), self._scores(index)
+        return self._best(scores, items if exclude_known else items[:0], n)
+
+    def recommend_all(
+        self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True
+    ) -> Iterator[tuple[Id, list[Recommendation]]]:
+        """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
+        _check_count(n)
+        indices = np.arange(len(self.users)) if users is None else self._known_users(users)
+        many = self.completion.many_rows if self.orientation == "user" else self.completion.many_columns
+        for first in range(0, len(indices), _CHUNK):
+            chunk = indices[first : first + _CHUNK].astype(np.int64)
+            for user, scores in zip(chunk.tolist(), many(chunk), strict=True):
+                known = self._known_items(user) if exclude_known else np.empty(0, np.int32)
+                yield self.users.id(user), self._best(scores, known, n)
+
+    def similar(self, item: Id, n: int = 10) -> list[Similar]:
+        """The n items most like this one: by their codes, or by what the network weighs them with."""
+        _check_count(n)
+        index = self.items.index(item)
+        completion = self.completion
+        by_row = self.orientation == "item"
+        counts = completion.row_counts if by_row else completion.column_counts
+        if counts[index] == 0:
+            raise UnknownIdError(f"item {item!r} has no ratings yet, so nothing can be said to be like it")
+        vectors = completion.row_vectors() if by_row else completion.column_vectors()
+        rated = counts > 0
+        centred = vectors - vectors[rated].mean(0)
+        norms = np.maximum(np.linalg.norm(centred, axis=1), np.finfo(np.float32).tiny)
+        likeness = centred @ centred[index] / (norms * norms[index])
+        likeness[~rated] = -np.inf
+        likeness[index] = -np.inf
+        return [
+            Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id))
+            for i in _top(likeness, n)
+        ]
+
+    def add_ratings(self, ratings: Ratings) -> Self:
+        """Ratings that came after the training, of users and items known or new: predictions follow at once."""
+        low, high = self.scale
+        outside = (ratings.values < low) | (ratings.values > high)
+        if outside.any():
+            raise DataError(
+                f"a rating of {ratings.values[outside][0]:g} is outside the model's scale of {low:g} to {high:g}; "
+                f"correct it, or train again with a wider scale"
+            )
+        completion = self.completion
+        users = self.users.add(ratings.users.ids)[ratings.user_index]
+        items = self.items.add(ratings.items.ids)[ratings.item_index]
+        rows, columns = (users, items) if self.orientation == "user" else (items, users)
+        self.titles.update(ratings.titles)
+        completion.add(rows, columns, ratings.values)
+        return self
+
+    def item_counts(self) -> npt.NDArray[np.int64]:
+        """(items,): ratings of each item."""
+        return self.completion.row_counts if self.orientation == "item" else self.completion.column_counts
+
+    def user_counts(self) -> npt.NDArray[np.int64]:
+        """(users,): ratings of each user."""
+        return self.completion.row_counts if self.orientation == "user" else self.completion.column_counts
+
+    def known_pairs(self, ratings: Ratings) -> int:
+        """How many of these pairs of user and item the model has a rating of."""
+        users = self.users.find(ratings.users.ids)[ratings.user_index]
+        items = self.items.find(ratings.items.ids)[ratings.item_index]
+        rows, columns = (users, items) if self.orientation == "user" else (items, users)
+        return int(self.completion.known.contains(rows, columns).sum())
+
+    # Keeping
+
+    def save(self, folder: Path | str) -> None:
+        """Write the model into a folder, whole or not at all; an older model there is replaced."""
+        from cofill.model_file import save_model
+
+        save_model(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: Path | str) -> "CFN":
+        """A model from its folder, checked."""
+        from cofill.model_file import load_model
+
+        return load_model(Path(folder))
+
+    # How
+
+    def _scores(self, user: int) -> Floats:
+        return self.completion.row(user) if self.orientation == "user" else self.completion.column(user)
+
+    def _scores_of_somebody(self, items: Ints, ratings: Floats) -> Floats:
+        ask = self.completion.new_row if self.orientation == "user" else self.completion.new_column
+        return ask(items, ratings)
+
+    def _known_items(self, user: int) -> Ints:
+        known = self.completion.known
+        return known.row(user)[0] if self.orientation == "user" else known.column(user)[0]
+
+    def _known_users(self, users: Iterable[Id]) -> Ints:
+        wanted = list(users)
+        indices = self.users.find(wanted)
+        if (indices < 0).any():
+            unknown = wanted[int(np.argmin(indices))]
+            raise UnknownIdError(
+                f"user {unknown!r} is not in the model; check the id, or give the user's ratings"
+            )
+        return indices
+
+    def _ratings_of_somebody(self, ratings: Mapping[Any, float]) -> tuple[Ints, Floats]:
+        """Indices and ratings, ascending; an item that nobody has ever rated cannot tell anything."""
+        low, high = self.scale
+        for item, rating in ratings.items():
+            if not low <= rating <= high:
+                raise DataError(
+                    f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}"
+                )
+        indices = self.items.find(list(ratings))
+        if (indices < 0).any():
+            unknown = list(ratings)[int(np.argmin(indices))]
+            raise UnknownIdError(f"item {unknown!r} is not in the model; check the id, or leave it out")
+        order = np.argsort(indices)
+        return indices[order], np.array(list(ratings.values()), np.float32)[order]
+
+    def _best(self, scores: Floats, excluded: Ints, n: int) -> list[Recommendation]:
+        scores = scores[: len(self.items)].copy()
+        scores[excluded] = -np.inf
+        return [
+            Recommendation(item := self.items.id(i), float(np.clip(scores[i], *self.scale)), self.titles.get(item))
+            for i in _top(scores, n)
+        ]
+
+    def _clip(self, ratings: Floats) -> Floats:
+        return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
+
+
+def _top(scores: Floats, n: int) -> list[int]:
+    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
+    if n < len(scores):
+        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
+        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
+    return [int(i) for i in best if scores[i] > -np.inf]
+
+
+def _check_count(n: int) -> None:
+    if n < 1:
+        raise DataError(f"n must be at least 1. Got {n}")
+
+
+def _no_ratings() -> tuple[Ints, Floats]:
+    return np.empty(0, np.int32), np.empty(0, np.float32)

@@ -1,0 +1,318 @@
+"""Downloads against a real server that behaves badly in every way that servers do."""
+
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cofill.data.download import download, md5_of
+from cofill.errors import DatasetError
+
+
+class Publisher(ThreadingHTTPServer):
+    """Serves one file, and misbehaves as told."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answer)
+        self.content = np.random.default_rng(0).bytes(600_000)
+        self.etag: str | None = '"first"'
+        self.modified: str | None = None
+        self.ranges = True  # honours Range
+        self.if_range = True  # honours If-Range
+        self.drops: list[int] = []  # the bytes after which the next answers break off
+        self.statuses: list[int] = []  # what the next answers are instead of the file
+        self.seconds_per_block = 0.0
+        self.requests: list[str | None] = []  # the Range of each
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/set.zip"
+
+    @property
+    def md5(self) -> str:
+        return hashlib.md5(self.content, usedforsecurity=False).hexdigest()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away is part of the tests."""
+
+
+class Answer(BaseHTTPRequestHandler):
+    server: Publisher
+
+    def do_GET(self) -> None:
+        server, asked = self.server, self.headers.get("Range")
+        server.requests.append(asked)
+        if server.statuses:
+            self.send_error(server.statuses.pop(0))
+            return
+        start = 0
+        same = self.headers.get("If-Range") in (server.etag, server.modified)
+        if asked and server.ranges and (same or not server.if_range):
+            start = int(asked.removeprefix("bytes=").removesuffix("-"))
+            if start >= len(server.content):
+                self.send_error(416)
+                return
+        body = server.content[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(body)))
+        if start:
+            total = len(server.content)
+            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+        if server.etag:
+            self.send_header("ETag", server.etag)
+        if server.modified:
+            self.send_header("Last-Modified", server.modified)
+        self.end_headers()
+        if server.drops:
+            body = body[: server.drops.pop(0)]
+        for position in range(0, len(body), 20_000):
+            self.wfile.write(body[position : position + 20_000])
+            time.sleep(server.seconds_per_block)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quietly."""
+
+
+@pytest.fixture
+def publisher(monkeypatch: pytest.MonkeyPatch) -> Iterator[Publisher]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    server = Publisher()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def get(publisher: Publisher, target: Path, **options: object) -> Path:
+    settings: dict[str, object] = {"md5": publisher.md5, "quiet": True, "pause": 0.01} | options
+    return download(publisher.address, target, **settings)  # type: ignore[arg-type]
+
+
+def left_behind(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_arrives_whole_and_alone(publisher: Publisher, tmp_path: Path) -> None:
+    target = get(publisher, tmp_path / "deep" / "cache" / "set.zip", size=600_000)
+    assert target.read_bytes() == publisher.content
+    assert md5_of(target) == publisher.md5
+    assert left_behind(target.parent) == ["set.zip"]
+
+
+def test_a_file_that_is_there_is_not_asked_for(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "set.zip").write_bytes(b"checked by an earlier run")
+    get(publisher, tmp_path / "set.zip")
+    assert publisher.requests == []
+
+
+def test_a_dropped_connection_is_resumed(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.drops = [250_000, 100_000]
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    assert publisher.requests == [None, "bytes=250000-", "bytes=350000-"]
+
+
+def test_last_modified_also_allows_to_resume(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.etag, publisher.modified = 'W/"weak"', "Tue, 01 Sep 2015 10:00:00 GMT"
+    publisher.drops = [250_000]
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    assert publisher.requests == [None, "bytes=250000-"]
+
+
+def test_progress_keeps_a_slow_line_alive(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.drops = [60_000] * 9
+    assert get(publisher, tmp_path / "set.zip", attempts=2).read_bytes() == publisher.content
+
+
+def test_a_server_without_ranges_starts_again(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.ranges = False
+    publisher.drops = [250_000]
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+
+
+def test_without_a_validator_nothing_is_resumed(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.etag = None
+    publisher.drops = [250_000]
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    assert publisher.requests == [None, None]
+
+
+@pytest.mark.parametrize("if_range", [True, False])
+def test_a_file_that_changed_in_between_starts_again(
+    publisher: Publisher, tmp_path: Path, if_range: bool
+) -> None:
+    publisher.if_range = if_range
+    publisher.drops = [250_000]
+    with pytest.raises(DatasetError, match="250,000 bytes are kept"):
+        get(publisher, tmp_path / "set.zip", attempts=1)
+    publisher.content, publisher.etag = np.random.default_rng(1).bytes(600_000), '"second"'
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+
+
+@pytest.mark.parametrize("sidecar", ["", "{", "[]", '{"address": 1}', None])
+def test_a_part_of_unknown_origin_is_not_trusted(
+    publisher: Publisher, tmp_path: Path, sidecar: str | None
+) -> None:
+    (tmp_path / "set.zip.part").write_bytes(b"x" * 1000)
+    if sidecar is not None:
+        (tmp_path / "set.zip.part.json").write_text(sidecar)
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    assert left_behind(tmp_path) == ["set.zip"]
+
+
+def test_a_part_that_is_already_whole_is_only_checked(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.drops = [599_999]
+    with pytest.raises(DatasetError, match="dropped after 599,999 of 600,000 bytes"):
+        get(publisher, tmp_path / "set.zip", attempts=1)
+    with (tmp_path / "set.zip.part").open("ab") as part:
+        part.write(publisher.content[-1:])
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    assert publisher.requests == [None, "bytes=600000-"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"md5": "0" * 32}, r"MD5 of what arrived is \w{32}, the published one 0{32}; it was deleted"),
+        ({"size": 600_001}, "600,000 bytes arrived, the publisher says 600,001; they were deleted"),
+    ],
+)
+def test_a_wrong_file_is_deleted(
+    publisher: Publisher, tmp_path: Path, options: dict[str, object], message: str
+) -> None:
+    with pytest.raises(DatasetError, match=message):
+        get(publisher, tmp_path / "set.zip", **options)
+    assert left_behind(tmp_path) == []
+
+
+def test_content_that_fails_its_check_is_deleted(publisher: Publisher, tmp_path: Path) -> None:
+    def refuse(path: Path) -> None:
+        raise DatasetError(f"{path.name}: not what it should be")
+
+    with pytest.raises(DatasetError, match=r"set.zip.part: not what it should be"):
+        get(publisher, tmp_path / "set.zip", check=refuse)
+    assert left_behind(tmp_path) == []
+
+
+def test_404_is_final(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.statuses = [404]
+    with pytest.raises(DatasetError, match=r"answered 404 Not Found.*COFILL_DATA"):
+        get(publisher, tmp_path / "set.zip")
+    assert len(publisher.requests) == 1
+
+
+def test_500_is_tried_again(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.statuses = [500, 503]
+    assert get(publisher, tmp_path / "set.zip").read_bytes() == publisher.content
+    publisher.statuses = [500] * 9
+    with pytest.raises(DatasetError, match=r"answered 500 Internal Server Error, 3 times.*Try again later"):
+        get(publisher, tmp_path / "other.zip", attempts=3)
+
+
+def test_nobody_listens(publisher: Publisher, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"no connection \(.*refused"):
+        download("http://127.0.0.1:9/set.zip", tmp_path / "set.zip", quiet=True, pause=0.01)
+
+
+def test_no_such_server(tmp_path: Path) -> None:
+    with pytest.raises(
+        DatasetError, match=r"server cannot be found \(.*Check the network, or download it by hand"
+    ):
+        download("http://no-such-host.invalid/set.zip", tmp_path / "set.zip", quiet=True)
+
+
+def test_a_full_disk(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "set.zip.part").symlink_to("/dev/full")
+    with pytest.raises(DatasetError, match=r"the disk is full\. Free some space and try again.*COFILL_CACHE"):
+        get(publisher, tmp_path / "set.zip")
+
+
+def test_a_cache_that_cannot_be_written(publisher: Publisher) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(stat.S_IRUSR | stat.S_IXUSR | stat.S_IROTH | stat.S_IXOTH)
+        root = os.geteuid() == 0
+        if root:
+            os.seteuid(65534)  # permissions do not bind root
+        try:
+            with pytest.raises(
+                DatasetError, match=r"cannot be written to\. Name another folder in COFILL_CACHE"
+            ):
+                get(publisher, folder / "set.zip")
+        finally:
+            if root:
+                os.seteuid(0)
+            folder.chmod(stat.S_IRWXU)
+
+
+def test_a_cache_that_is_a_file(publisher: Publisher, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(DatasetError, match=r"cannot be used \(.*COFILL_CACHE"):
+        get(publisher, tmp_path / "cache" / "set.zip")
+
+
+def test_two_at_once_share_one_download(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.seconds_per_block = 0.01
+    with ThreadPoolExecutor(4) as pool:  # flock holds between open files, so threads stand for processes
+        targets = list(pool.map(lambda _: get(publisher, tmp_path / "set.zip"), range(4)))
+    assert {target.read_bytes() for target in targets} == {publisher.content}
+    assert publisher.requests == [None]
+    assert left_behind(tmp_path) == ["set.zip"]
+
+
+def test_a_killed_process_is_continued(publisher: Publisher, tmp_path: Path) -> None:
+    publisher.seconds_per_block = 0.1
+    program = (
+        "import sys; from pathlib import Path; from cofill.data.download import download;"
+        "download(sys.argv[1], Path(sys.argv[2]), quiet=True)"
+    )
+    target, part = tmp_path / "set.zip", tmp_path / "set.zip.part"
+    process = subprocess.Popen([sys.executable, "-c", program, publisher.address, str(target)])
+    deadline = time.monotonic() + 20
+    while not part.exists() or part.stat().st_size < 100_000:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = part.stat().st_size
+    publisher.seconds_per_block = 0.0
+    assert get(publisher, target).read_bytes() == publisher.content
+    assert publisher.requests == [None, f"bytes={kept}-"]
+    assert left_behind(tmp_path) == ["set.zip"]
+
+
+def test_what_it_says_where_there_is_no_terminal(
+    publisher: Publisher, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    get(publisher, tmp_path / "set.zip", quiet=False)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.splitlines()[0] == "set.zip: 0.0 of 0.6 MB"
+    assert said.err.splitlines()[-1] == "set.zip: 0.6 of 0.6 MB"
+    get(publisher, tmp_path / "other.zip")
+    assert capsys.readouterr().err == ""
+
+
+def test_the_bar_on_a_terminal(
+    publisher: Publisher, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    get(publisher, tmp_path / "set.zip", quiet=False)
+    assert "set.zip" in capsys.readouterr().err

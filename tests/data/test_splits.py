@@ -1,0 +1,148 @@
+"""Splits are partitions, repeat with their seed, and keep what they promise to keep together."""
+
+from typing import get_args
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.data.ratings import Ratings
+from cofill.data.splits import (
+    Split,
+    SplitBy,
+    cold_items_split,
+    cold_users_split,
+    k_folds,
+    random_split,
+    split,
+    time_split,
+)
+from cofill.errors import DataError
+
+
+@st.composite
+def some_ratings(draw: st.DrawFn) -> Ratings:
+    cells = draw(st.lists(st.integers(0, 399), min_size=60, max_size=200, unique=True))
+    pairs = np.array(cells)
+    times = np.array(draw(st.lists(st.integers(0, 50), min_size=len(pairs), max_size=len(pairs))))
+    return Ratings.read((pairs // 20, pairs % 20, pairs % 5 + 1, times))
+
+
+def moments(ratings: Ratings) -> int:
+    assert ratings.times is not None
+    return len(set(ratings.times.tolist()))
+
+
+def keys(ratings: Ratings) -> npt.NDArray[np.int64]:
+    return ratings.user_index.astype(np.int64) * len(ratings.items) + ratings.item_index
+
+
+def assert_partition(ratings: Ratings, parts: Split) -> None:
+    together = np.concatenate([keys(parts.train), keys(parts.test)])
+    assert np.array_equal(np.sort(together), keys(ratings))
+    assert len(parts.train)
+    assert len(parts.test)
+    for part in parts:
+        assert part.users is ratings.users
+        assert part.items is ratings.items
+        assert part.scale == ratings.scale
+        places = np.searchsorted(keys(ratings), keys(part))
+        assert np.array_equal(part.values, ratings.values[places])
+        assert part.times is not None
+        assert ratings.times is not None
+        assert np.array_equal(part.times, ratings.times[places])
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_ratings(), st.sampled_from(get_args(SplitBy)), st.floats(0.2, 0.8), st.integers(0, 2**32))
+def test_every_split_is_a_partition_and_repeats(
+    ratings: Ratings, by: SplitBy, ratio: float, seed: int
+) -> None:
+    if by == "time" and moments(ratings) < 2:
+        return
+    parts = split(ratings, by, ratio, seed)
+    assert_partition(ratings, parts)
+    again = split(ratings, by, ratio, seed)
+    assert np.array_equal(keys(parts.test), keys(again.test))
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_ratings(), st.integers(2, 10), st.integers(0, 100))
+def test_folds_test_each_rating_once(ratings: Ratings, folds: int, seed: int) -> None:
+    splits = list(k_folds(ratings, folds=folds, seed=seed))
+    assert len(splits) == folds
+    for parts in splits:
+        assert_partition(ratings, parts)
+    tested = np.sort(np.concatenate([keys(parts.test) for parts in splits]))
+    assert np.array_equal(tested, keys(ratings))
+    sizes = [len(parts.test) for parts in splits]
+    assert max(sizes) - min(sizes) <= 1
+    repeated = k_folds(ratings, folds=folds, seed=seed)
+    assert all(np.array_equal(keys(a.test), keys(b.test)) for a, b in zip(splits, repeated, strict=True))
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_ratings(), st.floats(0.2, 0.8))
+def test_the_test_is_later_than_the_training(ratings: Ratings, ratio: float) -> None:
+    if moments(ratings) < 2:
+        return
+    parts = time_split(ratings, ratio=ratio)
+    assert parts.train.times is not None
+    assert parts.test.times is not None
+    assert parts.train.times.max() < parts.test.times.min()  # strictly: ties stay together
+
+
+@settings(max_examples=25, deadline=None)
+@given(some_ratings(), st.floats(0.2, 0.8), st.integers(0, 100))
+def test_cold_rows_are_not_in_the_training_at_all(ratings: Ratings, ratio: float, seed: int) -> None:
+    items = cold_items_split(ratings, ratio=ratio, seed=seed)
+    assert not set(items.train.item_index) & set(items.test.item_index)
+    rated = len(np.unique(ratings.item_index))
+    assert len(np.unique(items.train.item_index)) == round(rated * ratio)
+    users = cold_users_split(ratings, ratio=ratio, seed=seed)
+    assert not set(users.train.user_index) & set(users.test.user_index)
+
+
+def hundred() -> Ratings:
+    pairs = np.arange(100)
+    return Ratings.read((pairs // 10, pairs % 10, pairs % 5 + 1, pairs))
+
+
+def test_sizes_seeds_and_defaults() -> None:
+    ratings = hundred()
+    parts = random_split(ratings)
+    assert (len(parts.train), len(parts.test)) == (90, 10)
+    assert not np.array_equal(keys(parts.test), keys(random_split(ratings, seed=1).test))
+    assert time_split(ratings).test.times.tolist() == list(range(90, 100))  # type: ignore[union-attr]
+    assert len(cold_items_split(ratings).test) == len(cold_users_split(ratings).test) == 10
+    assert len(list(k_folds(ratings))) == 5
+
+
+def test_a_part_of_a_split_can_be_split_again() -> None:
+    inner = cold_items_split(cold_items_split(hundred(), ratio=0.5).train, ratio=0.6)
+    assert len(np.unique(inner.train.item_index)) == 3
+    assert len(np.unique(inner.test.item_index)) == 2
+
+
+def test_impossible_splits_say_what_to_change() -> None:
+    ratings = hundred()
+    with pytest.raises(DataError, match=r"ratio=1.5 is not a share; give the share to train on"):
+        random_split(ratings, ratio=1.5)
+    with pytest.raises(DataError, match=r"ratio=0.999 of 100 ratings leaves none to test; use more ratings"):
+        random_split(ratings, ratio=0.999)
+    with pytest.raises(DataError, match=r"ratio=0.01 of 10 rated items leaves none to train on"):
+        cold_items_split(ratings, ratio=0.01)
+    with pytest.raises(DataError, match=r"of 10 users who rated leaves none to test"):
+        cold_users_split(ratings, ratio=0.99)
+    with pytest.raises(DataError, match=r"folds=1 leaves nothing to train on; use at least 2"):
+        k_folds(ratings, folds=1)
+    with pytest.raises(DataError, match=r"100 ratings cannot fill 101 folds; use at most 100"):
+        k_folds(ratings, folds=101)
+    with pytest.raises(DataError, match=r"no times to split by; read them with time=..., or split at random"):
+        time_split(Ratings.read([(1, 2, 3.0), (1, 3, 4.0)]))
+    with pytest.raises(DataError, match=r"all 2 ratings have the same time \(7\); split at random instead"):
+        time_split(Ratings.read([(1, 2, 3.0, 7), (1, 3, 4.0, 7)]), ratio=0.5)
+    with pytest.raises(DataError, match=r"no split by 'colour'; use 'random', 'time', 'cold-items' or"):
+        split(ratings, "colour", 0.9, 0)  # type: ignore[arg-type]
