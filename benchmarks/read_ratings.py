@@ -76,19 +76,20 @@ def timed(what: str, path: Path) -> None:
 
     import cofill.data.ratings  # noqa: F401
 
-    begin = time.perf_counter()
+    begin, cpu_begin = time.perf_counter(), time.process_time()
     rows = yardstick(path) if what == "polars" else whole_way(path)
-    seconds = time.perf_counter() - begin
+    seconds, cpu_seconds = time.perf_counter() - begin, time.process_time() - cpu_begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024  # Linux counts in kilobytes
-    print(json.dumps({"seconds": seconds, "peak_bytes": peak, "rows": rows}))
+    print(json.dumps({"seconds": seconds, "cpu_seconds": cpu_seconds, "peak_bytes": peak, "rows": rows}))
 
 
-def measured(what: str, path: Path) -> dict[str, Any]:
-    """One run in a fresh process."""
-    command = [sys.executable, __file__, "--timed", what, str(path)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
+def in_a_process(what: str, path: Path, rows: int) -> str:
+    """What this file prints for one task in a fresh process.
+
+    Writing takes one too: a process begins with the peak memory of the one that started it.
+    """
+    command = [sys.executable, __file__, "--rows", str(rows), "--task", what, str(path)]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def main() -> int:
@@ -99,20 +100,28 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=10_000_000, help="lines in the generated file")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is timed")
     parser.add_argument("--json", type=Path, help="write the result here too")
-    parser.add_argument("--timed", nargs=2, help=argparse.SUPPRESS)
+    parser.add_argument("--task", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.timed:
-        timed(options.timed[0], Path(options.timed[1]))
+    if options.task:
+        what, path = options.task[0], Path(options.task[1])
+        if what == "write":
+            write_file(path, options.rows)
+        else:
+            timed(what, path)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ratings.dat"
-        write_file(path, options.rows)
+        in_a_process("write", path, options.rows)
         size = path.stat().st_size
         runs: dict[str, list[dict[str, Any]]] = {"polars": [], "cofill": []}
         for _ in range(options.rounds):
             for what, results in runs.items():
-                results.append(measured(what, path))
-                print(f"{what:7} {results[-1]['seconds']:6.2f} s  {results[-1]['peak_bytes'] / 1e6:6.0f} MB")
+                results.append(json.loads(in_a_process(what, path, options.rows)))
+                run = results[-1]
+                print(
+                    f"{what:7} {run['seconds']:6.2f} s  "
+                    f"({run['cpu_seconds']:.2f} s of CPU)  {run['peak_bytes'] / 1e6:.0f} MB"
+                )
     medians = {what: statistics.median(run["seconds"] for run in results) for what, results in runs.items()}
     peak = max(run["peak_bytes"] for run in runs["cofill"])
     ratio = medians["cofill"] / medians["polars"]

@@ -198,8 +198,14 @@ class CFN:
                 f"correct it, or train again with a wider scale"
             )
         completion = self.completion
-        users = self.users.add(ratings.users.ids)[ratings.user_index]
-        items = self.items.add(ratings.items.ids)[ratings.item_index]
+        # Only ids that come with a rating are taken in: a part of a data set knows the ids of the whole.
+        rated_users, user_place = np.unique(ratings.user_index, return_inverse=True)
+        rated_items, item_place = np.unique(ratings.item_index, return_inverse=True)
+        new_users, new_items = ratings.users.array()[rated_users], ratings.items.array()[rated_items]
+        if ratings.items.integers != self.items.integers:
+            self.items.copy().add(new_items)  # if they are refused, then before the users are taken in
+        users = self.users.add(new_users)[user_place]
+        items = self.items.add(new_items)[item_place]
         rows, columns = (users, items) if self.orientation == "user" else (items, users)
         self.titles.update(ratings.titles)
         completion.add(rows, columns, ratings.values)

@@ -117,7 +117,8 @@ FILES = {
     ),
     "too many cells, ::": File(
         "1::2::3::4\n1::x::2::4::5\n1::3::3::4\n",
-        ", line 2: found 5 cells where the other lines have 4 (separator '::'): '1::x::2::4::5'; fix or remove it",
+        ", line 2: found 5 cells where the other lines have 4 (separator '::'): '1::x::2::4::5'; "
+        "fix or remove it",
     ),
     "cut off in the last line": File(
         "1::2::3::4\n1::3::3::4\n1::4\n",
@@ -125,6 +126,14 @@ FILES = {
     ),
     "short in a column that is not used": File(
         "user,item,rating,note,more\n1,2,3,a,b\n1,3,3,a\n",
+        ", line 3: found 4 cells where the header has 5 (separator ','): '1,3,3,a'; fix or remove it",
+    ),
+    "long in a column that is not used": File(
+        "user,item,rating,note,more\n1,2,3,a,b\n1,3,3,a,b,c\n",
+        ", line 3: found 6 cells where the header has 5 (separator ','): '1,3,3,a,b,c'; fix or remove it",
+    ),
+    "one short, one long in columns that are not used": File(
+        "user,item,rating,note,more\n1,2,3,a,b\n1,3,3,a\n1,4,3,a,b,c\n",
         ", line 3: found 4 cells where the header has 5 (separator ','): '1,3,3,a'; fix or remove it",
     ),
     "blank line in the middle": File(GOOD + "\n1,3,3,4\n", ", line 3: the line is empty; remove it"),
@@ -139,7 +148,8 @@ FILES = {
     "UTF-16": File(GOOD.encode("utf-16"), ": the file is UTF-16, not UTF-8; save it as UTF-8"),
     "truncated gzip": File(
         gzip.compress(GOOD.encode())[:-6],
-        ": the gzip data is broken or cut short (Compressed file ended before the end-of-stream marker was reached); "
+        ": the gzip data is broken or cut short (Compressed file ended before the end-of-stream "
+        "marker was reached); "
         "fetch the file again",
         {},
         "r.csv.gz",
@@ -160,11 +170,13 @@ FILES = {
     ),
     "missing column": File(
         "who,item,rating\n1,2,3\n",
-        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=... (--user {FLAG}",
+        ": no column is recognised as the user; found 'who', 'item', 'rating'; "
+        f"say which with user=... (--user {FLAG}",
     ),
     "two columns": File(
         "user,item\n1,2\n",
-        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=... (--rating {FLAG}",
+        ": no column is recognised as the rating; found 'user', 'item'; "
+        f"say which with rating=... (--rating {FLAG}",
     ),
     "two columns, no header": File(
         "1,2\n3,4\n",
@@ -173,7 +185,8 @@ FILES = {
     ),
     "no such column": File(
         GOOD,
-        ": there is no column 'nope' for the item; found 'user', 'item', 'rating', 'time'; pass one of them as item=...",
+        ": there is no column 'nope' for the item; found 'user', 'item', 'rating', 'time'; "
+        "pass one of them as item=...",
         {"item": "nope"},
     ),
     "no such position": File(GOOD, ": user=4 is not a column; there are 4: give 0 to 3", {"user": 4}),
@@ -280,7 +293,8 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "null rating": (
         lambda: frame(rating=[None, 3.0]),
-        f"the polars DataFrame, row 1, column 'rating': the cell is empty where a number belongs; {EMPTY_ROW}",
+        "the polars DataFrame, row 1, column 'rating': the cell is empty where a number belongs; "
+        f"{EMPTY_ROW}",
     ),
     "NaN rating": (
         lambda: frame(rating=[1.0, float("nan")]),
@@ -302,12 +316,14 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "ids beyond 64 bits": (
         lambda: frame(user=pl.Series([1, 2**63], dtype=pl.UInt64)),
-        "the polars DataFrame, row 2, column 'user': found 9223372036854775808 where an id of 64 bits belongs; "
+        "the polars DataFrame, row 2, column 'user': found 9223372036854775808 where an id of 64 "
+        "bits belongs; "
         "pass such ids as strings",
     ),
     "times of another kind": (
         lambda: frame(time=[True, False]),
-        "the polars DataFrame, row 1, column 'time': the times are of type Boolean; give numbers, dates or datetimes",
+        "the polars DataFrame, row 1, column 'time': the times are of type Boolean; "
+        "give numbers, dates or datetimes",
     ),
     "frame without rows": (
         lambda: frame().clear(),
@@ -333,7 +349,8 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "pandas NA rating": (
         lambda: pandas_frame(rating=pd.array([1.5, None], dtype="Float64")),
-        f"the pandas DataFrame, row 2, column 'rating': the cell is empty where a number belongs; {EMPTY_ROW}",
+        "the pandas DataFrame, row 2, column 'rating': the cell is empty where a number belongs; "
+        f"{EMPTY_ROW}",
     ),
     "pandas NaN rating": (
         lambda: pandas_frame(rating=[1.0, np.nan]),
@@ -345,7 +362,8 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "arrays of different lengths": (
         lambda: ([1, 2], [3, 4], [1.0]),
-        "the arrays differ in length: 2 users, 2 items, 1 ratings; each rating needs one entry in every array",
+        "the arrays differ in length: 2 users, 2 items, 1 ratings; "
+        "each rating needs one entry in every array",
     ),
     "empty arrays": (
         lambda: (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)),

@@ -203,7 +203,7 @@ def test_a_quick_way_agrees_with_the_careful_one_or_stands_back(file: tuple[str,
     except DataError:
         careful = {}  # not a table
     for quick in (
-        text._typed(content.encode(), start, layout),
+        text._typed(content.encode(), start, layout, "r"),
         text._plain(content.encode(), start, layout, "r"),
     ):
         if quick is not None:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.cfn.codes import encode_rows, take_rows
-from cofill.cfn.fold_in import ColumnPrior, calibration_columns, with_one
+from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
 from cofill.data.known import KnownRatings
@@ -275,12 +275,13 @@ class Completion:
     def _fit_prior(self) -> ColumnPrior:
         by_column = self.known.trained_columns()
         prior = ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0)
+        columns = [spread(*by_column.row(int(column))) for column in calibration_columns(by_column.counts())]
+        needed = np.unique(np.concatenate([rows for rows, _ in columns] or [np.empty(0, np.int32)]))
+        codes, means = self._fresh_codes(needed.astype(np.int64))
         examples = []
-        for column in calibration_columns(by_column.counts()):
-            rows, ratings = by_column.row(int(column))
-            rows, ratings = rows[:_CHUNK], ratings[:_CHUNK]
-            codes, means = self._codes_of(rows.astype(np.int64))
-            examples.append((with_one(codes), self.scaling.down_values(ratings, means)))
+        for rows, ratings in columns:
+            place = np.searchsorted(needed, rows)
+            examples.append((with_one(codes[place]), self.scaling.down_values(ratings, means[place])))
         return prior.calibrated(examples)
 
     # Means, and the function after the last layer

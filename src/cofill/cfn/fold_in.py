@@ -18,6 +18,7 @@ Floats = npt.NDArray[np.float32]
 
 _NOISES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 _CALIBRATION_COLUMNS = 200
+_CALIBRATION_RATINGS = 40
 _CHUNK = 4096
 
 
@@ -88,6 +89,12 @@ def calibration_columns(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     candidates = np.flatnonzero(counts >= 4)
     step = max(1, len(candidates) // _CALIBRATION_COLUMNS)
     return candidates[::step][:_CALIBRATION_COLUMNS]
+
+
+def spread(rows: npt.NDArray[np.int32], ratings: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
+    """At most as many of a column's ratings as calibration needs: a code for each has to be computed."""
+    step = -(-len(rows) // _CALIBRATION_RATINGS)
+    return rows[::step], ratings[::step]
 
 
 def with_one(codes: Floats) -> Floats:

@@ -30,9 +30,11 @@ class Scaling:
         blank = cls(scale, damping, 0.0, np.zeros(rows.rows, np.float32))
         scaled = blank._to_unit(rows.values)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
-        counts = np.diff(rows.indptr)
-        row_of_entry = np.repeat(np.arange(rows.rows), counts)
-        sums = np.bincount(row_of_entry, weights=scaled, minlength=rows.rows).astype(np.float64)
+        counts = rows.counts()
+        sums = np.zeros(rows.rows)
+        filled = counts > 0  # reduceat has no notion of an empty row
+        if filled.any():
+            sums[filled] = np.add.reduceat(scaled, rows.indptr[:-1][filled], dtype=np.float64)
         return replace(blank, overall=overall, means=blank._damped(sums, counts, overall))
 
     def mean_of(self, ratings: Floats) -> np.float32:
@@ -47,8 +49,9 @@ class Scaling:
 
     def down(self, rows: SparseRows) -> SparseRows:
         """The rows as the network reads them."""
-        means = np.repeat(self.means, np.diff(rows.indptr))
-        return SparseRows(rows.indptr, rows.indices, self._to_unit(rows.values) - means, rows.columns)
+        values = self._to_unit(rows.values)
+        values -= np.repeat(self.means, rows.counts())
+        return SparseRows(rows.indptr, rows.indices, values, rows.columns)
 
     def down_values(self, ratings: Floats, mean: np.float32 | Floats) -> Floats:
         return self._to_unit(ratings) - mean
@@ -64,5 +67,6 @@ class Scaling:
 
     def _to_unit(self, ratings: Floats) -> Floats:
         low, high = self.scale
-        unit: Floats = (ratings - np.float32((high + low) / 2)) / np.float32((high - low) / 2)
+        unit: Floats = ratings - np.float32((high + low) / 2)
+        unit /= np.float32((high - low) / 2)  # in place: the ratings are among the largest arrays there are
         return unit

@@ -84,13 +84,13 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
     """Ratings (n,), each finite and within `scale`, if that is given."""
     import polars as pl
 
-    _refuse_missing(cells, "rating", origin, "a number")
     if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
         raise origin.error(
             0, "rating", f"the ratings are of type {cells.dtype}", "ratings are numbers: convert the column"
         )
     parsed = cells.cast(pl.Float32, strict=False)
     if parsed.null_count():
+        _refuse_missing(cells, "rating", origin, "a number")
         parsed = cells.str.strip_chars().cast(pl.Float32, strict=False)
         _refuse(parsed.is_null(), cells, "rating", origin, "where a number belongs", "correct or remove it")
     values = parsed.to_numpy()

@@ -2,7 +2,8 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,18 +12,16 @@ import numpy.typing as npt
 
 from cofill.config import Orientation
 from cofill.data import cells
+from cofill.data.ordering import by_user_then_item, indexed, last_of_each_pair
 from cofill.data.origin import Role
 from cofill.data.reading import read_table
-from cofill.data.sparse import SparseRows, stable_order
+from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Indices, Vocabulary
-from cofill.errors import DataError
 
 if TYPE_CHECKING:
     import polars as pl
 
 Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
-# Integer ids are looked up in a table, not sorted, while it has at most this many places for each rating.
-TABLE_PLACES = 4
 
 
 class DuplicateRatingsWarning(UserWarning):
@@ -97,11 +96,17 @@ class Ratings:
         }  # fmt: skip
         table = read_table(source, given, separator, header)
         columns, origin = table.columns, table.origin
-        values = cells.ratings(columns.pop("rating"), origin, limits)
-        times = cells.times(columns.pop("time"), origin) if "time" in columns else None
-        users, user_index = _indexed(cells.ids(columns.pop("user"), "user", origin, text=table.text))
-        items, item_index = _indexed(cells.ids(columns.pop("item"), "item", origin, text=table.text))
-        titles = _titles(columns.pop("title"), items, item_index) if "title" in columns else {}
+
+        def index(role: Role) -> tuple[Vocabulary, Indices]:
+            return indexed(cells.ids(columns[role], role, origin, text=table.text))
+
+        with ThreadPoolExecutor(len(columns)) as threads:  # polars and numpy let go of the interpreter
+            rated = threads.submit(cells.ratings, columns["rating"], origin, limits)
+            timed = threads.submit(cells.times, columns["time"], origin) if "time" in columns else None
+            by_user, by_item = threads.submit(index, "user"), threads.submit(index, "item")
+        values, times = rated.result(), timed.result() if timed else None
+        (users, user_index), (items, item_index) = by_user.result(), by_item.result()
+        titles = _titles(columns["title"], items, item_index) if "title" in columns else {}
         found = Scale(*limits) if limits else _usual_scale(float(values.min()), float(values.max()))
         unsorted = cls(users, items, user_index, item_index, values, times, found, titles)
         return _sorted(unsorted, origin.name)
@@ -197,26 +202,6 @@ def _usual_scale(low: float, high: float) -> Scale:
     return Scale(low, high) if low < high else Scale(low - 1.0, high + 1.0)
 
 
-def _indexed(ids: "npt.NDArray[np.int64] | pl.Series") -> tuple[Vocabulary, Indices]:
-    """The vocabulary of ids (n,) in ascending order, and the index of each."""
-    import polars as pl
-
-    if isinstance(ids, np.ndarray):
-        low, high = int(ids.min()), int(ids.max())
-        if high - low <= TABLE_PLACES * len(ids) + 1024:
-            offsets = ids - low if low else ids
-            table = np.zeros(high - low + 1, np.bool_)
-            table[offsets] = True
-            places = np.cumsum(table, dtype=np.int32) - np.int32(1)
-            return Vocabulary(np.flatnonzero(table) + low), places[offsets]
-        ids = pl.Series(ids)
-    unique = ids.unique().sort()
-    numbered = pl.DataFrame({"id": unique, "index": np.arange(len(unique), dtype=np.int32)})
-    joined = pl.DataFrame({"id": ids}).join(numbered, on="id", how="left", maintain_order="left")
-    vocabulary = Vocabulary(unique.to_numpy() if unique.dtype == pl.Int64 else unique.to_list())
-    return vocabulary, joined["index"].to_numpy()
-
-
 def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict[Id, str]:
     import polars as pl
 
@@ -232,27 +217,13 @@ def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict
 
 def _sorted(ratings: Ratings, source: str | None) -> Ratings:
     """By user, then by item, the last of each pair; from a `source`, the latest by time, with a warning."""
-    users, items, times = ratings.user_index, ratings.item_index, ratings.times
-    if not _ascending(users, items):
-        order = stable_order(items, len(ratings.items))
-        order = order[stable_order(users[order], len(ratings.users))]
-        ratings = Ratings(
-            *(ratings.users, ratings.items, users[order], items[order], ratings.values[order]),
-            *(None if times is None else times[order], ratings.scale, ratings.titles),
-        )
-    users, items, times = ratings.user_index, ratings.item_index, ratings.times
-    again = (users[1:] == users[:-1]) & (items[1:] == items[:-1])  # (n - 1,): the pair before is the same
-    if not again.any():
-        return ratings
-    keep = np.append(~again, True)  # the last of each run of a pair, in order of appearance
-    if source is not None and times is not None:
-        repeated = np.flatnonzero(np.append(again, False) | np.append(False, again))
-        ends = keep[repeated]
-        run = np.cumsum(ends) - ends
-        # Runs stay where they are, and lexsort is stable: of equal times, the later in order stays last.
-        latest = repeated[np.lexsort((times[repeated], run))][ends]
-        keep[repeated] = False
-        keep[latest] = True
+    shape = len(ratings.users), len(ratings.items)
+    users, items, order = by_user_then_item(ratings.user_index, ratings.item_index, shape)
+    times = None if ratings.times is None else ratings.times[order]
+    ordered = replace(ratings, user_index=users, item_index=items, values=ratings.values[order], times=times)
+    keep = last_of_each_pair(users, items, times if source is not None else None)
+    if keep is None:
+        return ordered
     if source is not None:
         by = "by order" if times is None else "by time"
         extra = len(keep) - np.count_nonzero(keep)
@@ -261,12 +232,4 @@ def _sorted(ratings: Ratings, source: str | None) -> Ratings:
             DuplicateRatingsWarning,
             stacklevel=3,
         )
-    return ratings.select(keep)
-
-
-def _ascending(users: Indices, items: Indices) -> bool:
-    ahead = (users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] >= items[:-1]))
-    return bool(ahead.all())
-
-
-__all__ = ["DataError", "DuplicateRatingsWarning", "Orientation", "Ratings", "Scale", "SparseRows"]
+    return ordered.select(keep)

@@ -1,6 +1,7 @@
 """Every source of ratings -> a table of columns: files, frames, arrays, tuples."""
 
 import gzip
+import mmap
 import os
 import sys
 import zlib
@@ -72,6 +73,10 @@ def _read_file(path: Path, given: Given, separator: str | None, header: bool | N
                     raise DataError(
                         f"{name}: this is a {kind} archive; unpack it and pass the ratings file in it"
                     )
+            # A pipe has no size and cannot be mapped.
+            if os.fstat(file.fileno()).st_size and not magic.startswith(GZIP) and path.suffix != ".gz":
+                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                    return read_text(mapped, name, given, separator, header)
             data = magic + file.read()
     except FileNotFoundError as error:
         raise DataError(

@@ -1,7 +1,6 @@
-"""The known ratings row by row, and the counting sort that turns rows into columns."""
+"""The known ratings row by row, in either orientation."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,15 +50,3 @@ class SparseRows:
             values=np.asarray(csc.data, np.float32),
             columns=self.rows,
         )
-
-
-def stable_order(keys: npt.NDArray[np.int32], size: int) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
-    """(n,): the stable order that sorts `keys`, all in [0, size), by counting: no comparison is made."""
-    from scipy.sparse import csr_array
-
-    n = len(keys)
-    # A matrix with one entry a row: asked for column by column, its row numbers come out sorted by key.
-    ends = np.arange(n + 1, dtype=np.int32 if n < np.iinfo(np.int32).max else np.int64)
-    entries: Any = (np.zeros(n, np.int8), keys, ends)  # the stubs know no pair of index types
-    matrix: Any = csr_array(entries, shape=(n, size))
-    return np.asarray(matrix.tocsc().indices)

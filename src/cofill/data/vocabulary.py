@@ -116,9 +116,14 @@ class Vocabulary:
                 raise DataError(
                     f"ids are all strings or all integers: found {checked[0]!r} and {mixed!r}; use one type"
                 )
-        keys: list[Id] = [_as_integer(id) if integers else str(id) for id in checked]
+        keys: list[Id] = [_as_integer(id) for id in checked] if integers else [str(id) for id in checked]
         self._integers = integers
         self._sorted = None
+        if not self._ids:
+            index_of = dict(zip(keys, range(len(keys)), strict=True))
+            if len(index_of) == len(keys):  # the usual beginning: ids that do not repeat
+                self._ids, self._index = keys, index_of
+                return np.arange(len(keys), dtype=np.int32)
         found = np.empty(len(keys), np.int32)
         for position, key in enumerate(keys):
             index = self._index.setdefault(key, len(self._ids))

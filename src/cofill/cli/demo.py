@@ -1,0 +1,47 @@
+"""cofill demo --out DIR"""
+
+import argparse
+from pathlib import Path
+
+from cofill.cli.output import note, print_table
+from cofill.errors import CofillError
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything (default demo)")
+    parser.add_argument("--users", type=int, default=1500, help="people in the world (default 1500)")
+    parser.add_argument("--items", type=int, default=800, help="films in the world (default 800)")
+    parser.add_argument("--ratings", type=int, default=150_000, help="ratings in the world (default 150000)")
+    parser.add_argument("--seed", type=int, default=0, help="same seed, same demo (default 0)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+
+
+def run(options: argparse.Namespace) -> int:
+    from cofill.demo import run_demo
+
+    out: Path = options.out
+    if out.exists() and any(out.iterdir()) and not (out / "report.md").exists():
+        raise CofillError(f"{out}: exists and is not an earlier demo; choose another --out")
+    result = run_demo(
+        out,
+        users=options.users,
+        items=options.items,
+        ratings=options.ratings,
+        seed=options.seed,
+        quiet=options.quiet,
+    )
+    print_table("How far off predictions are, on ratings nobody trained on", ("who predicts", "RMSE"), result.measures)
+    print_table(
+        "Somebody new, who rated three films",
+        ("film", "rating given"),
+        [(title, rating) for title, rating in result.somebody],
+    )
+    print_table(
+        "What they would like",
+        ("", "film", "predicted", "truth"),
+        [(rank, *row) for rank, row in enumerate(result.recommendations, 1)],
+    )
+    note(f"\nreport: {out / 'report.md'}")
+    note(f"next:   cofill recommend {out / 'model'} --user 1")
+    note(f"        cofill similar {out / 'model'} --item 1")
+    return 0

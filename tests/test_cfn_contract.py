@@ -1,0 +1,51 @@
+"""The network keeps the contract of a model: both orientations, both outputs, and a stack of layers.
+
+Every law runs for every one of them.
+"""
+
+from typing import Any
+
+from cofill import CFN
+from tests.contract import ModelContract
+
+# One number of epochs for all ratings: the search for it is tested with the training.
+QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2}
+
+
+class TestItemOrientation(ModelContract):
+    expected_rmse = 0.86
+    reads_users = False
+    checkerboard = {"epochs": 60}
+
+    def make(self, **changes: Any) -> CFN:
+        quick = {"hidden": 32, "epochs": 20, "batch": 5, "weight_decay": 0.15}
+        return CFN(**{"orientation": "item", **QUICK, **quick, **changes})
+
+
+class TestUserOrientation(ModelContract):
+    expected_rmse = 0.868
+    checkerboard = {"epochs": 60}
+
+    def make(self, **changes: Any) -> CFN:
+        quick = {"hidden": 32, "epochs": 12, "learning_rate": 0.06, "weight_decay": 0.08}
+        return CFN(**{"orientation": "user", **QUICK, **quick, **changes})
+
+
+class TestItemOrientationWithTanh(TestItemOrientation):
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"output": "tanh", **changes})
+
+
+class TestUserOrientationWithTanh(TestUserOrientation):
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"output": "tanh", **changes})
+
+
+class TestStackOfLayers(TestItemOrientation):
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.03, **changes})
+
+
+class TestStackOfLayersOfUsers(TestUserOrientation):
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.02, **changes})
