@@ -94,9 +94,7 @@ def in_a_process(what: str, path: Path, rows: int) -> str:
 
 def main() -> int:
     """Write the file, time both by turns, print the ratio; 1 if a limit is passed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="lines in the generated file")
     parser.add_argument("--rounds", type=int, default=3, help="how often each is timed")
     parser.add_argument("--json", type=Path, help="write the result here too")
@@ -133,10 +131,7 @@ def main() -> int:
         "ratio": ratio,
         "peak_bytes": peak,
     }
-    print(
-        f"ratio {ratio:.2f} (limit {LIMIT_RATIO:g}), "
-        f"peak {peak / 1e6:.0f} MB (limit {LIMIT_BYTES / 1e6:.0f} MB)"
-    )
+    print(f"ratio {ratio:.2f} (limit {LIMIT_RATIO:g}), peak {peak / 1e6:.0f} MB (limit {LIMIT_BYTES / 1e6:.0f} MB)")
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     return int(ratio > LIMIT_RATIO or peak > LIMIT_BYTES)

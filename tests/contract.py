@@ -188,9 +188,7 @@ class ModelContract:
         world, train, test, _, _ = parts()
         reached = rmse(model.predict(test), test.values)
         users, items = np.array(list(test.users)), np.array(list(test.items))
-        best = rmse(
-            world.truth.expected(users[test.user_index] - 1, items[test.item_index] - 1), test.values
-        )
+        best = rmse(world.truth.expected(users[test.user_index] - 1, items[test.item_index] - 1), test.values)
         assert best < reached < self.expected_rmse < rmse_of_means(train, test)
 
     def test_checkerboard(self) -> None:
@@ -221,9 +219,7 @@ class ModelContract:
         np.testing.assert_array_equal(predict(loaded, pairs), predict(changing, pairs))
         assert len(loaded.users) == len(changing.users)
 
-    def test_save_and_load_after_ratings_and_questions_took_turns(
-        self, changing: Model, tmp_path: Path
-    ) -> None:
+    def test_save_and_load_after_ratings_and_questions_took_turns(self, changing: Model, tmp_path: Path) -> None:
         """When somebody asked shall not show: the ratings alone decide."""
         ratings = parts().of_new_users
         halves = np.arange(len(ratings)) % 2 == 0
@@ -261,9 +257,7 @@ class ModelContract:
             ([str(user) for user in users], [str(item) for item in items]),
         ):
             np.testing.assert_array_equal(model.predict(pairs), expected)
-        np.testing.assert_array_equal(
-            model.predict(list(zip(users, items, strict=True))[:2]), expected[:2]
-        )
+        np.testing.assert_array_equal(model.predict(list(zip(users, items, strict=True))[:2]), expected[:2])
 
     @pytest.mark.parametrize("exclude_known", [True, False])
     def test_everybody_at_once_equals_one_by_one(self, model: Model, exclude_known: bool) -> None:
@@ -346,9 +340,7 @@ class ModelContract:
         np.testing.assert_allclose(predict(model, [("nobody", "nothing")]), overall, atol=1e-4)
         for somebody in ("nobody", {}):
             recommended = model.recommend(somebody, n=5)
-            np.testing.assert_allclose(
-                [r.rating for r in recommended], np.sort(items + overall)[:-6:-1], atol=1e-4
-            )
+            np.testing.assert_allclose([r.rating for r in recommended], np.sort(items + overall)[:-6:-1], atol=1e-4)
 
     def test_an_id_without_ratings_is_cold_too(self) -> None:
         """A part of a data set knows the ids of the whole."""
@@ -447,8 +439,7 @@ class ModelContract:
         for user in (1, 50, 200):
             mine = train.user_index == train.users.index(user)
             ratings = {
-                train.items.id(i): float(r)
-                for i, r in zip(train.item_index[mine], train.values[mine], strict=True)
+                train.items.id(i): float(r) for i, r in zip(train.item_index[mine], train.values[mine], strict=True)
             }
             by_id, by_ratings = model.recommend(user, n=ITEMS), model.recommend(ratings, n=ITEMS)
             if self.reads_users:
@@ -557,8 +548,8 @@ class ModelContract:
             means.append(correlation(item_means[train.items.find(rest)], truth))
             recommended = [int(r.item) for r in changing.recommend(user, n=10)]
             better.append(world.truth(np.full(10, int(user) - 1), np.array(recommended) - 1).mean() - truth.mean())
-        print('BETTER', np.round(better,2))
-        print('NEWUSER', np.mean(ours), np.mean(means))
+        print("BETTER", np.round(better, 2))
+        print("NEWUSER", np.mean(ours), np.mean(means))
         assert np.mean(ours) > np.mean(means) + 0.05
 
     def test_a_new_item_is_understood_at_once(self, changing: Model) -> None:
@@ -577,7 +568,7 @@ class ModelContract:
             order = np.argsort(liking)
             third = len(order) // 3
             gaps.append(own[order[-third:]].mean() - own[order[:third]].mean())
-        print('GAPS', np.mean(gaps), np.round(gaps,2))
+        print("GAPS", np.mean(gaps), np.round(gaps, 2))
         assert np.mean(gaps) > 0.25
         assert min(gaps) > -0.1
 

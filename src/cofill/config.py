@@ -37,9 +37,7 @@ class Stage(BaseModel):
     orientation: Orientation = Field(
         default="item", description="what a row is: an item (the paper's V-CFN) or a user (U-CFN)"
     )
-    seed: int = Field(
-        default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model"
-    )
+    seed: int = Field(default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model")
 
 
 class ScalingSettings(Stage):
@@ -49,6 +47,13 @@ class ScalingSettings(Stage):
         default=5.0,
         ge=0,
         description="ratings of average value added to each row's mean, so that rare rows stay sane",
+    )
+    length_power: float = Field(
+        default=0.25,
+        ge=0,
+        le=1,
+        description="a row's inputs are divided by (its ratings / those of a typical row) to this power, so that "
+        "popular rows do not drown out rare ones; 0 as in the paper",
     )
 
 
@@ -69,15 +74,9 @@ class NetworkSettings(Stage):
 class LossSettings(Stage):
     """The denoising loss: what is hidden from the network, and how much it weighs."""
 
-    noise: Noise = Field(
-        default="mask", description="how ratings are corrupted before the network reads them"
-    )
-    noise_ratio: float = Field(
-        default=0.3, ge=0, le=1, description="share of a row's ratings that is corrupted"
-    )
-    noise_std: float = Field(
-        default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings"
-    )
+    noise: Noise = Field(default="mask", description="how ratings are corrupted before the network reads them")
+    noise_ratio: float = Field(default=0.3, ge=0, le=1, description="share of a row's ratings that is corrupted")
+    noise_std: float = Field(default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings")
     alpha: float = Field(default=1.0, ge=0, description="weight of corrupted ratings in the loss")
     beta: float = Field(default=0.6, ge=0, description="weight of the ratings left as they are")
 
@@ -87,9 +86,7 @@ class TrainingSettings(Stage):
 
     epochs: int = Field(default=60, ge=1, description="most passes over the data")
     batch: int = _by_orientation(user=10, item=35, ge=1, description="rows in a minibatch")
-    learning_rate: float = _by_orientation(
-        user=0.037, item=0.06, gt=0, description="step size of the first epoch"
-    )
+    learning_rate: float = _by_orientation(user=0.037, item=0.06, gt=0, description="step size of the first epoch")
     learning_rate_decay: float = Field(
         default=0.2, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
     )
@@ -102,9 +99,7 @@ class TrainingSettings(Stage):
         lt=1,
         description="share of the ratings that chooses the number of epochs; 0: run all epochs",
     )
-    patience: int = Field(
-        default=4, ge=1, description="epochs without a better validation RMSE before stopping"
-    )
+    patience: int = Field(default=4, ge=1, description="epochs without a better validation RMSE before stopping")
     refit: bool = Field(
         default=True,
         description="after validation chose the number of epochs, train once more on all ratings; "
@@ -115,9 +110,7 @@ class TrainingSettings(Stage):
         description="fused: CPU kernels; dense, sparse: plain torch; auto: fused on a CPU, dense elsewhere",
     )
     device: str = Field(default="cpu", min_length=1, description="torch device, such as cpu or cuda")
-    threads: int = Field(
-        default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand"
-    )
+    threads: int = Field(default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand")
     checkpoint_seconds: float = Field(
         default=30.0, ge=0, description="least time between two checkpoints; 0: one after every epoch"
     )
@@ -135,9 +128,7 @@ class TrainingSettings(Stage):
 class PretrainingSettings(Stage):
     """Greedy pre-training of a symmetric stack, from the outside in, before the whole is fine-tuned."""
 
-    pretrain: bool = Field(
-        default=False, description="pre-train a symmetric stack layer by layer, then fine-tune it"
-    )
+    pretrain: bool = Field(default=False, description="pre-train a symmetric stack layer by layer, then fine-tune it")
     pretrain_epochs: int = Field(default=10, ge=1, description="epochs of the outermost pair of layers")
     inner_epochs: int = Field(default=5, ge=1, description="epochs of each inner pair, trained on codes")
     inner_batch: int = Field(default=5, ge=1, description="minibatch of the inner pairs")
@@ -145,9 +136,7 @@ class PretrainingSettings(Stage):
     inner_learning_rate_decay: float = Field(default=0.1, ge=0, description="decay of that step size")
     inner_weight_decay: float = Field(default=0.01, ge=0, description="weight decay of the inner pairs")
     inner_momentum: float = Field(default=0.8, ge=0, lt=1, description="momentum of the inner pairs")
-    inner_noise_ratio: float = Field(
-        default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise"
-    )
+    inner_noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise")
     inner_noise_std: float = Field(default=0.02, ge=0, description="standard deviation of that noise")
 
 
@@ -156,9 +145,7 @@ class CFNSettings(ScalingSettings, NetworkSettings, LossSettings, TrainingSettin
 
     @model_validator(mode="after")
     def _stack_is_symmetric(self) -> Self:
-        if self.pretrain and (
-            len(self.hidden) < 3 or self.hidden != self.hidden[::-1] or len(self.hidden) % 2 == 0
-        ):
+        if self.pretrain and (len(self.hidden) < 3 or self.hidden != self.hidden[::-1] or len(self.hidden) % 2 == 0):
             raise ValueError(
                 f"pretrain needs a symmetric stack with one middle layer, such as hidden = 700,500,700. "
                 f"Got hidden = {','.join(map(str, self.hidden))}"

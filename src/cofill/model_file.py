@@ -63,6 +63,7 @@ class _Card(BaseModel):
     settings: dict[str, Any]
     scale: tuple[float, float]
     overall_mean: float
+    typical_length: float
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -79,9 +80,7 @@ def save_model(model: CFN, folder: Path) -> None:
     completion = model.completion
     network, prior, known = completion.network, completion.prior, completion.known
     if folder.exists() and not folder.is_dir():
-        raise ModelFileError(
-            f"{folder}: a model is a folder, but there is a file of that name; choose another"
-        )
+        raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -123,6 +122,7 @@ def save_model(model: CFN, folder: Path) -> None:
         settings=model.settings.model_dump(mode="json"),
         scale=(model.scale.low, model.scale.high),
         overall_mean=completion.scaling.overall,
+        typical_length=completion.scaling.typical_length,
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
@@ -153,18 +153,20 @@ def read_card(folder: Path) -> dict[str, Any]:
     return _read_card(folder).model_dump(mode="json")
 
 
-def _assemble(
-    card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFrame, items: pl.DataFrame
-) -> CFN:
+def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFrame, items: pl.DataFrame) -> CFN:
     model = CFN(CFNSettings.of(card.settings))
     rows, columns = (int(size) for size in ratings["shape"])
     trained = SparseRows(ratings["indptr"], ratings["indices"], ratings["values"], columns)
     _check_ratings(trained, rows, weights)
-    prior = ColumnPrior(
-        weights.pop("prior.mean"), weights.pop("prior.factor"), float(weights.pop("prior.noise")[0])
+    prior = ColumnPrior(weights.pop("prior.mean"), weights.pop("prior.factor"), float(weights.pop("prior.noise")[0]))
+    scaling = Scaling(
+        scale=Scale(*card.scale),
+        damping=model.settings.mean_damping,
+        length_power=model.settings.length_power,
+        typical_length=card.typical_length,
+        overall=card.overall_mean,
+        means=weights.pop("row_means"),
     )
-    scale = Scale(*card.scale)
-    scaling = Scaling(scale, model.settings.mean_damping, card.overall_mean, weights.pop("row_means"))
     network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, model.settings)
     known = KnownRatings(trained)
     for row, column, rating in zip(
@@ -175,9 +177,7 @@ def _assemble(
     ):
         known.add(row, column, rating)
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
-    model.titles = {
-        item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None
-    }
+    model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
     model.restore(Completion(network, scaling, known, prior))
@@ -223,9 +223,7 @@ def _read_card(folder: Path) -> _Card:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        raise ModelFileError(
-            f"{path}: altered, {where}: {first['msg']}; copy or train the model again"
-        ) from None
+        raise ModelFileError(f"{path}: altered, {where}: {first['msg']}; copy or train the model again") from None
     if card.sha256 != card.digest():
         raise ModelFileError(f"{path}: altered since it was written; copy or train the model again")
     return card
@@ -235,9 +233,7 @@ def _checked(folder: Path, card: _Card, kind: str) -> Path:
     """The path of one of the model's files, after its size and checksum were found right."""
     file = card.files.get(kind)
     if file is None or Path(file.name).name != file.name:
-        raise ModelFileError(
-            f"{folder / _CARD}: altered, it names no valid {kind} file; copy or train the model again"
-        )
+        raise ModelFileError(f"{folder / _CARD}: altered, it names no valid {kind} file; copy or train the model again")
     path = folder / file.name
     try:
         size = path.stat().st_size
@@ -281,9 +277,7 @@ def _load_arrays(path: Path) -> _Arrays:
     try:
         return safetensors.numpy.load_file(path)
     except (safetensors.SafetensorError, ValueError) as error:
-        raise ModelFileError(
-            f"{path}: not a safetensors file ({error}); copy or train the model again"
-        ) from None
+        raise ModelFileError(f"{path}: not a safetensors file ({error}); copy or train the model again") from None
 
 
 def _load_frame(path: Path) -> pl.DataFrame:
@@ -294,9 +288,7 @@ def _load_frame(path: Path) -> pl.DataFrame:
 
 
 def _ids_frame(vocabulary: Vocabulary) -> pl.DataFrame:
-    return pl.DataFrame(
-        {"id": pl.Series(vocabulary.ids, dtype=pl.Int64 if vocabulary.integers else pl.String)}
-    )
+    return pl.DataFrame({"id": pl.Series(vocabulary.ids, dtype=pl.Int64 if vocabulary.integers else pl.String)})
 
 
 def _sha256(path: Path) -> str:

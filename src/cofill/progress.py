@@ -81,9 +81,7 @@ class _LogLines:
         if now - self._last < _SECONDS_BETWEEN_LINES and record.epoch not in (1, epochs):
             return
         self._last = now
-        line = (
-            f"{_PHASES[record.phase]}: epoch {record.epoch} of at most {epochs}  {_measures(record, epochs)}"
-        )
+        line = f"{_PHASES[record.phase]}: epoch {record.epoch} of at most {epochs}  {_measures(record, epochs)}"
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
@@ -102,7 +100,5 @@ def _duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     return (
-        f"{whole // 60} min {whole % 60:02d} s"
-        if whole < 3600
-        else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+        f"{whole // 60} min {whole % 60:02d} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     )

@@ -259,9 +259,7 @@ class CFN:
         indices = self.users.find(wanted)
         if (indices < 0).any():
             unknown = wanted[int(np.argmin(indices))]
-            raise UnknownIdError(
-                f"user {unknown!r} is not in the model; check the id, or give the user's ratings"
-            )
+            raise UnknownIdError(f"user {unknown!r} is not in the model; check the id, or give the user's ratings")
         return indices
 
     def _ratings_of_somebody(self, ratings: Mapping[Any, float]) -> tuple[Ints, Floats]:
@@ -269,9 +267,7 @@ class CFN:
         low, high = self.scale
         for item, rating in ratings.items():
             if not low <= rating <= high:
-                raise DataError(
-                    f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}"
-                )
+                raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
         indices = self.items.find(list(ratings))
         if (indices < 0).any():
             unknown = list(ratings)[int(np.argmin(indices))]

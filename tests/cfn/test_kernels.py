@@ -10,13 +10,14 @@ from cofill.cfn.corruption import Corruption
 from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
 from cofill.cfn.minibatch import corrupt, gather
 from cofill.cfn.network import CFNetwork
+from cofill.cfn.scaling import ScaledRows
 from cofill.config import CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 
 ROWS, COLUMNS = 40, 60
 
 
-def sparse_rows(seed: int = 0) -> SparseRows:
+def scaled_rows(seed: int = 0) -> ScaledRows:
     """Skewed rows: empty ones, one with a single rating, full ones, and ratings that are exactly zero."""
     rng = np.random.default_rng(seed)
     known = rng.random((ROWS, COLUMNS)) < np.linspace(0, 1, ROWS)[:, None]
@@ -26,14 +27,15 @@ def sparse_rows(seed: int = 0) -> SparseRows:
     assert (values[known] == 0).any()
     row, column = np.nonzero(known)
     indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
-    return SparseRows(indptr, column.astype(np.int32), values[row, column], COLUMNS)
+    sparse = SparseRows(indptr, column.astype(np.int32), values[row, column], COLUMNS)
+    return ScaledRows(sparse, rng.uniform(0.5, 2, ROWS).astype(np.float32))
 
 
 def trained(settings: CFNSettings, *, fused: bool, dense: bool = False, steps: int = 12) -> CFNetwork:
     network = CFNetwork(COLUMNS, settings, dense=dense, generator=torch.Generator().manual_seed(1))
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     generator = torch.Generator().manual_seed(2)
-    rows = sparse_rows()
+    rows = scaled_rows()
     rng = np.random.default_rng(3)
     for step in range(steps):
         minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64))
@@ -65,9 +67,7 @@ def settings_for(noise: Noise, output: Output, hidden: tuple[int, ...], **change
 
 
 CASES = list(
-    itertools.product(
-        ("mask", "gaussian", "salt-and-pepper"), ("tanh", "identity"), ((16,), (16, 9), (16, 9, 16))
-    )
+    itertools.product(("mask", "gaussian", "salt-and-pepper"), ("tanh", "identity"), ((16,), (16, 9), (16, 9, 16)))
 )
 
 
@@ -87,9 +87,7 @@ def test_two_shards_equal_one(noise: Noise, output: Output, hidden: tuple[int, .
 @pytest.mark.parametrize("output", ["tanh", "identity"])
 def test_dense_and_sparse_modes_of_the_definition_agree(output: Output) -> None:
     settings = settings_for("mask", output, (16, 9))
-    assert_same_weights(
-        trained(settings, fused=False, dense=True), trained(settings, fused=False, dense=False)
-    )
+    assert_same_weights(trained(settings, fused=False, dense=True), trained(settings, fused=False, dense=False))
 
 
 def test_training_moves_the_weights() -> None:
@@ -110,15 +108,19 @@ def test_shards_that_outnumber_the_columns() -> None:
 def test_outputs_are_those_of_the_definition(fused: bool) -> None:
     settings = settings_for("mask", "tanh", (16, 9))
     network = trained(settings, fused=True)
-    rows = sparse_rows()
+    rows = scaled_rows()
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
     outputs = engine.outputs(rows, entry_rows, entry_columns)
-    row_of_entry = torch.from_numpy(np.repeat(np.arange(ROWS), rows.counts()))
+    row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
+    inputs = rows.known.values * rows.loudness[row_of_entry]
     with torch.no_grad():
         codes = network.encode(
-            row_of_entry, torch.from_numpy(rows.indices.astype(np.int64)), torch.from_numpy(rows.values), ROWS
+            torch.from_numpy(row_of_entry),
+            torch.from_numpy(rows.known.indices.astype(np.int64)),
+            torch.from_numpy(inputs),
+            ROWS,
         )
         expected = network.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)

@@ -30,9 +30,7 @@ class File(NamedTuple):
 NUMBER = "where a number belongs; correct or remove it"
 FINITE = "where a finite number belongs; correct or remove it"
 EMPTY = "fill it in or remove the line"
-TIME = (
-    "where a time belongs; write Unix seconds or ISO dates throughout, or leave the column out with time=''"
-)
+TIME = "where a time belongs; write Unix seconds or ISO dates throughout, or leave the column out with time=''"
 CLOSE = 'close it, and write a quote inside a cell as ""'
 HEADER_ONLY = ": a header and no ratings below it; add ratings, or pass header=False if line 1 is one"
 NO_LINES = ": the file is empty; it needs one line for each rating: user, item, rating"
@@ -67,18 +65,12 @@ FILES = {
     "empty rating": File(
         GOOD + "1,3,,4\n", f", line 3, column 'rating': the cell is empty where a number belongs; {EMPTY}"
     ),
-    "empty user": File(
-        GOOD + ",3,3,4\n", f", line 3, column 'user': the cell is empty where an id belongs; {EMPTY}"
-    ),
-    "empty item": File(
-        GOOD + "1,,3,4\n", f", line 3, column 'item': the cell is empty where an id belongs; {EMPTY}"
-    ),
+    "empty user": File(GOOD + ",3,3,4\n", f", line 3, column 'user': the cell is empty where an id belongs; {EMPTY}"),
+    "empty item": File(GOOD + "1,,3,4\n", f", line 3, column 'item': the cell is empty where an id belongs; {EMPTY}"),
     "empty quoted item": File(
         GOOD + '1,"",3,4\n', f", line 3, column 'item': the cell is empty where an id belongs; {EMPTY}"
     ),
-    "empty time": File(
-        GOOD + "1,3,3,\n", f", line 3, column 'time': the cell is empty where a time belongs; {EMPTY}"
-    ),
+    "empty time": File(GOOD + "1,3,3,\n", f", line 3, column 'time': the cell is empty where a time belongs; {EMPTY}"),
     "text as time": File(GOOD + "1,3,3,soon\n", f", line 3, column 'time': found 'soon' {TIME}"),
     "no such month": File(
         "user,item,rating,date\n1,2,3,2020-01-01\n1,3,3,2020-13-01\n",
@@ -88,9 +80,7 @@ FILES = {
         "user,item,rating,date\n1,2,3,2020-01-01T25:00\n",
         f", line 2, column 'date': found '2020-01-01T25:00' {TIME}",
     ),
-    "a date among numbers": File(
-        GOOD + "1,3,3,2020-01-01\n", f", line 3, column 'time': found '2020-01-01' {TIME}"
-    ),
+    "a date among numbers": File(GOOD + "1,3,3,2020-01-01\n", f", line 3, column 'time': found '2020-01-01' {TIME}"),
     "infinite time": File(
         GOOD + "1,3,3,inf\n",
         ", line 3, column 'time': found 'inf' where a finite time belongs; correct or remove it",
@@ -117,8 +107,7 @@ FILES = {
     ),
     "too many cells, ::": File(
         "1::2::3::4\n1::x::2::4::5\n1::3::3::4\n",
-        ", line 2: found 5 cells where the other lines have 4 (separator '::'): '1::x::2::4::5'; "
-        "fix or remove it",
+        ", line 2: found 5 cells where the other lines have 4 (separator '::'): '1::x::2::4::5'; fix or remove it",
     ),
     "cut off in the last line": File(
         "1::2::3::4\n1::3::3::4\n1::4\n",
@@ -154,13 +143,9 @@ FILES = {
         {},
         "r.csv.gz",
     ),
-    "not gzip": File(
-        GOOD, ": this is not gzip data; rename it without .gz, or fetch the file again", {}, "r.csv.gz"
-    ),
+    "not gzip": File(GOOD, ": this is not gzip data; rename it without .gz, or fetch the file again", {}, "r.csv.gz"),
     "gzip of nothing": File(gzip.compress(b""), NO_LINES, {}, "r.csv.gz"),
-    "zip": File(
-        b"PK\x03\x04rest", ": this is a zip archive; unpack it and pass the ratings file in it", {}, "r.zip"
-    ),
+    "zip": File(b"PK\x03\x04rest", ": this is a zip archive; unpack it and pass the ratings file in it", {}, "r.zip"),
     "empty Parquet": File(
         "", ": the file is empty; it needs one row for each rating: user, item, rating", {}, "r.parquet"
     ),
@@ -170,13 +155,11 @@ FILES = {
     ),
     "missing column": File(
         "who,item,rating\n1,2,3\n",
-        ": no column is recognised as the user; found 'who', 'item', 'rating'; "
-        f"say which with user=... (--user {FLAG}",
+        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=... (--user {FLAG}",
     ),
     "two columns": File(
         "user,item\n1,2\n",
-        ": no column is recognised as the rating; found 'user', 'item'; "
-        f"say which with rating=... (--rating {FLAG}",
+        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=... (--rating {FLAG}",
     ),
     "two columns, no header": File(
         "1,2\n3,4\n",
@@ -229,9 +212,7 @@ FILES = {
         ": both '|' and ',' could be the separator; pass the right one, such as separator='|' "
         "(--separator on the command line)",
     ),
-    "impossible separator": File(
-        GOOD, ": '' cannot separate columns; use one such as ',' or '::'", {"separator": ""}
-    ),
+    "impossible separator": File(GOOD, ": '' cannot separate columns; use one such as ',' or '::'", {"separator": ""}),
     "a quote that never closes": File(
         GOOD + '"1,3,3,4\n',
         f", line 3: a quoted cell is not closed properly (unexpected end of data); {CLOSE}",
@@ -293,8 +274,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "null rating": (
         lambda: frame(rating=[None, 3.0]),
-        "the polars DataFrame, row 1, column 'rating': the cell is empty where a number belongs; "
-        f"{EMPTY_ROW}",
+        f"the polars DataFrame, row 1, column 'rating': the cell is empty where a number belongs; {EMPTY_ROW}",
     ),
     "NaN rating": (
         lambda: frame(rating=[1.0, float("nan")]),
@@ -322,8 +302,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "times of another kind": (
         lambda: frame(time=[True, False]),
-        "the polars DataFrame, row 1, column 'time': the times are of type Boolean; "
-        "give numbers, dates or datetimes",
+        "the polars DataFrame, row 1, column 'time': the times are of type Boolean; give numbers, dates or datetimes",
     ),
     "frame without rows": (
         lambda: frame().clear(),
@@ -349,8 +328,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "pandas NA rating": (
         lambda: pandas_frame(rating=pd.array([1.5, None], dtype="Float64")),
-        "the pandas DataFrame, row 2, column 'rating': the cell is empty where a number belongs; "
-        f"{EMPTY_ROW}",
+        f"the pandas DataFrame, row 2, column 'rating': the cell is empty where a number belongs; {EMPTY_ROW}",
     ),
     "pandas NaN rating": (
         lambda: pandas_frame(rating=[1.0, np.nan]),
@@ -362,8 +340,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "arrays of different lengths": (
         lambda: ([1, 2], [3, 4], [1.0]),
-        "the arrays differ in length: 2 users, 2 items, 1 ratings; "
-        "each rating needs one entry in every array",
+        "the arrays differ in length: 2 users, 2 items, 1 ratings; each rating needs one entry in every array",
     ),
     "empty arrays": (
         lambda: (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)),
@@ -412,9 +389,7 @@ def test_bad_objects(make: Callable[[], object], message: str) -> None:
 
 
 def test_missing_file_and_folder(tmp_path: Path) -> None:
-    with pytest.raises(
-        DataError, match=r"no\.csv: there is no such file; check the path \(the current folder is "
-    ):
+    with pytest.raises(DataError, match=r"no\.csv: there is no such file; check the path \(the current folder is "):
         Ratings.read(tmp_path / "no.csv")
     with pytest.raises(DataError, match=r": this is a folder; pass the ratings file in it$"):
         Ratings.read(tmp_path)
@@ -424,9 +399,7 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
 def test_broken_parquet(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "r.parquet"
     path.write_bytes(content)
-    with pytest.raises(
-        DataError, match=r"r\.parquet: not a Parquet file, or a broken one \([^\n]*\); write or fetch"
-    ):
+    with pytest.raises(DataError, match=r"r\.parquet: not a Parquet file, or a broken one \([^\n]*\); write or fetch"):
         Ratings.read(path)
 
 
@@ -450,9 +423,7 @@ def test_bad_cells_in_parquet_are_named_by_row(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scale", [(5, 1), (1, 1), (float("nan"), 5), (0, float("inf"))])
 def test_a_scale_that_is_none(scale: tuple[float, float]) -> None:
-    with pytest.raises(
-        DataError, match=r"is not a scale; give its least and greatest rating, such as \(1, 5\)$"
-    ):
+    with pytest.raises(DataError, match=r"is not a scale; give its least and greatest rating, such as \(1, 5\)$"):
         Ratings.read([(1, 2, 3.0)], scale=scale)
 
 
@@ -467,7 +438,5 @@ def test_files_that_cannot_be_written(tmp_path: Path) -> None:
     ratings = Ratings.read([(1, 2, 3.0)])
     with pytest.raises(DataError, match=r"r\.txt: cannot tell the format; end the name in \.csv, \.tsv"):
         ratings.write(tmp_path / "r.txt")
-    with pytest.raises(
-        DataError, match=r"r\.csv: cannot be written \(No such file or directory\); check the folder"
-    ):
+    with pytest.raises(DataError, match=r"r\.csv: cannot be written \(No such file or directory\); check the folder"):
         ratings.write(tmp_path / "nowhere" / "r.csv")

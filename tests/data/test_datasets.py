@@ -152,9 +152,7 @@ def test_douban_from_the_users_own_file(own_folders: Path, as_zip: bool) -> None
 
 def test_douban_says_what_to_do() -> None:
     assert locate("douban") is None
-    with pytest.raises(
-        DatasetError, match=r"douban cannot be downloaded.*uir\.index.*COFILL_DATA.*user item rating"
-    ):
+    with pytest.raises(DatasetError, match=r"douban cannot be downloaded.*uir\.index.*COFILL_DATA.*user item rating"):
         load("douban")
 
 
@@ -188,9 +186,7 @@ def test_members_may_be_in_another_folder(own_folders: Path) -> None:
 )
 def test_an_incomplete_file_is_refused(own_folders: Path, content: dict[str, bytes], message: str) -> None:
     put(own_folders, "ml-1m", content)
-    with pytest.raises(
-        DatasetError, match=rf"ml-1m\.zip: .*{message}.* Get ml-1m\.zip anew from https://files"
-    ):
+    with pytest.raises(DatasetError, match=rf"ml-1m\.zip: .*{message}.* Get ml-1m\.zip anew from https://files"):
         load("ml-1m")
 
 
@@ -289,9 +285,7 @@ def published(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Publisher]]:
 
 
 @pytest.mark.usefixtures("published")
-def test_a_set_is_downloaded_once_with_its_licence(
-    own_folders: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_set_is_downloaded_once_with_its_licence(own_folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(load("ml-latest-small")) == 3
     said = capsys.readouterr()
     assert said.out == ""
@@ -308,9 +302,7 @@ def test_quiet_says_nothing(published: type[Publisher], capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("content", [b"<html>moved</html>", packed({"README": b"nothing else"})])
-def test_a_wrong_download_never_enters_the_cache(
-    own_folders: Path, published: type[Publisher], content: bytes
-) -> None:
+def test_a_wrong_download_never_enters_the_cache(own_folders: Path, published: type[Publisher], content: bytes) -> None:
     published.content = content
     with pytest.raises(DatasetError, match=r"Get ml-latest-small\.zip anew"):
         load("ml-latest-small", quiet=True)

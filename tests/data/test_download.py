@@ -153,9 +153,7 @@ def test_without_a_validator_nothing_is_resumed(publisher: Publisher, tmp_path: 
 
 
 @pytest.mark.parametrize("if_range", [True, False])
-def test_a_file_that_changed_in_between_starts_again(
-    publisher: Publisher, tmp_path: Path, if_range: bool
-) -> None:
+def test_a_file_that_changed_in_between_starts_again(publisher: Publisher, tmp_path: Path, if_range: bool) -> None:
     publisher.if_range = if_range
     publisher.drops = [250_000]
     with pytest.raises(DatasetError, match="250,000 bytes are kept"):
@@ -165,9 +163,7 @@ def test_a_file_that_changed_in_between_starts_again(
 
 
 @pytest.mark.parametrize("sidecar", ["", "{", "[]", '{"address": 1}', None])
-def test_a_part_of_unknown_origin_is_not_trusted(
-    publisher: Publisher, tmp_path: Path, sidecar: str | None
-) -> None:
+def test_a_part_of_unknown_origin_is_not_trusted(publisher: Publisher, tmp_path: Path, sidecar: str | None) -> None:
     (tmp_path / "set.zip.part").write_bytes(b"x" * 1000)
     if sidecar is not None:
         (tmp_path / "set.zip.part.json").write_text(sidecar)
@@ -230,9 +226,7 @@ def test_nobody_listens(publisher: Publisher, tmp_path: Path) -> None:
 
 
 def test_no_such_server(tmp_path: Path) -> None:
-    with pytest.raises(
-        DatasetError, match=r"server cannot be found \(.*Check the network, or download it by hand"
-    ):
+    with pytest.raises(DatasetError, match=r"server cannot be found \(.*Check the network, or download it by hand"):
         download("http://no-such-host.invalid/set.zip", tmp_path / "set.zip", quiet=True)
 
 
@@ -250,9 +244,7 @@ def test_a_cache_that_cannot_be_written(publisher: Publisher) -> None:
         if root:
             os.seteuid(65534)  # permissions do not bind root
         try:
-            with pytest.raises(
-                DatasetError, match=r"cannot be written to\. Name another folder in COFILL_CACHE"
-            ):
+            with pytest.raises(DatasetError, match=r"cannot be written to\. Name another folder in COFILL_CACHE"):
                 get(publisher, folder / "set.zip")
         finally:
             if root:

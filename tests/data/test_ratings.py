@@ -38,12 +38,7 @@ Row = tuple[Any, ...]
 
 
 def written_as_integer(id: str) -> bool:
-    return (
-        id.lstrip("-").isascii()
-        and id.lstrip("-").isdigit()
-        and str(int(id)) == id
-        and -(2**63) <= int(id) < 2**63
-    )
+    return id.lstrip("-").isascii() and id.lstrip("-").isdigit() and str(int(id)) == id and -(2**63) <= int(id) < 2**63
 
 
 def type_shows_in_text(ids: list[Any]) -> bool:
@@ -57,12 +52,8 @@ def rating_rows(draw: st.DrawFn, times: bool | None = None) -> list[Row]:
     columns = []
     for _ in range(2):
         integers = draw(st.booleans())
-        ids: st.SearchStrategy[list[Any]] = st.lists(
-            INT64 if integers else WORDS, min_size=1, max_size=6, unique=True
-        )
-        columns.append(
-            draw(ids if integers else ids.filter(lambda ids: not all(map(written_as_integer, ids))))
-        )
+        ids: st.SearchStrategy[list[Any]] = st.lists(INT64 if integers else WORDS, min_size=1, max_size=6, unique=True)
+        columns.append(draw(ids if integers else ids.filter(lambda ids: not all(map(written_as_integer, ids)))))
     users, items = columns
     # Every id is used, so the file shows the whole vocabulary and the type of its ids.
     pairs = {(users[at % len(users)], items[at % len(items)]) for at in range(max(len(users), len(items)))}
@@ -103,9 +94,7 @@ def write(folder: Path, content: str | bytes, name: str = "r.csv") -> Path:
     return path
 
 
-SLOW_FOLDER = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SLOW_FOLDER = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @SLOW_FOLDER
@@ -143,9 +132,7 @@ def test_every_kind_of_source_gives_the_same(rows: list[Row], other: st.DataObje
 
 NEARLY = st.one_of(
     st.integers(-20, 120).map(str),
-    st.sampled_from(
-        ["0", "00", "01", "-0", "+1", "-01", " 1", "1 ", "9" * 18, "9" * 19, "-" + "9" * 18, "1.0", "x"]
-    ),
+    st.sampled_from(["0", "00", "01", "-0", "+1", "-01", " 1", "1 ", "9" * 18, "9" * 19, "-" + "9" * 18, "1.0", "x"]),
 )
 
 
@@ -178,9 +165,7 @@ def nearly_regular_files(draw: st.DrawFn) -> tuple[str, str]:
     if draw(st.booleans()):
         for _ in range(draw(st.integers(1, 2))):
             ragged = draw(st.sampled_from(lines))
-            ragged[:] = draw(
-                st.sampled_from([ragged[:3], [*ragged, "7"], ["", *ragged], [], [*ragged, ""], ["\r"]])
-            )
+            ragged[:] = draw(st.sampled_from([ragged[:3], [*ragged, "7"], ["", *ragged], [], [*ragged, ""], ["\r"]]))
     ends = draw(st.sampled_from([["\n"], ["\n"], ["\r\n"], ["\n", "\r\n"]]))
     content = "".join(separator.join(line) + draw(st.sampled_from(ends)) for line in lines)
     return content.rstrip("\r\n") if draw(st.booleans()) else content, separator
@@ -278,9 +263,7 @@ def test_ids_of_a_text_are_kept_as_written(tmp_path: Path) -> None:
 
 def test_strings_in_a_frame_stay_strings() -> None:
     assert Ratings.read(pl.DataFrame({"user": ["1"], "item": [1], "rating": [1]})).users.ids == ["1"]
-    categories = pl.DataFrame(
-        {"user": pl.Series(["b", "a"], dtype=pl.Categorical), "item": [1, 2], "rating": [1, 2]}
-    )
+    categories = pl.DataFrame({"user": pl.Series(["b", "a"], dtype=pl.Categorical), "item": [1, 2], "rating": [1, 2]})
     assert Ratings.read(categories).users.ids == ["a", "b"]
 
 
@@ -371,9 +354,7 @@ def test_the_scale_is_inferred(values: list[float], scale: tuple[float, float]) 
 
 def test_a_given_scale_is_kept() -> None:
     assert Ratings.read([(1, 2, 3.0)], scale=(1, 7)).scale == Scale(1.0, 7.0)
-    assert Ratings.read([(1, 2, 0.1)], scale=(0.1, 0.2)).scale == Scale(
-        0.1, 0.2
-    )  # 0.1 is not exact in 32 bits
+    assert Ratings.read([(1, 2, 0.1)], scale=(0.1, 0.2)).scale == Scale(0.1, 0.2)  # 0.1 is not exact in 32 bits
 
 
 def test_of_duplicates_the_latest_wins_with_one_warning() -> None:
@@ -390,9 +371,7 @@ def test_of_duplicates_the_latest_wins_with_one_warning() -> None:
         ratings = Ratings.read(timed)
     assert [warning.category for warning in caught] == [DuplicateRatingsWarning]
     assert Path(caught[0].filename) == Path(__file__)
-    assert str(caught[0].message) == (
-        "the tuples: 3 of 6 ratings repeat a user and item; the latest by time were kept"
-    )
+    assert str(caught[0].message) == ("the tuples: 3 of 6 ratings repeat a user and item; the latest by time were kept")
     assert ratings.frame().rows() == [(1, 1, 5.0, 30), (2, 1, 2.0, 1), (3, 3, 2.0, 7)]
     with pytest.warns(DuplicateRatingsWarning, match="the latest by order were kept"):
         ratings = Ratings.read([row[:3] for row in timed])
@@ -400,18 +379,12 @@ def test_of_duplicates_the_latest_wins_with_one_warning() -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9), st.integers(0, 4)), min_size=1
-    )
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(1, 9), st.integers(0, 4)), min_size=1))
 def test_duplicates_against_a_dictionary(rows: list[Row]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DuplicateRatingsWarning)
         timed, plain = Ratings.read(rows), Ratings.read([row[:3] for row in rows])
-    latest = {
-        (user, item): (rating, time) for user, item, rating, time in sorted(rows, key=lambda row: row[3])
-    }
+    latest = {(user, item): (rating, time) for user, item, rating, time in sorted(rows, key=lambda row: row[3])}
     assert {row[:2]: row[2:] for row in timed.frame().rows()} == latest
     last = {(user, item): rating for user, item, rating, _ in rows}
     assert {row[:2]: row[2] for row in plain.frame().rows()} == last

@@ -57,9 +57,7 @@ def assert_partition(ratings: Ratings, parts: Split) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(some_ratings(), st.sampled_from(get_args(SplitBy)), st.floats(0.2, 0.8), st.integers(0, 2**32))
-def test_every_split_is_a_partition_and_repeats(
-    ratings: Ratings, by: SplitBy, ratio: float, seed: int
-) -> None:
+def test_every_split_is_a_partition_and_repeats(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> None:
     if by == "time" and moments(ratings) < 2:
         return
     parts = split(ratings, by, ratio, seed)

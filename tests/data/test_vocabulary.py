@@ -134,9 +134,7 @@ def test_a_word_cannot_join_integers_and_nothing_is_added(id: str) -> None:
 
 def test_unknown_ids_and_indices() -> None:
     vocabulary = Vocabulary(["a"])
-    with pytest.raises(
-        UnknownIdError, match=r"unknown id 'b': it is not among the 1 known ids \(each a string\)"
-    ):
+    with pytest.raises(UnknownIdError, match=r"unknown id 'b': it is not among the 1 known ids \(each a string\)"):
         vocabulary.index("b")
     with pytest.raises(UnknownIdError, match="index 1 is outside this vocabulary of 1 ids"):
         vocabulary.id(1)

@@ -226,9 +226,7 @@ def test_worlds_like_a_published_set() -> None:
     assert (len(world.ratings.users), len(world.ratings.items), len(world.ratings)) == (2_590, 1_171, 6_732)
     with pytest.raises(DatasetError, match="Did you mean ml-10m"):
         make_world_like("ml10m")
-    with pytest.raises(
-        SettingsError, match=r"scale of a world must be a number in the range \(0, 10\]. Got 0"
-    ):
+    with pytest.raises(SettingsError, match=r"scale of a world must be a number in the range \(0, 10\]. Got 0"):
         make_world_like("ml-1m", scale=0)
 
 
@@ -268,9 +266,7 @@ def test_what_is_written_can_be_read_again(tmp_path: Path) -> None:
     tags, friends = rows(folder / "tags.csv"), rows(folder / "friends.csv")
     assert [int(tag["item"]) - 1 for tag in tags] == world.films.tag_film.tolist()
     assert {tag["tag"] for tag in tags} <= set(TAGS)
-    assert [
-        [int(link["user"]) - 1, int(link["friend"]) - 1] for link in friends
-    ] == world.people.friends.tolist()
+    assert [[int(link["user"]) - 1, int(link["friend"]) - 1] for link in friends] == world.people.friends.tolist()
     truth = read_truth(folder / "truth.safetensors")
     everybody, everything = np.indices((60, 80)).reshape(2, -1)
     np.testing.assert_array_equal(truth(everybody, everything), world.truth(everybody, everything))

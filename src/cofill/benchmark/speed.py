@@ -17,9 +17,7 @@ _DENSE_MINIBATCHES = 3
 _REQUESTS = 300
 
 
-def measure_speed(
-    like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say
-) -> dict[str, Any]:
+def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
     """Everything about one shape, in one run."""
     with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
         path = str(Path(folder) / "ratings.parquet")

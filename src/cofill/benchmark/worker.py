@@ -50,9 +50,7 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compare(
-    path: str, settings: dict[str, Any], rounds: int, minibatches: int, dense_minibatches: int
-) -> Any:
+def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, dense_minibatches: int) -> Any:
     """The fused engine, densified torch and a triad, turn by turn on the same cores."""
     import torch
 
@@ -67,12 +65,12 @@ def compare(
     config = CFNSettings.of(settings)
     ratings = Ratings.read(Path(path))
     raw = ratings.rows(config.orientation)
-    rows = Scaling.fit(raw, ratings.scale, config.mean_damping).down(raw)
+    rows = Scaling.fit(raw, ratings.scale, config).down(raw)
     generator = torch.Generator().manual_seed(config.seed)
     corruption = Corruption.of(config)
 
     def draw(count: int) -> list[Minibatch]:
-        order = torch.randperm(rows.rows, generator=generator).numpy()
+        order = torch.randperm(raw.rows, generator=generator).numpy()
         chosen = [order[i * config.batch : (i + 1) * config.batch] for i in range(count)]
         return [corrupt(gather(rows, some), corruption, generator) for some in chosen if len(some)]
 
@@ -84,7 +82,7 @@ def compare(
 
     def fused_seconds(engine: FusedEngine, count: int) -> tuple[float, int, int]:
         """With gathering and noise, as in training: seconds, ratings, columns present."""
-        order = torch.randperm(rows.rows, generator=generator).numpy()
+        order = torch.randperm(raw.rows, generator=generator).numpy()
         entries = columns = 0
         started = time.perf_counter()
         for first in range(0, min(count * config.batch, len(order)), config.batch):
@@ -94,8 +92,8 @@ def compare(
             columns += len(batch.present)
         return time.perf_counter() - started, entries, columns
 
-    fused = FusedEngine(new_network(rows.columns, config, "train"), config)
-    dense_network = new_network(rows.columns, config.changed({"engine": "dense"}), "train")
+    fused = FusedEngine(new_network(raw.columns, config, "train"), config)
+    dense_network = new_network(raw.columns, config.changed({"engine": "dense"}), "train")
     dense = TorchEngine(dense_network, config)
     fused_seconds(fused, 2)  # compiled, and pages touched
     seconds(dense, draw(1))
@@ -112,11 +110,11 @@ def compare(
                 "fused_ratings_per_second": entries / elapsed,
                 "dense_ratings_per_second": sum(map(len, batches)) / dense_elapsed,
                 "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
-                "fused_rows_per_second": min(minibatches * config.batch, rows.rows) / elapsed,
+                "fused_rows_per_second": min(minibatches * config.batch, raw.rows) / elapsed,
                 "fused_bandwidth": columns * bytes_a_column / elapsed,
             }
         )
-    return {"turns": turns, "ratings": rows.nnz}
+    return {"turns": turns, "ratings": raw.nnz}
 
 
 def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
@@ -146,10 +144,7 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
     rng = np.random.default_rng(0)
     ours, numpys = [], []
     for _ in range(requests):
-        somebody = {
-            int(item): float(rng.integers(1, 6))
-            for item in rng.choice(items, ratings_each, replace=False) + 1
-        }
+        somebody = {int(item): float(rng.integers(1, 6)) for item in rng.choice(items, ratings_each, replace=False) + 1}
         started = time.perf_counter()
         model.recommend(somebody, 10)
         ours.append(time.perf_counter() - started)

@@ -27,9 +27,7 @@ class Checkpoint:
         self._seconds = seconds
         self._saved_at = time.monotonic()
 
-    def save_if_due(
-        self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]
-    ) -> None:
+    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
         """Save unless the last one is less than `seconds` old."""
         if time.monotonic() - self._saved_at >= self._seconds:
             self.save(weights, best, state)
@@ -51,9 +49,7 @@ class Checkpoint:
                 metadata = file.metadata() or {}
             weights = self._tensors("now.")
             if metadata.get("format") != _FORMAT:
-                raise CheckpointError(
-                    f"{self.path}: a checkpoint of another version of cofill; train without --resume"
-                )
+                raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill; train without --resume")
             state: dict[str, Any] = json.loads(metadata["state"])
         except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
             raise CheckpointError(
@@ -70,12 +66,13 @@ class Checkpoint:
         return (self._tensors("best.") or None) if self.path.exists() else None
 
     def remove(self) -> None:
-        self.path.unlink(missing_ok=True)
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as problem:
+            raise CheckpointError(
+                f"{self.path}: no checkpoint can be written there: {problem.strerror}; choose another place"
+            ) from None
 
     def _tensors(self, prefix: str) -> dict[str, Tensor]:
         with safetensors.safe_open(self.path, framework="pt") as file:
-            return {
-                name.removeprefix(prefix): file.get_tensor(name)
-                for name in file.keys()
-                if name.startswith(prefix)
-            }
+            return {name.removeprefix(prefix): file.get_tensor(name) for name in file.keys() if name.startswith(prefix)}

@@ -1,6 +1,5 @@
 """The matrix filled in: a prediction for any row and any column, hot, warm or cold, that follows new ratings."""
 
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -10,6 +9,7 @@ from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
+from cofill.config import ScalingSettings
 from cofill.data.known import KnownRatings
 from cofill.data.sparse import SparseRows
 
@@ -169,11 +169,8 @@ class Completion:
         """One row's code (width,) and mean. A column that the network was not trained on tells it nothing."""
         mean = self.scaling.mean_of(ratings)
         trained = columns < self.network.columns
-        values = self.scaling.down_values(ratings, mean)[trained]
-        indptr = np.array([0, len(values)], np.int64)
-        return encode_rows(self.network, SparseRows(indptr, columns[trained], values, self.network.columns))[
-            0
-        ], mean
+        row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self.network.columns)
+        return encode_rows(self.network, self.scaling.down_with(row, np.array([mean])))[0], mean
 
     def _codes_of(self, rows: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,) of rows as they stand now."""
@@ -205,7 +202,7 @@ class Completion:
             chosen = plain[first : first + _CHUNK]
             means[chosen] = self.scaling.means[rows[chosen]]
             part = take_rows(self.known.trained, rows[chosen])
-            codes[chosen] = encode_rows(self.network, replace(self.scaling, means=means[chosen]).down(part))
+            codes[chosen] = encode_rows(self.network, self.scaling.down_with(part, means[chosen]))
         return codes, means
 
     # Weights of columns
@@ -216,13 +213,11 @@ class Completion:
             return
         if np.shares_memory(self._weight, self.network.output.weight.detach().numpy()):
             self._weight, self._bias = self._weight.copy(), self._bias.copy()
-        if self.columns > len(
-            self._weight
-        ):  # with room to spare: the next new column should not copy it all again
+        if self.columns > len(self._weight):  # with room to spare: the next new column should not copy it all again
             self._weight = _grown(self._weight, self.columns + self.columns // 16)
             self._bias = _grown(self._bias, self.columns + self.columns // 16)
         for column in self._moved:
-            later = self.known.later_in_column(column)
+            later = dict(sorted(self.known.later_in_column(column).items()))  # whatever order they came in
             rows = np.fromiter(later.keys(), np.int32, len(later))
             ratings = np.fromiter(later.values(), np.float32, len(later))
             anchors = self._anchors(column, rows)
@@ -245,9 +240,7 @@ class Completion:
         rows = rows[~np.isin(rows, later)]
         return rows[:: max(1, -(-len(rows) // _MOST_ANCHORS))]
 
-    def _weights_from(
-        self, rows: Ints, ratings: Floats, start: Floats, anchors: Ints | None = None
-    ) -> Floats:
+    def _weights_from(self, rows: Ints, ratings: Floats, start: Floats, anchors: Ints | None = None) -> Floats:
         """Column weights (width + 1,) that follow these ratings as far as the prior believes them."""
         anchors = np.empty(0, np.int32) if anchors is None else anchors
         codes, means = self._codes_of(np.concatenate([rows, anchors]).astype(np.int64))
@@ -288,7 +281,7 @@ class Completion:
 
     def _margin(self, rows: SparseRows) -> tuple[Longs, Floats]:
         """Ratings known (rows,) and damped mean rating (rows,) of every row."""
-        margin = Scaling.fit(rows, self.scaling.scale, self.scaling.damping)
+        margin = Scaling.fit(rows, self.scaling.scale, ScalingSettings(mean_damping=self.scaling.damping))
         return rows.counts(), margin.unclipped(np.zeros(rows.rows, np.float32), margin.means)
 
     def _mean_rating(self, ratings: Floats) -> np.float32:

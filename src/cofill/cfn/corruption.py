@@ -21,9 +21,7 @@ class Corruption:
     def of(cls, settings: LossSettings) -> Self:
         return cls(settings.noise, settings.noise_ratio, settings.noise_std)
 
-    def __call__(
-        self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator
-    ) -> tuple[Tensor, Tensor]:
+    def __call__(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """(n,) rows in 0..B-1 and (n,) values -> (n,) noisy inputs and (n,) bool: which were corrupted.
 
         Draws are made on the CPU, so that a seed means the same on every device.

@@ -1,10 +1,12 @@
 """Two ways to take the same training step: plain torch, which defines it, and the fused kernels."""
 
 import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from math import log1p
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-import numba
 import numpy as np
 import torch
 
@@ -12,8 +14,10 @@ from cofill.cfn import kernels
 from cofill.cfn.layers import DenoisingLoss
 from cofill.cfn.minibatch import Minibatch, gather
 from cofill.cfn.network import CFNetwork
+from cofill.cfn.scaling import ScaledRows
 from cofill.config import CFNSettings
-from cofill.data.sparse import SparseRows
+
+_Result = TypeVar("_Result")
 
 # Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
 _CHUNK = 1024
@@ -28,9 +32,7 @@ class TrainingEngine(Protocol):
     def settle(self) -> None:
         """Make the network's parameters current: nothing may be pending when they are read."""
 
-    def outputs(
-        self, rows: SparseRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints
-    ) -> kernels.Floats:
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         """Outputs (n,) at entries sorted by row, each row read without noise."""
 
 
@@ -89,9 +91,7 @@ class TorchEngine:
         pass  # every step is complete
 
     @torch.no_grad()
-    def outputs(
-        self, rows: SparseRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints
-    ) -> kernels.Floats:
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         outputs = np.empty(len(entry_rows), np.float32)
         for first, last, chosen, local in _chunks_of_rows(entry_rows, self._chunk):
             known = gather(rows, chosen)
@@ -113,7 +113,11 @@ class TorchEngine:
 
 
 class FusedEngine:
-    """The same step through the kernels: both big layers meet known ratings only, and decay comes late."""
+    """The same step through the kernels: both big layers meet known ratings only, and decay comes late.
+
+    Shards run on plain threads that sleep while they wait. (Threads that spin, as those of OpenMP do, are a little
+    quicker on an idle machine and many times slower on one where another program wants a core.)
+    """
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         if network.input.weight.device.type != "cpu":
@@ -121,112 +125,103 @@ class FusedEngine:
         self.network = network
         self.settings = settings
         self.shards = shard_count(settings)
+        self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
         self._w_in = network.input.weight.detach().numpy()
         self._w_out = network.output.weight.detach().numpy()
         self._b_out = network.output.bias.detach().numpy()
         self._small = [network.input.bias, *network.middle.parameters()]
-        self._optimizer = torch.optim.SGD(
-            self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay
-        )
+        self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
         self._decay = 0.0
         self._seen_in = np.zeros(network.columns)
         self._seen_out = np.zeros(network.columns)
         self._partial: kernels.Floats = np.empty(0, np.float32)
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
-        self._use_threads()
         entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
         bounds = minibatch.bounds(self.shards)
         step = log1p(-learning_rate * self.settings.weight_decay)
 
-        partial = self._buffer(minibatch.batch, self._w_in.shape[1])
-        kernels.encode(self._w_in, self._seen_in, self._decay, *entries, minibatch.inputs, bounds, partial)
-        z = torch.from_numpy(partial.sum(0)).requires_grad_()  # (B, widths[0])
+        z = torch.from_numpy(self._encode(minibatch)).requires_grad_()  # (B, widths[0])
         codes = self.network.code(z + self.network.input.bias)
 
-        partial = self._buffer(minibatch.batch, self._w_out.shape[1])
-        losses = np.empty(self.shards)
-        loss_weights = np.where(
-            minibatch.corrupted, np.float32(self.settings.alpha), np.float32(self.settings.beta)
-        )
-        kernels.decode_and_step(
-            self._w_out,
-            self._b_out,
-            self._seen_out,
-            self._decay,
-            step,
-            learning_rate,
-            self.network.squash,
-            *entries,
-            minibatch.targets,
-            loss_weights,
-            codes.detach().numpy(),
-            bounds,
-            partial,
-            losses,
-        )
+        alpha, beta = np.float32(self.settings.alpha), np.float32(self.settings.beta)
+        loss_weights = np.where(minibatch.corrupted, alpha, beta)
+        hidden = codes.detach().numpy()
+        dh = self._buffer(minibatch.batch, self._w_out.shape[1])
+        losses = self._on_shards(
+            lambda s: kernels.decode_and_step(
+                self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
+                *entries, minibatch.targets, loss_weights, hidden, bounds[s], bounds[s + 1], dh[s],
+            )
+        )  # fmt: skip
         self._optimizer.param_groups[0]["lr"] = learning_rate
         self._optimizer.zero_grad()
-        codes.backward(torch.from_numpy(partial.sum(0)))
+        codes.backward(torch.from_numpy(dh.sum(0)))
         assert z.grad is not None
         self._optimizer.step()
-        kernels.step_input(
-            self._w_in,
-            self._seen_in,
-            self._decay,
-            step,
-            learning_rate,
-            *entries,
-            minibatch.inputs,
-            z.grad.numpy(),
-            bounds,
-        )
+        dz = z.grad.numpy()
+        self._on_shards(
+            lambda s: kernels.step_input(
+                self._w_in, self._seen_in, self._decay, step, learning_rate,
+                *entries, minibatch.inputs, dz, bounds[s], bounds[s + 1],
+            )
+        )  # fmt: skip
         self._decay += step
-        return float(losses.sum())
+        return sum(losses)
 
     def settle(self) -> None:
-        self._use_threads()
         if self._decay == 0:
             return
-        kernels.apply_decay(self._b_out[:, None], self._seen_out.copy(), self._decay, self.shards)
-        kernels.apply_decay(self._w_out, self._seen_out, self._decay, self.shards)
-        kernels.apply_decay(self._w_in, self._seen_in, self._decay, self.shards)
+        cuts = np.linspace(0, self.network.columns, self.shards + 1).astype(np.int64)
+        seen_bias = self._seen_out.copy()  # the bias keeps time with its weights
+        for weight, seen in (
+            (self._b_out[:, None], seen_bias),
+            (self._w_out, self._seen_out),
+            (self._w_in, self._seen_in),
+        ):
+            self._on_shards(partial(_apply_decay_to_shard, weight=weight, seen=seen, decay=self._decay, cuts=cuts))
         self._decay = 0.0
 
     @torch.no_grad()
-    def outputs(
-        self, rows: SparseRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints
-    ) -> kernels.Floats:
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         self.settle()
         outputs = np.empty(len(entry_rows), np.float32)
         for first, last, chosen, local in _chunks_of_rows(entry_rows, _CHUNK):
-            known = gather(rows, chosen)
-            partial = self._buffer(known.batch, self._w_in.shape[1])
-            kernels.encode(
-                self._w_in,
-                self._seen_in,
-                self._decay,
-                known.present,
-                known.starts,
-                known.entry_rows,
-                known.inputs,
-                known.bounds(self.shards),
-                partial,
-            )
-            codes = self.network.code(torch.from_numpy(partial.sum(0)) + self.network.input.bias)
-            kernels.outputs_at(
-                self._w_out,
-                self._b_out,
-                codes.numpy(),
-                local,
-                entry_columns[first:last],
-                outputs[first:last],
-                self.shards,
+            codes = self.network.code(torch.from_numpy(self._encode(gather(rows, chosen))) + self.network.input.bias)
+            asked = (codes.numpy(), local, entry_columns[first:last])
+            cuts = np.linspace(0, last - first, self.shards + 1).astype(np.int64)
+            target = outputs[first:last]
+            self._on_shards(
+                partial(
+                    _outputs_of_shard,
+                    weight=self._w_out,
+                    bias=self._b_out,
+                    asked=asked,
+                    cuts=cuts,
+                    target=target,
+                )
             )
         return self.network.activate(torch.from_numpy(outputs)).numpy()
 
-    def _use_threads(self) -> None:
-        numba.set_num_threads(min(self.shards, int(numba.config.NUMBA_NUM_THREADS)))  # type: ignore[attr-defined]
+    def _encode(self, minibatch: Minibatch) -> kernels.Floats:
+        """z without its bias: (B, widths[0])."""
+        bounds = minibatch.bounds(self.shards)
+        z = self._buffer(minibatch.batch, self._w_in.shape[1])
+        self._on_shards(
+            lambda s: kernels.encode(
+                self._w_in, self._seen_in, self._decay,
+                minibatch.present, minibatch.starts, minibatch.entry_rows, minibatch.inputs,
+                bounds[s], bounds[s + 1], z[s],
+            )
+        )  # fmt: skip
+        total: kernels.Floats = z.sum(0)
+        return total
+
+    def _on_shards(self, work: Callable[[int], _Result]) -> list[_Result]:
+        """Do the work of every shard, the last one on this thread; results in the order of the shards."""
+        others = [self._threads.submit(work, s) for s in range(self.shards - 1)]
+        own = work(self.shards - 1)
+        return [*(other.result() for other in others), own]
 
     def _buffer(self, batch: int, width: int) -> kernels.Floats:
         """(shards, B, width) to be filled; kept, because fresh pages cost more than the sums."""
@@ -236,9 +231,25 @@ class FusedEngine:
         return self._partial[:needed].reshape(self.shards, batch, width)
 
 
-def _chunks_of_rows(
-    entry_rows: kernels.Longs, size: int
-) -> "list[tuple[int, int, kernels.Longs, kernels.Longs]]":
+def _apply_decay_to_shard(
+    s: int, *, weight: kernels.Floats, seen: kernels.Doubles, decay: float, cuts: kernels.Longs
+) -> None:
+    kernels.apply_decay(weight, seen, decay, cuts[s], cuts[s + 1])
+
+
+def _outputs_of_shard(
+    s: int,
+    *,
+    weight: kernels.Floats,
+    bias: kernels.Floats,
+    asked: tuple[kernels.Floats, kernels.Longs, kernels.Ints],
+    cuts: kernels.Longs,
+    target: kernels.Floats,
+) -> None:
+    kernels.outputs_at(weight, bias, *asked, cuts[s], cuts[s + 1], target)
+
+
+def _chunks_of_rows(entry_rows: kernels.Longs, size: int) -> "list[tuple[int, int, kernels.Longs, kernels.Longs]]":
     """Entries sorted by row, cut at every `size` different rows: first, last, the rows, each entry's place in them."""
     distinct, starts, inverse = np.unique(entry_rows, return_index=True, return_inverse=True)
     ends = np.append(starts, len(entry_rows))

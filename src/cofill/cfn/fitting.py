@@ -12,7 +12,7 @@ from cofill.cfn.checkpoint import Checkpoint
 from cofill.cfn.engines import shard_count
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.pretraining import pretrained_network
-from cofill.cfn.scaling import Scaling
+from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.cfn.training import (
     EpochRecord,
     Phase,
@@ -67,12 +67,12 @@ def fit_matrix(
     state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
 
     held_out = _validation_entries(rows, settings)
-    scaling = Scaling.fit(rows, scale, settings.mean_damping)
+    scaling = Scaling.fit(rows, scale, settings)
     if len(held_out) == 0 and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
     if state.phase == "search":
         part, validation = _hold_out(rows, held_out)
-        part_scaling = Scaling.fit(part, scale, settings.mean_damping)
+        part_scaling = Scaling.fit(part, scale, settings)
         scaled = part_scaling.down(part)
         network = _network_of(weights, scaled, part_scaling, settings, "search", report)
         weights = None
@@ -116,7 +116,7 @@ def fit_matrix(
 
 def _network_of(
     weights: dict[str, torch.Tensor] | None,
-    rows: SparseRows,
+    rows: ScaledRows,
     scaling: Scaling,
     settings: CFNSettings,
     phase: Phase,
@@ -125,15 +125,13 @@ def _network_of(
     """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
     if weights is None and settings.pretrain:
         return pretrained_network(rows, scaling, settings, phase, report)
-    network = new_network(rows.columns, settings, phase)
+    network = new_network(rows.known.columns, settings, phase)
     if weights is not None:
         network.load_state_dict(weights)
     return network
 
 
-def _validation_entries(
-    rows: SparseRows, settings: CFNSettings
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _validation_entries(rows: SparseRows, settings: CFNSettings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
     wanted = min(round(rows.nnz * settings.validation), rows.nnz - 1)
     rng = np.random.default_rng([settings.seed, _VALIDATION_DRAW])
@@ -147,9 +145,7 @@ def _hold_out(
     validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
     kept = np.ones(rows.nnz, np.bool_)
     kept[held_out] = False
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_rows[kept], minlength=rows.rows))]).astype(
-        np.int64
-    )
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_rows[kept], minlength=rows.rows))]).astype(np.int64)
     return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), validation
 
 
@@ -166,8 +162,6 @@ def _run_name(rows: SparseRows, scale: Scale, settings: CFNSettings) -> str:
     digest = hashlib.sha256()
     for array in (rows.indptr, rows.indices, rows.values):
         digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
-    relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {
-        "threads": shard_count(settings)
-    }
+    relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {"threads": shard_count(settings)}
     digest.update(json.dumps([relevant, list(scale)], sort_keys=True).encode())
     return digest.hexdigest()

@@ -1,8 +1,9 @@
 """The two big layers, fused, for the CPU: what `layers.py` defines, at the speed of memory.
 
 Entries come in column order (see `minibatch.py`): those of the c-th column present are `starts[c]:starts[c + 1]`.
-A shard is a run of columns present, `bounds[s]:bounds[s + 1]`; it alone touches the weights of its columns, so
-nothing is locked. Over shards only z and dh are summed, (B, width) each, from the `partial` sums (S, B, width).
+A kernel works on one shard, the run `first:last` of the columns present, and lets other threads run meanwhile. A
+shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
+each; every shard has its own part of these sums.
 
 Weight decay is applied late: `seen[j]` is the logarithm of all decay already applied to column j's weights and
 `decay` that of all decay due before this minibatch, so exp(decay - seen[j]) brings column j up to date. `step`
@@ -29,18 +30,8 @@ _RELAXED = {"reassoc", "contract", "arcp", "nsz"}
 
 
 def compiled(function: _Function) -> _Function:
-    """`function` as machine code, kept on disk between runs."""
-    return cast(
-        _Function, numba.njit(cache=True, nogil=True, fastmath=_RELAXED, error_model="numpy")(function)
-    )
-
-
-def compiled_parallel(function: _Function) -> _Function:
-    """As `compiled`, with `prange` spread over threads."""
-    return cast(
-        _Function,
-        numba.njit(cache=True, nogil=True, fastmath=_RELAXED, error_model="numpy", parallel=True)(function),
-    )
+    """`function` as machine code, kept on disk between runs; it does not hold the interpreter's lock."""
+    return cast(_Function, numba.njit(cache=True, nogil=True, fastmath=_RELAXED, error_model="numpy")(function))
 
 
 @compiled
@@ -84,7 +75,7 @@ def gather_by_column(
     return present, starts, entry_rows, entry_values
 
 
-@compiled_parallel
+@compiled
 def encode(
     weight: Floats,
     seen: Doubles,
@@ -93,28 +84,25 @@ def encode(
     starts: Ints,
     entry_rows: Ints,
     inputs: Floats,
-    bounds: Longs,
-    partial: Floats,
+    first: int,
+    last: int,
+    z: Floats,
 ) -> None:
-    """partial[s, i] = sum over shard s of x_ij W[j]."""
+    """z_i = sum over this shard of x_ij W[j]."""
     width = weight.shape[1]
-    for s in numba.prange(bounds.size - 1):
-        z = partial[s]
-        z[:] = 0
-        for c in range(bounds[s], bounds[s + 1]):
-            w = weight[present[c]]
-            factor = np.float32(exp(decay - seen[present[c]]))
-            for entry in range(starts[c], starts[c + 1]):
-                x = inputs[entry] * factor
-                if (
-                    x != 0
-                ):  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
-                    z_i = z[entry_rows[entry]]
-                    for q in range(width):
-                        z_i[q] += x * w[q]
+    z[:] = 0
+    for c in range(first, last):
+        w = weight[present[c]]
+        factor = np.float32(exp(decay - seen[present[c]]))
+        for entry in range(starts[c], starts[c + 1]):
+            x = inputs[entry] * factor
+            if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
+                z_i = z[entry_rows[entry]]
+                for q in range(width):
+                    z_i[q] += x * w[q]
 
 
-@compiled_parallel
+@compiled
 def decode_and_step(
     weight: Floats,
     bias: Floats,
@@ -129,71 +117,69 @@ def decode_and_step(
     targets: Floats,
     loss_weights: Floats,
     hidden: Floats,
-    bounds: Longs,
-    partial: Floats,
-    losses: Doubles,
-) -> None:
+    first: int,
+    last: int,
+    dh: Floats,
+) -> float:
     """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
 
-    partial[s, i] = dL/dh_i over shard s, losses[s] = its part of sum_e c_e (y_e - x_e)^2.
+    dh_i = dL/dh_i over this shard; returns its part of sum_e c_e (y_e - x_e)^2.
     """
     batch, width = hidden.shape
     keep = np.float32(exp(step))
     rate = np.float32(learning_rate)
     per_row = np.float32(2.0 / batch)
-    for s in numba.prange(bounds.size - 1):
-        dh = partial[s]
-        dh[:] = 0
-        gradients = np.empty(batch, np.float32)
-        loss = 0.0
-        for c in range(bounds[s], bounds[s + 1]):
-            column = present[c]
-            first = starts[c]
-            count = starts[c + 1] - first
-            w = weight[column]
-            factor = np.float32(exp(decay - seen[column]))
-            b = bias[column] * factor
-            gradient_sum = np.float32(0)
-            for e in range(count):
-                h_i = hidden[entry_rows[first + e]]
-                dot = np.float32(0)
-                for q in range(width):
-                    dot += h_i[q] * w[q]
-                y = dot * factor + b
-                slope = np.float32(1)
-                if squash:
-                    y = np.float32(tanh(y))
-                    slope = 1 - y * y
-                error = y - targets[first + e]
-                loss += loss_weights[first + e] * error * error
-                gradients[e] = per_row * loss_weights[first + e] * error * slope
-                gradient_sum += gradients[e]
-            # dh of every row but the last, then the last one together with the step: one pass less over w.
-            for e in range(count - 1):
-                dh_i = dh[entry_rows[first + e]]
-                g = gradients[e] * factor
-                for q in range(width):
-                    dh_i[q] += g * w[q]
-            h_i = hidden[entry_rows[first + count - 1]]
-            dh_i = dh[entry_rows[first + count - 1]]
-            g = gradients[count - 1] * factor
-            shrink = factor * keep
-            move = -rate * gradients[count - 1]
+    gradients = np.empty(batch, np.float32)
+    loss = 0.0
+    dh[:] = 0
+    for c in range(first, last):
+        column = present[c]
+        start = starts[c]
+        count = starts[c + 1] - start
+        w = weight[column]
+        factor = np.float32(exp(decay - seen[column]))
+        b = bias[column] * factor
+        gradient_sum = np.float32(0)
+        for e in range(count):
+            h_i = hidden[entry_rows[start + e]]
+            dot = np.float32(0)
             for q in range(width):
-                w_q = w[q]
-                dh_i[q] += g * w_q
-                w[q] = shrink * w_q + move * h_i[q]
-            for e in range(count - 1):
-                h_i = hidden[entry_rows[first + e]]
-                move = -rate * gradients[e]
-                for q in range(width):
-                    w[q] += move * h_i[q]
-            bias[column] = b * keep - rate * gradient_sum
-            seen[column] = decay + step
-        losses[s] = loss
+                dot += h_i[q] * w[q]
+            y = dot * factor + b
+            slope = np.float32(1)
+            if squash:
+                y = np.float32(tanh(y))
+                slope = 1 - y * y
+            error = y - targets[start + e]
+            loss += loss_weights[start + e] * error * error
+            gradients[e] = per_row * loss_weights[start + e] * error * slope
+            gradient_sum += gradients[e]
+        # dh of every row but the last, then the last one together with the step: one pass less over w.
+        for e in range(count - 1):
+            dh_i = dh[entry_rows[start + e]]
+            g = gradients[e] * factor
+            for q in range(width):
+                dh_i[q] += g * w[q]
+        h_i = hidden[entry_rows[start + count - 1]]
+        dh_i = dh[entry_rows[start + count - 1]]
+        g = gradients[count - 1] * factor
+        shrink = factor * keep
+        move = -rate * gradients[count - 1]
+        for q in range(width):
+            w_q = w[q]
+            dh_i[q] += g * w_q
+            w[q] = shrink * w_q + move * h_i[q]
+        for e in range(count - 1):
+            h_i = hidden[entry_rows[start + e]]
+            move = -rate * gradients[e]
+            for q in range(width):
+                w[q] += move * h_i[q]
+        bias[column] = b * keep - rate * gradient_sum
+        seen[column] = decay + step
+    return loss
 
 
-@compiled_parallel
+@compiled
 def step_input(
     weight: Floats,
     seen: Doubles,
@@ -205,57 +191,53 @@ def step_input(
     entry_rows: Ints,
     inputs: Floats,
     dz: Floats,
-    bounds: Longs,
+    first: int,
+    last: int,
 ) -> None:
     """W[j] -= learning_rate * sum_i x_ij dz_i, and its decay. A column whose inputs are all zero waits."""
     width = weight.shape[1]
     rate = np.float32(learning_rate)
-    for s in numba.prange(bounds.size - 1):
-        for c in range(bounds[s], bounds[s + 1]):
-            column = present[c]
-            w = weight[column]
-            shrink = np.float32(exp(decay - seen[column] + step))
-            for entry in range(starts[c], starts[c + 1]):
-                move = -rate * inputs[entry]
-                if move != 0:
-                    dz_i = dz[entry_rows[entry]]
-                    for q in range(width):
-                        w[q] = shrink * w[q] + move * dz_i[q]
-                    shrink = np.float32(1)
-                    seen[column] = decay + step
+    for c in range(first, last):
+        column = present[c]
+        w = weight[column]
+        shrink = np.float32(exp(decay - seen[column] + step))
+        for entry in range(starts[c], starts[c + 1]):
+            move = -rate * inputs[entry]
+            if move != 0:
+                dz_i = dz[entry_rows[entry]]
+                for q in range(width):
+                    w[q] = shrink * w[q] + move * dz_i[q]
+                shrink = np.float32(1)
+                seen[column] = decay + step
 
 
-@compiled_parallel
-def apply_decay(weight: Floats, seen: Doubles, decay: float, shards: int) -> None:
-    """Bring every column up to date and set the clock back to zero."""
-    columns, width = weight.shape
-    for s in numba.prange(shards):
-        for column in range(s * columns // shards, (s + 1) * columns // shards):
-            factor = np.float32(exp(decay - seen[column]))
-            w = weight[column]
-            for q in range(width):
-                w[q] *= factor
-            seen[column] = 0
+@compiled
+def apply_decay(weight: Floats, seen: Doubles, decay: float, first: int, last: int) -> None:
+    """Bring the columns first:last up to date and set their clocks back to zero."""
+    for column in range(first, last):
+        factor = np.float32(exp(decay - seen[column]))
+        w = weight[column]
+        for q in range(weight.shape[1]):
+            w[q] *= factor
+        seen[column] = 0
 
 
-@compiled_parallel
+@compiled
 def outputs_at(
     weight: Floats,
     bias: Floats,
     hidden: Floats,
     entry_rows: Longs,
     entry_columns: Ints,
+    first: int,
+    last: int,
     outputs: Floats,
-    shards: int,
 ) -> None:
-    """outputs[e] = h[entry_rows[e]] . W[entry_columns[e]] + b[entry_columns[e]]."""
-    width = weight.shape[1]
-    entries = entry_columns.size
-    for s in numba.prange(shards):
-        for e in range(s * entries // shards, (s + 1) * entries // shards):
-            h_i = hidden[entry_rows[e]]
-            w = weight[entry_columns[e]]
-            dot = np.float32(0)
-            for q in range(width):
-                dot += h_i[q] * w[q]
-            outputs[e] = dot + bias[entry_columns[e]]
+    """outputs[e] = h[entry_rows[e]] . W[entry_columns[e]] + b[entry_columns[e]] for the entries first:last."""
+    for e in range(first, last):
+        h_i = hidden[entry_rows[e]]
+        w = weight[entry_columns[e]]
+        dot = np.float32(0)
+        for q in range(weight.shape[1]):
+            dot += h_i[q] * w[q]
+        outputs[e] = dot + bias[entry_columns[e]]

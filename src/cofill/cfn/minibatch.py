@@ -1,6 +1,6 @@
 """The known ratings of a few rows, gathered in column order and corrupted: what one step of training reads."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -8,23 +8,28 @@ import torch
 
 from cofill.cfn.corruption import Corruption
 from cofill.cfn.kernels import Floats, Ints, Longs, gather_by_column
-from cofill.data.sparse import SparseRows
+from cofill.cfn.scaling import ScaledRows
 
 
 @dataclass(frozen=True)
 class Minibatch:
     """n known entries of B rows; the entries of the c-th column present are starts[c]:starts[c + 1]."""
 
-    batch: int
     present: Ints  # (C,) ascending
     starts: Ints  # (C + 1,)
     entry_rows: Ints  # (n,) in 0..B-1
     targets: Floats  # (n,)
-    inputs: Floats  # (n,) the targets with noise
+    inputs: Floats  # (n,) the targets with noise, times the loudness of their row
     corrupted: npt.NDArray[np.bool_]  # (n,)
+    loudness: Floats  # (B,)
 
     def __len__(self) -> int:
         return len(self.targets)
+
+    @property
+    def batch(self) -> int:
+        """B"""
+        return len(self.loudness)
 
     @property
     def entry_columns(self) -> Ints:
@@ -38,26 +43,21 @@ class Minibatch:
         return cuts.astype(np.int64)
 
 
-def gather(rows: SparseRows, chosen: Longs) -> Minibatch:
+def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     """The chosen rows as they are, without noise."""
+    known = rows.known
     present, starts, entry_rows, targets = gather_by_column(
-        rows.indptr, rows.indices, rows.values, chosen, rows.columns
+        known.indptr, known.indices, known.values, chosen, known.columns
     )
+    loudness = rows.loudness[chosen]
     nothing = np.zeros(len(targets), np.bool_)
-    return Minibatch(len(chosen), present, starts, entry_rows, targets, targets, nothing)
+    return Minibatch(present, starts, entry_rows, targets, targets * loudness[entry_rows], nothing, loudness)
 
 
 def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
     """The same entries with noise on their inputs."""
-    inputs, corrupted = corruption(
+    noisy, corrupted = corruption(
         torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets), clean.batch, generator
     )
-    return Minibatch(
-        clean.batch,
-        clean.present,
-        clean.starts,
-        clean.entry_rows,
-        clean.targets,
-        inputs.numpy(),
-        corrupted.numpy(),
-    )
+    inputs = noisy.numpy() * clean.loudness[clean.entry_rows]
+    return replace(clean, inputs=inputs, corrupted=corrupted.numpy())

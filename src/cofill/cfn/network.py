@@ -30,8 +30,7 @@ class CFNetwork(nn.Module):
         self.columns = columns
         self.input = SparseInput(columns, widths[0], dense=dense, generator=generator)
         self.middle = nn.ModuleList(
-            fan_in_linear(fan_in, fan_out, generator)
-            for fan_in, fan_out in zip(widths, widths[1:], strict=False)
+            fan_in_linear(fan_in, fan_out, generator) for fan_in, fan_out in zip(widths, widths[1:], strict=False)
         )
         self.output = SampledOutput(widths[-1], columns, dense=dense, generator=generator)
         self.squash = settings.output == "tanh"
@@ -39,9 +38,7 @@ class CFNetwork(nn.Module):
     @classmethod
     def of(cls, weights: dict[str, Tensor], settings: NetworkSettings) -> Self:
         """A network with these weights; they must be those of the settings' shape."""
-        network = cls(
-            1, settings, generator=torch.Generator()
-        )  # the big layers are replaced before they cost
+        network = cls(1, settings, generator=torch.Generator())  # the big layers are replaced before they cost
         network.columns = len(weights["input.weight"])
         for name, parameter in list(network.named_parameters()):
             wanted = [network.columns, *parameter.shape[1:]] if name in _BY_COLUMN else list(parameter.shape)

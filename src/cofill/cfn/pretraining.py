@@ -9,21 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from cofill.cfn.codes import encode_rows, take_rows
+from cofill.cfn.kernels import Longs
 from cofill.cfn.network import CFNetwork, fan_in_linear
-from cofill.cfn.scaling import Scaling
+from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.cfn.training import Phase, Report, TrainingState, epoch_seed, new_network, run_epochs
 from cofill.config import CFNSettings
-from cofill.data.sparse import SparseRows
 
 _CHUNK = 4096
 
 
 def pretrained_network(
-    rows: SparseRows, scaling: Scaling, settings: CFNSettings, phase: Phase, report: Report | None
+    rows: ScaledRows, scaling: Scaling, settings: CFNSettings, phase: Phase, report: Report | None
 ) -> CFNetwork:
-    """A stack whose layers have been trained pair by pair; `rows` are scaled."""
+    """A stack whose layers have been trained pair by pair."""
     outer_settings = settings.changed({"hidden": settings.hidden[:1], "pretrain": False})
-    outer = new_network(rows.columns, outer_settings, phase)
+    outer = new_network(rows.known.columns, outer_settings, phase)
     run_epochs(
         outer,
         rows,
@@ -33,13 +33,13 @@ def pretrained_network(
         epochs=settings.pretrain_epochs,
         report=report,
     )
-    stack = new_network(rows.columns, settings, phase)
+    stack = new_network(rows.known.columns, settings, phase)
     stack.input.load_state_dict(outer.input.state_dict())
     stack.output.load_state_dict(outer.output.state_dict())
-    filled = np.flatnonzero(rows.counts())
+    filled = np.flatnonzero(rows.known.counts())
     codes = torch.cat(
         [
-            torch.from_numpy(encode_rows(outer, take_rows(rows, filled[first : first + _CHUNK])))
+            torch.from_numpy(encode_rows(outer, _take(rows, filled[first : first + _CHUNK])))
             for first in range(0, len(filled), _CHUNK)
         ]
     ).to(settings.device)
@@ -49,6 +49,10 @@ def pretrained_network(
         stack.middle[depth].load_state_dict(encoder.state_dict())
         stack.middle[-1 - depth].load_state_dict(decoder.state_dict())
     return stack
+
+
+def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
+    return ScaledRows(take_rows(rows.known, chosen), rows.loudness[chosen])
 
 
 def _inner_pair(

@@ -15,9 +15,8 @@ from cofill.cfn.engines import TrainingEngine, make_engine, uses_dense_layers
 from cofill.cfn.kernels import Floats, Ints, Longs
 from cofill.cfn.minibatch import corrupt, gather
 from cofill.cfn.network import CFNetwork
-from cofill.cfn.scaling import Scaling
+from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.config import CFNSettings
-from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
 
 Phase = Literal["pretrain", "search", "train"]
@@ -74,14 +73,12 @@ Report = Callable[[EpochRecord, int], None]
 def new_network(columns: int, settings: CFNSettings, phase: Phase) -> CFNetwork:
     """A network with its first weights, on the device of the settings."""
     generator = torch.Generator().manual_seed(epoch_seed(settings, phase, 0))
-    return CFNetwork(columns, settings, dense=uses_dense_layers(settings), generator=generator).to(
-        settings.device
-    )
+    return CFNetwork(columns, settings, dense=uses_dense_layers(settings), generator=generator).to(settings.device)
 
 
 def run_epochs(
     network: CFNetwork,
-    rows: SparseRows,
+    rows: ScaledRows,
     scaling: Scaling,
     settings: CFNSettings,
     state: TrainingState,
@@ -93,7 +90,7 @@ def run_epochs(
 ) -> None:
     """Train from where `state` stands to the last of `epochs`, or until validation stops getting better.
 
-    `rows` are scaled. With a validation part the best weights are left in the network at the end, unless the
+    With a validation part the best weights are left in the network at the end, unless the
     settings say that it will be trained again on everything and only the number of epochs matters.
     """
     engine = make_engine(network, settings)
@@ -111,7 +108,7 @@ def run_epochs(
         rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
         _check_health(loss, rmse, state, epoch, settings)
         record = EpochRecord(
-            state.phase, epoch, loss, rmse, learning_rate, seconds, rows.nnz / max(seconds, 1e-9)
+            state.phase, epoch, loss, rmse, learning_rate, seconds, rows.known.nnz / max(seconds, 1e-9)
         )
         state.epoch = epoch
         state.history.append(record)
@@ -129,7 +126,7 @@ def run_epochs(
 
 def _one_epoch(
     engine: TrainingEngine,
-    rows: SparseRows,
+    rows: ScaledRows,
     settings: CFNSettings,
     phase: Phase,
     epoch: int,
@@ -141,7 +138,7 @@ def _one_epoch(
     """
     generator = torch.Generator().manual_seed(epoch_seed(settings, phase, epoch))
     corruption = Corruption.of(settings)
-    filled = np.flatnonzero(np.diff(rows.indptr))  # a row without ratings has nothing to learn from
+    filled = np.flatnonzero(rows.known.counts())  # a row without ratings has nothing to learn from
     order = filled[torch.randperm(len(filled), generator=generator).numpy()]
     total = 0.0
     for first in range(0, len(order), settings.batch):
@@ -149,12 +146,10 @@ def _one_epoch(
         total += engine.step(corrupt(clean, corruption, generator), learning_rate)
         if not isfinite(total):
             break
-    return total / rows.nnz
+    return total / rows.known.nnz
 
 
-def _validation_rmse(
-    engine: TrainingEngine, rows: SparseRows, scaling: Scaling, validation: ValidationPart
-) -> float:
+def _validation_rmse(engine: TrainingEngine, rows: ScaledRows, scaling: Scaling, validation: ValidationPart) -> float:
     outputs = engine.outputs(rows, validation.entry_rows, validation.entry_columns)
     predicted = scaling.up(outputs, scaling.means[validation.entry_rows])
     return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
@@ -164,9 +159,7 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
     return validation is not None and state.epoch - state.best_epoch >= settings.patience
 
 
-def _check_health(
-    loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings
-) -> None:
+def _check_health(loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings) -> None:
     """A run whose loss is not a number, or ten times that of its first epoch, does not come back."""
     first = next((record.loss for record in state.history if record.phase == state.phase), loss)
     if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * first:

@@ -19,16 +19,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     growth = kinds.add_parser("growth", help="ratings per second at 20 million ratings against 1 million")
     growth.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
     for kind, hidden in ((speed, 770), (growth, 584)):
-        kind.add_argument(
-            "--hidden", type=int, default=hidden, help=f"width of the hidden layer (default {hidden})"
-        )
+        kind.add_argument("--hidden", type=int, default=hidden, help=f"width of the hidden layer (default {hidden})")
         kind.add_argument("--batch", type=int, default=35, help="rows in a minibatch (default 35)")
         kind.add_argument(
             "--orientation", choices=("user", "item"), default="item", help="what a row is (default item)"
         )
-        kind.add_argument(
-            "--threads", type=int, default=0, help="threads of the kernels (default: all cores at hand)"
-        )
+        kind.add_argument("--threads", type=int, default=0, help="threads of the kernels (default: all cores at hand)")
         kind.add_argument("--seed", type=int, default=0, help="start of every random draw (default 0)")
         add_json(kind)
 
@@ -36,15 +32,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from cofill.benchmark.speed import measure_growth, measure_speed
 
-    settings = {
-        name: getattr(options, name) for name in ("hidden", "batch", "orientation", "threads", "seed")
-    }
+    settings = {name: getattr(options, name) for name in ("hidden", "batch", "orientation", "threads", "seed")}
     if options.what == "growth":
         result = measure_growth(settings, rounds=options.rounds, seed=options.seed, say=note)
-        rows = [
-            (f"ratings per second like {like}", f"{v:,.0f}")
-            for like, v in result["ratings_per_second"].items()
-        ]
+        rows = [(f"ratings per second like {like}", f"{v:,.0f}") for like, v in result["ratings_per_second"].items()]
         rows.append(("share of the speed that is kept", f"{result['share_kept']:.0%}"))
         rows.append(("peak memory", _megabytes(result["peak_bytes"])))
     else:

@@ -12,9 +12,7 @@ _SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    listing = actions.add_parser(
-        "list", help="the data sets that can be named wherever ratings are asked for"
-    )
+    listing = actions.add_parser("list", help="the data sets that can be named wherever ratings are asked for")
     add_json(listing)
     fetch = actions.add_parser("fetch", help="bring a data set onto this machine")
     fetch.add_argument("name", metavar="NAME", help="such as ml-1m")
@@ -22,9 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     make = actions.add_parser("make", help="generate a world of films, people and ratings")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
     make.add_argument("--like", choices=_SHAPES, help="the shape of a published data set")
-    make.add_argument(
-        "--size", type=float, default=1.0, help="with --like: share of that shape's ratings (default 1)"
-    )
+    make.add_argument("--size", type=float, default=1.0, help="with --like: share of that shape's ratings (default 1)")
     make.add_argument("--users", type=int, help="how many people")
     make.add_argument("--items", type=int, help="how many films")
     make.add_argument("--ratings", type=int, help="how many ratings")
@@ -46,9 +42,7 @@ def _list(options: argparse.Namespace) -> int:
 
     rows = []
     for name, entry in datasets.catalogue().items():
-        rows.append(
-            (name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None)
-        )
+        rows.append((name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None))
     columns = ("name", "title", "users", "items", "ratings", "on this machine")
     if options.json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])

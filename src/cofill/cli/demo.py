@@ -8,7 +8,9 @@ from cofill.errors import CofillError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything (default demo)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything (default demo)"
+    )
     parser.add_argument("--users", type=int, default=1500, help="people in the world (default 1500)")
     parser.add_argument("--items", type=int, default=800, help="films in the world (default 800)")
     parser.add_argument("--ratings", type=int, default=150_000, help="ratings in the world (default 150000)")

@@ -22,9 +22,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         flag = "--" + name.replace("_", "-")
         text = f"{field.description} (default {_default(field)})"
         if field.annotation is bool:
-            group.add_argument(
-                flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
-            )
+            group.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
         else:
             group.add_argument(flag, metavar=_metavar(name, field), default=argparse.SUPPRESS, help=text)
 
@@ -47,12 +45,8 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
             help=f"column of the {role}: name or position from 0",
         )
     group.add_argument("--separator", metavar="TEXT", help="what stands between cells, such as , or ::")
-    group.add_argument(
-        "--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none"
-    )
-    group.add_argument(
-        "--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating"
-    )
+    group.add_argument("--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none")
+    group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:

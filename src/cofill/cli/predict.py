@@ -11,9 +11,7 @@ from cofill.cli.output import note, print_json
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="a file with the columns user and item")
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write CSV or Parquet there instead of printing CSV"
-    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write CSV or Parquet there instead of printing CSV")
     add_json(parser)
     add_reading(parser)
 

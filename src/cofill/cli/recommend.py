@@ -21,16 +21,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     who.add_argument(
         "--ratings", type=Path, metavar="FILE", help="somebody new: a file with the columns item and rating"
     )
-    who.add_argument(
-        "--all", action="store_true", help="everybody: CSV, or one JSON document a line with --json"
-    )
+    who.add_argument("--all", action="store_true", help="everybody: CSV, or one JSON document a line with --json")
     add_count(parser)
-    parser.add_argument(
-        "--include-known", action="store_true", help="do not leave out what the user has rated"
-    )
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="with --all: write there instead of printing"
-    )
+    parser.add_argument("--include-known", action="store_true", help="do not leave out what the user has rated")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write there instead of printing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_reading(parser)

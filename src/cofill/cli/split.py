@@ -40,9 +40,7 @@ def run(options: argparse.Namespace) -> int:
     rows = []
     for path, part in ((options.train, parts.train), (options.test, parts.test)):
         part.write(path)
-        rows.append(
-            (str(path), len(part), len(set(part.user_index.tolist())), len(set(part.item_index.tolist())))
-        )
+        rows.append((str(path), len(part), len(set(part.user_index.tolist())), len(set(part.item_index.tolist()))))
     if options.json:
         print_json([dict(zip(("file", "ratings", "users", "items"), row, strict=True)) for row in rows])
     else:

@@ -10,9 +10,7 @@ from cofill.errors import ModelFileError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m"
-    )
+    parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
     parser.add_argument(
         "--resume",

@@ -66,18 +66,14 @@ def ids(cells: "pl.Series", role: Role, origin: Origin, *, text: bool) -> "npt.N
         return cells if integers is None else integers
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)
-        _refuse(
-            wide.is_null(), cells, role, origin, "where an id of 64 bits belongs", "pass such ids as strings"
-        )
+        _refuse(wide.is_null(), cells, role, origin, "where an id of 64 bits belongs", "pass such ids as strings")
         return wide.to_numpy()
     if dtype.is_float():
         raise origin.error(
             *(0, role, f"the ids are floats, the first is {cells[0]}"),
             "ids are strings or integers: .cast(pl.Int64) in polars, .astype('int64') in pandas",
         )
-    raise origin.error(
-        0, role, f"the ids are of type {dtype}", "ids are strings or integers: convert the column"
-    )
+    raise origin.error(0, role, f"the ids are of type {dtype}", "ids are strings or integers: convert the column")
 
 
 def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | None) -> npt.NDArray[np.float32]:
@@ -157,13 +153,7 @@ def _iso_seconds(cells: "pl.Series") -> "pl.Series":
     days = parts["date"].str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64).cast(pl.Float64)
     offset = number("zone_hour") * 3600 + number("zone_minute") * 60
     signed = (parts["sign"] == "-").fill_null(False).cast(pl.Float64) * -2 + 1
-    return (
-        days * SECONDS_A_DAY
-        + number("hour") * 3600
-        + number("minute") * 60
-        + number("second")
-        - offset * signed
-    )
+    return days * SECONDS_A_DAY + number("hour") * 3600 + number("minute") * 60 + number("second") - offset * signed
 
 
 def _refuse_missing(cells: "pl.Series", role: Role, origin: Origin, belongs: str) -> None:
@@ -186,9 +176,7 @@ def _refuse_missing(cells: "pl.Series", role: Role, origin: Origin, belongs: str
         )
 
 
-def _refuse(
-    bad: "pl.Series", cells: "pl.Series", role: Role, origin: Origin, problem: str, advice: str
-) -> None:
+def _refuse(bad: "pl.Series", cells: "pl.Series", role: Role, origin: Origin, problem: str, advice: str) -> None:
     if bad.any():
         row = int(bad.arg_max() or 0)
         raise origin.error(row, role, f"found {quoted(cells[row])} {problem}", advice)
@@ -198,7 +186,5 @@ def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
     """The scale that a caller gives, if it is one."""
     low, high = float(scale[0]), float(scale[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise DataError(
-            f"scale={tuple(scale)} is not a scale; give its least and greatest rating, such as (1, 5)"
-        )
+        raise DataError(f"scale={tuple(scale)} is not a scale; give its least and greatest rating, such as (1, 5)")
     return low, high

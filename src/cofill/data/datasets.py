@@ -116,12 +116,7 @@ def _in_data_folder(entry: Dataset) -> Path | None:
         raise DatasetError(
             f"COFILL_DATA is {named}, which is no folder. Name the folder of your data sets, or unset it."
         )
-    found = [
-        Path(parent, file)
-        for parent, _, files in os.walk(folder)
-        for file in files
-        if file in entry.file_names
-    ]
+    found = [Path(parent, file) for parent, _, files in os.walk(folder) for file in files if file in entry.file_names]
     order = {file: place for place, file in enumerate(entry.file_names)}
     return min(found, key=lambda path: (len(path.parts), order[path.name], path), default=None)
 
@@ -236,7 +231,5 @@ def _read_folds(entry: Dataset, path: Path, whole: Ratings) -> Iterator[tuple[Ra
 
     everything = pairs(whole)
     for members in entry.folds:
-        train, test = (
-            whole.select(np.isin(everything, pairs(_read_ratings(entry, path, name)))) for name in members
-        )
+        train, test = (whole.select(np.isin(everything, pairs(_read_ratings(entry, path, name)))) for name in members)
         yield train, test

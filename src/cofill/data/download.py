@@ -49,11 +49,7 @@ class _Validator:
 
     def continues(self, known: "_Validator") -> bool:
         """Whether a partial answer, which may leave headers out, belongs to the file known so far."""
-        return (
-            self.etag in (None, known.etag)
-            and self.modified in (None, known.modified)
-            and self.total == known.total
-        )
+        return self.etag in (None, known.etag) and self.modified in (None, known.modified) and self.total == known.total
 
 
 def download(
@@ -99,9 +95,7 @@ def md5_of(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
 
 
-def _receive(
-    address: str, part: Path, report: Report, *, attempts: int, pause: float, timeout: float
-) -> None:
+def _receive(address: str, part: Path, report: Report, *, attempts: int, pause: float, timeout: float) -> None:
     """Fill `part`, attempt by attempt."""
     furthest, failures = _size(part), 0
     while True:
@@ -193,8 +187,7 @@ def _give_up_if_hopeless(address: str, error: urllib.error.URLError) -> None:
 def _verify(part: Path, address: str, *, md5: str | None, size: int | None) -> None:
     if size is not None and (found := _size(part)) != size:
         raise DatasetError(
-            f"{address}: {found:,} bytes arrived, the publisher says {size:,}; they were deleted. "
-            f"Try again, {BY_HAND}."
+            f"{address}: {found:,} bytes arrived, the publisher says {size:,}; they were deleted. Try again, {BY_HAND}."
         )
     if md5 is not None and (digest := md5_of(part)) != md5:
         raise DatasetError(
@@ -245,9 +238,7 @@ def _cache_errors(folder: Path) -> Iterator[None]:
         advice = "Name another folder in COFILL_CACHE."
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             problem = "the disk is full"
-            advice = (
-                "Free some space and try again; what arrived is kept. Or name another folder in COFILL_CACHE."
-            )
+            advice = "Free some space and try again; what arrived is kept. Or name another folder in COFILL_CACHE."
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             problem = "the folder cannot be written to"
         else:

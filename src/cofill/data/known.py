@@ -84,9 +84,7 @@ class KnownRatings:
 
 
 def _overlaid(base: SparseRows, index: int, later: dict[int, float] | None) -> tuple[Ints, Floats]:
-    indices, values = (
-        base.row(index) if index < base.rows else (np.empty(0, np.int32), np.empty(0, np.float32))
-    )
+    indices, values = base.row(index) if index < base.rows else (np.empty(0, np.int32), np.empty(0, np.float32))
     if not later:
         return indices, values
     merged = dict(zip(indices.tolist(), values.tolist(), strict=True)) | later

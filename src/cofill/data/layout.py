@@ -96,9 +96,7 @@ def find_layout(
     names = tuple(cell.strip() for cell in first)
     columns = columns_by_name(names, given, name)
     if len(sample) == 1 and complete:
-        raise DataError(
-            f"{name}: a header and no ratings below it; add ratings, or pass header=False if line 1 is one"
-        )
+        raise DataError(f"{name}: a header and no ratings below it; add ratings, or pass header=False if line 1 is one")
     return Layout(separator, names, len(names), columns, tuple(tuple(cells) for _, cells in sample[1:]))
 
 
@@ -121,9 +119,7 @@ def _sample(text: str, separator: str, name: str) -> Sample:
 
 
 def _choose_separator(samples: dict[str, Sample], name: str, given: Given) -> str:
-    cut = {
-        separator: [cells for _, cells in sample.records if cells] for separator, sample in samples.items()
-    }
+    cut = {separator: [cells for _, cells in sample.records if cells] for separator, sample in samples.items()}
     cut = {separator: rows for separator, rows in cut.items() if rows}
     shares = {separator: _regular_share(rows, least=len(REQUIRED)) for separator, rows in cut.items()}
     blank_share = shares.pop(" ", 0.0)
@@ -131,9 +127,7 @@ def _choose_separator(samples: dict[str, Sample], name: str, given: Given) -> st
     if best == 0.0 and blank_share > 0.0:
         return " "
     if best == 0.0:
-        short = [
-            separator for separator, rows in cut.items() if len(rows[0]) == 2 and _makes_sense(rows, given)
-        ]
+        short = [separator for separator, rows in cut.items() if len(rows[0]) == 2 and _makes_sense(rows, given)]
         if short:
             return short[0]  # a header that is short of a column: the error to come says which
         if samples[SEPARATORS[-1]].stopped is not None:

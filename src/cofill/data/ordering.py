@@ -37,9 +37,7 @@ def indexed(ids: "npt.NDArray[np.int64] | pl.Series") -> tuple[Vocabulary, Indic
     return vocabulary, joined["index"].to_numpy()
 
 
-def by_user_then_item(
-    users: Indices, items: Indices, shape: tuple[int, int]
-) -> tuple[Indices, Indices, Order]:
+def by_user_then_item(users: Indices, items: Indices, shape: tuple[int, int]) -> tuple[Indices, Indices, Order]:
     """Users (n,) and items (n,) in order, and where each pair was before (n,). It is stable."""
     from scipy.sparse import csr_array
 
@@ -71,9 +69,7 @@ def _counting_order(keys: Indices, size: int) -> Order:
     return np.asarray(matrix.tocsc().indices)
 
 
-def last_of_each_pair(
-    users: Indices, items: Indices, times: npt.NDArray[Any] | None
-) -> npt.NDArray[np.bool_] | None:
+def last_of_each_pair(users: Indices, items: Indices, times: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_] | None:
     """(n,): which of the pairs to keep: the latest of each, or the last without times; None if all."""
     again = (users[1:] == users[:-1]) & (items[1:] == items[:-1])  # (n - 1,): the pair before is the same
     if not again.any():

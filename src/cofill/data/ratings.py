@@ -206,12 +206,7 @@ def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict
     import polars as pl
 
     table = pl.DataFrame({"item": item_index, "title": titles.cast(pl.String)})
-    table = (
-        table.filter(pl.col("title").str.len_bytes() > 0)
-        .group_by("item")
-        .agg(pl.col("title").min())
-        .sort("item")
-    )
+    table = table.filter(pl.col("title").str.len_bytes() > 0).group_by("item").agg(pl.col("title").min()).sort("item")
     return {items.id(item): title for item, title in table.iter_rows()}
 
 

@@ -37,9 +37,7 @@ def read_table(source: object, given: Given, separator: str | None, header: bool
     if isinstance(source, (str, os.PathLike)):
         return _read_file(Path(source), given, separator, header)
     if separator is not None or header is not None:
-        raise DataError(
-            "separator and header are for text files; leave them out for frames, arrays and tuples"
-        )
+        raise DataError("separator and header are for text files; leave them out for frames, arrays and tuples")
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
@@ -70,9 +68,7 @@ def _read_file(path: Path, given: Given, separator: str | None, header: bool | N
                 return _read_parquet(path, magic, given)
             for signature, kind in ARCHIVES.items():
                 if magic.startswith(signature):
-                    raise DataError(
-                        f"{name}: this is a {kind} archive; unpack it and pass the ratings file in it"
-                    )
+                    raise DataError(f"{name}: this is a {kind} archive; unpack it and pass the ratings file in it")
             # A pipe has no size and cannot be mapped.
             if os.fstat(file.fileno()).st_size and not magic.startswith(GZIP) and path.suffix != ".gz":
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -85,16 +81,12 @@ def _read_file(path: Path, given: Given, separator: str | None, header: bool | N
     except IsADirectoryError as error:
         raise DataError(f"{name}: this is a folder; pass the ratings file in it") from error
     except OSError as error:
-        raise DataError(
-            f"{name}: cannot be read ({error.strerror}); check the path and its permissions"
-        ) from error
+        raise DataError(f"{name}: cannot be read ({error.strerror}); check the path and its permissions") from error
     if data.startswith(GZIP):
         try:
             data = gzip.decompress(data)
         except (EOFError, zlib.error, OSError) as error:
-            raise DataError(
-                f"{name}: the gzip data is broken or cut short ({error}); fetch the file again"
-            ) from error
+            raise DataError(f"{name}: the gzip data is broken or cut short ({error}); fetch the file again") from error
     elif path.suffix == ".gz" and data:
         raise DataError(f"{name}: this is not gzip data; rename it without .gz, or fetch the file again")
     return read_text(data, name, given, separator, header)
@@ -112,17 +104,13 @@ def _read_parquet(path: Path, magic: bytes, given: Given) -> Table:
         table = pl.read_parquet(path, columns=[names[position] for position in columns.values()], glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(
-            f"{name}: not a Parquet file, or a broken one ({reason}); write or fetch it again"
-        ) from error
+        raise DataError(f"{name}: not a Parquet file, or a broken one ({reason}); write or fetch it again") from error
     return _from_polars(table, name, {role: names[position] for role, position in columns.items()})
 
 
 def _from_polars(frame: "pl.DataFrame", name: str, given: Given) -> Table:
     columns = columns_by_name(frame.columns, given, name)
-    origin = Origin(
-        name, labels={role: f"column {quoted(frame.columns[at])}" for role, at in columns.items()}
-    )
+    origin = Origin(name, labels={role: f"column {quoted(frame.columns[at])}" for role, at in columns.items()})
     return _table({role: frame.to_series(position) for role, position in columns.items()}, origin)
 
 
@@ -142,9 +130,7 @@ def _from_pandas(frame: Any, given: Given) -> Table:
         missing = column.isna().to_numpy()
         if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
             # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
-            values: Any = [
-                None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)
-            ]
+            values: Any = [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
         else:
             values = column.to_numpy()
         series[role] = _series(values, role, origin)
@@ -156,10 +142,7 @@ def _are_columns(source: object) -> bool:
     return (
         isinstance(source, (tuple, list))
         and len(source) in (len(REQUIRED), len(BY_POSITION))
-        and all(
-            hasattr(part, "__len__") and not isinstance(part, (tuple, str, bytes, dict, set))
-            for part in source
-        )
+        and all(hasattr(part, "__len__") and not isinstance(part, (tuple, str, bytes, dict, set)) for part in source)
     )
 
 
@@ -170,9 +153,7 @@ def _from_arrays(source: Any) -> Table:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {role}s" for role, length in lengths.items())
         raise DataError(f"the arrays differ in length: {found}; each rating needs one entry in every array")
-    return _table(
-        {role: _series(part, role, origin) for role, part in zip(roles, source, strict=True)}, origin
-    )
+    return _table({role: _series(part, role, origin) for role, part in zip(roles, source, strict=True)}, origin)
 
 
 def _from_tuples(source: Iterable[Any]) -> Table:
@@ -180,9 +161,7 @@ def _from_tuples(source: Iterable[Any]) -> Table:
     rows: list[Sequence[Any]] = []
     for number, row in enumerate(source, 1):
         if not isinstance(row, (tuple, list)) or len(row) not in (len(REQUIRED), len(BY_POSITION)):
-            raise DataError(
-                f"the tuples, row {number}: found {quoted(row)}; pass (user, item, rating[, time]) tuples"
-            )
+            raise DataError(f"the tuples, row {number}: found {quoted(row)}; pass (user, item, rating[, time]) tuples")
         if rows and len(row) != len(rows[0]):
             raise DataError(
                 f"the tuples, row {number}: found {len(row)} entries where the first row has {len(rows[0])}; "
@@ -192,9 +171,7 @@ def _from_tuples(source: Iterable[Any]) -> Table:
     if not rows:
         raise DataError("the tuples: there are none; pass at least one (user, item, rating)")
     roles = BY_POSITION[: len(rows[0])]
-    return _table(
-        {role: _series([row[at] for row in rows], role, origin) for at, role in enumerate(roles)}, origin
-    )
+    return _table({role: _series([row[at] for row in rows], role, origin) for at, role in enumerate(roles)}, origin)
 
 
 def _series(values: Any, role: Role, origin: Origin) -> "pl.Series":

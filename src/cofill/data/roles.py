@@ -60,9 +60,7 @@ def recognised(names: Sequence[str]) -> dict[Role, list[int]]:
     """The positions of the columns that have a usual name, the most usual first."""
     plain = [normalised(name) for name in names]
     return {
-        role: [
-            position for usual in USUAL_NAMES[role] for position, name in enumerate(plain) if name == usual
-        ]
+        role: [position for usual in USUAL_NAMES[role] for position, name in enumerate(plain) if name == usual]
         for role in get_args(Role)
     }
 
@@ -87,9 +85,7 @@ def columns_by_name(names: Sequence[str], given: Given, source: str) -> dict[Rol
             )
         if role in REQUIRED and len(free) > 1:
             both = " and ".join(quoted(names[position]) for position in free[:2])
-            raise DataError(
-                f"{source}: {both} could both be the {role}; choose one with {role}={names[free[0]]!r}"
-            )
+            raise DataError(f"{source}: {both} could both be the {role}; choose one with {role}={names[free[0]]!r}")
         if free:
             chosen[role] = free[0]
     return _distinct(chosen, names, source)
@@ -107,9 +103,7 @@ def columns_by_position(width: int, given: Given, source: str) -> dict[Role, int
                 f"give its position from 0, or header=True"
             )
     if width > len(BY_POSITION) and not all(role in chosen for role in REQUIRED):
-        raise DataError(
-            f"{source}: {width} columns and no header; say which to use, such as user=0, item=1, rating=2"
-        )
+        raise DataError(f"{source}: {width} columns and no header; say which to use, such as user=0, item=1, rating=2")
     for position, role in enumerate(BY_POSITION[:width] if width <= len(BY_POSITION) else ()):
         if role not in chosen and position not in chosen.values() and given.get(role) != "":
             chosen[role] = position
@@ -140,9 +134,7 @@ def _named(role: Role, wanted: str, names: Sequence[str], source: str) -> int:
 
 def _checked_position(role: Role, position: int, width: int, source: str) -> int:
     if not 0 <= position < width:
-        raise DataError(
-            f"{source}: {role}={position} is not a column; there are {width}: give 0 to {width - 1}"
-        )
+        raise DataError(f"{source}: {role}={position} is not a column; there are {width}: give 0 to {width - 1}")
     return position
 
 

@@ -42,15 +42,11 @@ def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Spli
 def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
     """About a share `ratio` to train on, all later ratings to test. What happened at once stays together."""
     if ratings.times is None:
-        raise DataError(
-            "these ratings have no times to split by; read them with time=..., or split at random"
-        )
+        raise DataError("these ratings have no times to split by; read them with time=..., or split at random")
     wanted = _training_size(len(ratings), ratio, "ratings")
     moments, counts = np.unique(ratings.times, return_counts=True)
     if len(moments) < 2:
-        raise DataError(
-            f"all {len(ratings)} ratings have the same time ({moments[0]}); split at random instead"
-        )
+        raise DataError(f"all {len(ratings)} ratings have the same time ({moments[0]}); split at random instead")
     # The cut lies between two moments, as near to the wanted size as they allow.
     sizes = np.cumsum(counts)[:-1]
     first_tested = moments[np.argmin(np.abs(sizes - wanted)) + 1]
@@ -89,15 +85,11 @@ def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what:
 
 def _training_size(total: int, ratio: float, what: str) -> int:
     if not 0.0 < ratio < 1.0:
-        raise DataError(
-            f"ratio={ratio} is not a share; give the share to train on, between 0 and 1, such as 0.9"
-        )
+        raise DataError(f"ratio={ratio} is not a share; give the share to train on, between 0 and 1, such as 0.9")
     size = round(total * ratio)
     if not 0 < size < total:
         empty = "test" if size else "train on"
-        raise DataError(
-            f"ratio={ratio:g} of {total} {what} leaves none to {empty}; use more {what} or another ratio"
-        )
+        raise DataError(f"ratio={ratio:g} of {total} {what} leaves none to {empty}; use more {what} or another ratio")
     return size
 
 

@@ -200,8 +200,7 @@ def _count(data: bytes, byte: bytes) -> int:
     array = np.frombuffer(data, np.uint8)
     code = byte[0]
     return sum(
-        int(np.count_nonzero(array[begin : begin + COUNT_BYTES] == code))
-        for begin in range(0, len(array), COUNT_BYTES)
+        int(np.count_nonzero(array[begin : begin + COUNT_BYTES] == code)) for begin in range(0, len(array), COUNT_BYTES)
     )
 
 

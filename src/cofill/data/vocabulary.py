@@ -35,9 +35,7 @@ class Vocabulary:
             self._integers = True  # an empty array of integers still says what is to come
         self.add(ids)
         if len(self._ids) != len(ids):
-            raise DataError(
-                f"a vocabulary needs unique ids: {len(ids) - len(self._ids)} of {len(ids)} repeat another"
-            )
+            raise DataError(f"a vocabulary needs unique ids: {len(ids) - len(self._ids)} of {len(ids)} repeat another")
 
     @property
     def integers(self) -> bool:
@@ -82,9 +80,7 @@ class Vocabulary:
         found = self._index.get(self._key(_checked(id)), -1)
         if found < 0:
             kind = "an integer" if self.integers else "a string"
-            raise UnknownIdError(
-                f"unknown id {id!r}: it is not among the {len(self)} known ids (each {kind})"
-            )
+            raise UnknownIdError(f"unknown id {id!r}: it is not among the {len(self)} known ids (each {kind})")
         return found
 
     def find(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Indices:

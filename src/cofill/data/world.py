@@ -82,9 +82,7 @@ class World:
             "tag": [TAGS[index] for index in films.tag],
             "count": films.tag_count,
         }
-        write_frame(
-            pl.DataFrame({"item": np.arange(1, len(films.years) + 1)} | movies), target / "movies.csv"
-        )
+        write_frame(pl.DataFrame({"item": np.arange(1, len(films.years) + 1)} | movies), target / "movies.csv")
         write_frame(pl.DataFrame({"user": np.arange(1, len(people.ages) + 1)} | users), target / "users.csv")
         write_frame(pl.DataFrame(tags), target / "tags.csv")
         links = {"user": people.friends[:, 0] + 1, "friend": people.friends[:, 1] + 1}
@@ -94,9 +92,7 @@ class World:
         return target
 
 
-def make_world_like(
-    name: str, scale: float = 1.0, seed: int = 0, *, progress: Progress | None = None
-) -> World:
+def make_world_like(name: str, scale: float = 1.0, seed: int = 0, *, progress: Progress | None = None) -> World:
     """A world of the shape of a published data set, e.g. "ml-1m".
 
     `scale` is that of the number of ratings; users and items shrink by its root, so the density stays.
@@ -104,18 +100,14 @@ def make_world_like(
     from cofill.data.datasets import dataset
 
     if not 0 < scale <= 10:
-        raise SettingsError(
-            f"The scale of a world must be a number in the range (0, 10]. Got {scale} instead."
-        )
+        raise SettingsError(f"The scale of a world must be a number in the range (0, 10]. Got {scale} instead.")
     like = dataset(name)
     users, items = (max(1, round(count * scale**0.5)) for count in (like.users, like.items))
     wanted = min(max(1, round(like.ratings * scale)), users * items)
     return make_world(users=users, items=items, ratings=wanted, seed=seed, progress=progress)
 
 
-def make_world(
-    *, users: int, items: int, ratings: int, seed: int = 0, progress: Progress | None = None
-) -> World:
+def make_world(*, users: int, items: int, ratings: int, seed: int = 0, progress: Progress | None = None) -> World:
     """A world with exactly that many users, items and ratings. The same arguments give the same world.
 
     `progress` is called with the share that is done, from 0 to 1.
@@ -133,9 +125,7 @@ def make_world(
     fame = popularity(items, truth.item_bias.astype(np.float64), for_choice)
     # however skewed a world is towards good films, its ratings shall have the same mean
     truth = replace(truth, mean=truth.mean - float(fame @ truth.item_bias))
-    films = Films(
-        make_titles(years, for_films), years, genres, *_make_tags(truth.attributes, fame, for_films)
-    )
+    films = Films(make_titles(years, for_films), years, genres, *_make_tags(truth.attributes, fame, for_films))
     people = People(ages, occupations, _make_friends(truth.taste, for_people))
     report(0.1)
     counts = ratings_per_user(users, items, ratings, for_choice)
@@ -196,9 +186,7 @@ def _make_genres(items: int, rng: np.random.Generator) -> Bools:
     return genres
 
 
-def _make_backgrounds(
-    users: int, rng: np.random.Generator
-) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
+def _make_backgrounds(users: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int8]]:
     """Ages and occupations. The young are at school and the old are retired."""
     ages = np.clip(12 + rng.gamma(3.2, 7.0, users), 12, 85).astype(np.int16)
     occupations = rng.integers(len(OCCUPATIONS), size=users).astype(np.int8)

@@ -107,12 +107,8 @@ def make_titles(years: npt.NDArray[np.int16], rng: np.random.Generator) -> tuple
         picks = [rng.integers(len(choices), size=len(years)) for choices in words]
         patterns = rng.integers(len(_PATTERNS), size=len(years))
         for pattern, *drawn in zip(patterns.tolist(), *(pick.tolist() for pick in picks), strict=True):
-            adjective, noun, second, place, name = (
-                choices[index] for choices, index in zip(words, drawn, strict=True)
-            )
-            title = _PATTERNS[pattern].format(
-                adjective=adjective, noun=noun, second=second, place=place, name=name
-            )
+            adjective, noun, second, place, name = (choices[index] for choices, index in zip(words, drawn, strict=True))
+            title = _PATTERNS[pattern].format(adjective=adjective, noun=noun, second=second, place=place, name=name)
             title = _ARTICLE.sub(r"\1n ", title)
             part = taken.get(title, 0)
             if part == len(_NUMERALS):

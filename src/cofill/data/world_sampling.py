@@ -17,9 +17,7 @@ Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 
-LIKED_MORE = (
-    0.6  # by how much, in logits, a film that somebody loves is more likely to be seen than an average one
-)
+LIKED_MORE = 0.6  # by how much, in logits, a film that somebody loves is more likely to be seen than an average one
 FEWEST_RATINGS = 20
 CHUNKS = 50
 _F = TypeVar("_F", bound=Callable[..., Any])

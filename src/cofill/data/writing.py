@@ -20,9 +20,7 @@ def write_frame(frame: "pl.DataFrame", path: str | PathLike[str]) -> None:
     target = Path(path)
     endings = target.suffixes[-2:] if target.suffix == ".gz" else target.suffixes[-1:]
     if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
-        raise DataError(
-            f"{target}: cannot tell the format; end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet"
-        )
+        raise DataError(f"{target}: cannot tell the format; end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
     # Beside the target, because a rename is atomic within one file system only.
     partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
     try:

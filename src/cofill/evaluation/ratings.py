@@ -69,9 +69,7 @@ def evaluate(model: RatingModel, test: Ratings) -> Evaluation:
     )
 
 
-def _by_popularity(
-    errors: npt.NDArray[np.float64], items: Ints, counts: npt.NDArray[np.int64]
-) -> list[Cluster]:
+def _by_popularity(errors: npt.NDArray[np.float64], items: Ints, counts: npt.NDArray[np.int64]) -> list[Cluster]:
     """Five groups with as many items each, from the least to the most rated, as in the paper.
 
     An item that the model has never heard of has no training rating: it belongs to the first group.

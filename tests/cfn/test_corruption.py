@@ -1,0 +1,99 @@
+"""Noise: as much of it as was asked for, where it was asked for, and the same for the same seed."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from cofill.cfn.corruption import Corruption
+from cofill.config import CFNSettings, Noise
+
+NOISES: tuple[Noise, ...] = ("mask", "gaussian", "salt-and-pepper")
+B, EACH = 200, 100
+
+
+def minibatch(each: int = EACH) -> tuple[Tensor, Tensor]:
+    rows = torch.arange(B).repeat_interleave(each)
+    values = torch.rand(len(rows), generator=torch.Generator().manual_seed(0)) * 0.8 + 0.1
+    return rows, values
+
+
+def corrupted(noise: Noise, ratio: float, *, std: float = 0.3, each: int = EACH, seed: int = 1) -> tuple[Tensor, Tensor]:
+    rows, values = minibatch(each)
+    return Corruption(noise, ratio, std)(rows, values, B, torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize(("noise", "ratio"), itertools.product(NOISES, (0.0, 0.1, 0.5)))
+def test_the_share_is_about_right(noise: Noise, ratio: float) -> None:
+    inputs, chosen = corrupted(noise, ratio)
+    assert chosen.float().mean().item() == pytest.approx(ratio, abs=0.015)
+    _, values = minibatch()
+    assert (inputs[~chosen] == values[~chosen]).all()  # what was not chosen is left exactly as it was
+    assert (inputs[chosen] != values[chosen]).all()
+    by_row = chosen.reshape(B, EACH).float().mean(1)
+    assert (by_row > 0).float().mean().item() >= (0.99 if ratio else 0)  # every row gets its share
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_everything_can_be_corrupted_but_a_masked_row_keeps_what_would_be_all(noise: Noise) -> None:
+    inputs, chosen = corrupted(noise, 1.0)
+    if noise == "mask":
+        assert not chosen.any()
+        assert (inputs == minibatch()[1]).all()
+    else:
+        assert chosen.all()
+
+
+def test_mask_keeps_a_row_that_would_lose_everything() -> None:
+    """Rows of two ratings at a ratio of 0.8: 64 % of them would be left empty."""
+    inputs, chosen = corrupted("mask", 0.8, each=2)
+    lost = chosen.reshape(B, 2).sum(1)
+    assert set(lost.tolist()) == {0, 1}
+    assert ((inputs == 0) == chosen).all()
+    assert 0.2 < (lost == 1).float().mean().item() < 0.45  # 2 * 0.8 * 0.2 = 0.32 lose one of the two
+
+
+def test_the_rows_need_not_be_sorted() -> None:
+    """The fused kernels hand entries over by column."""
+    rows = torch.tensor([0, 1, 2, 0, 1, 0])
+    for seed in range(40):
+        _, chosen = Corruption("mask", 0.9)(rows, torch.ones(6), 3, torch.Generator().manual_seed(seed))
+        for row in range(3):
+            assert not chosen[rows == row].all()
+
+
+def test_gaussian_noise_has_its_deviation() -> None:
+    for std in (0.1, 0.5):
+        inputs, chosen = corrupted("gaussian", 0.5, std=std)
+        noise = (inputs - minibatch()[1])[chosen]
+        assert noise.std().item() == pytest.approx(std, rel=0.05)
+        assert noise.mean().item() == pytest.approx(0, abs=0.05 * std)
+
+
+def test_salt_and_pepper_are_the_ends() -> None:
+    inputs, chosen = corrupted("salt-and-pepper", 0.5)
+    assert set(inputs[chosen].tolist()) == {-1.0, 1.0}
+    assert inputs[chosen].mean().item() == pytest.approx(0, abs=0.05)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_seed_decides(noise: Noise) -> None:
+    one, same, other = (corrupted(noise, 0.5, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(one[0], same[0])
+    assert torch.equal(one[1], same[1])
+    assert not torch.equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_what_goes_in_stays_as_it_is(noise: Noise) -> None:
+    rows, values = minibatch()
+    before = values.clone()
+    inputs, _ = Corruption(noise, 0.5)(rows, values, B, torch.Generator().manual_seed(0))
+    assert torch.equal(values, before)
+    assert inputs.dtype == values.dtype
+
+
+def test_from_settings() -> None:
+    settings = CFNSettings.of({"noise": "gaussian", "noise_ratio": 0.7, "noise_std": 0.2})
+    assert Corruption.of(settings) == Corruption("gaussian", 0.7, 0.2)

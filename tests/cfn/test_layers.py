@@ -1,0 +1,150 @@
+"""The layers and the loss: dense equals sparse, right gradients, and nothing from what is unknown."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cofill.nn import Corruption, DenoisingLoss, SampledOutput, SparseInput
+
+B, COLUMNS, WIDTH = 3, 7, 4
+# The known entries of three rows; the middle row has none. Columns 4 and 6 are nobody's. One value is exactly 0.
+ROWS = torch.tensor([0, 0, 0, 2, 2])
+KNOWN = torch.tensor([0, 3, 5, 1, 3])
+VALUES = torch.tensor([0.5, -1.0, 0.0, 0.25, 0.75], dtype=torch.float64)
+
+
+def layers(*, dense: bool) -> tuple[SparseInput, SampledOutput]:
+    generator = torch.Generator().manual_seed(0)
+    return (
+        SparseInput(COLUMNS, WIDTH, dense=dense, generator=generator).double(),
+        SampledOutput(WIDTH, COLUMNS, dense=dense, generator=generator).double(),
+    )
+
+
+def test_dense_equals_sparse() -> None:
+    gradients = []
+    outputs = []
+    for dense in (True, False):
+        first, last = layers(dense=dense)
+        out = last(torch.tanh(first(ROWS, KNOWN, VALUES, B)), ROWS, KNOWN)
+        out.pow(2).sum().backward()
+        outputs.append(out)
+        gradients.append([p.grad for p in (*first.parameters(), *last.parameters())])
+    torch.testing.assert_close(outputs[0], outputs[1])
+    torch.testing.assert_close(gradients[0], gradients[1])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_input_layer_by_hand(dense: bool) -> None:
+    layer, _ = layers(dense=dense)
+    z = layer(ROWS, KNOWN, VALUES, B)
+    assert z.shape == (B, WIDTH)
+    torch.testing.assert_close(z[0], 0.5 * layer.weight[0] - layer.weight[3] + layer.bias)
+    torch.testing.assert_close(z[1], layer.bias)
+    torch.testing.assert_close(z[2], 0.25 * layer.weight[1] + 0.75 * layer.weight[3] + layer.bias)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_output_layer_by_hand(dense: bool) -> None:
+    _, layer = layers(dense=dense)
+    hidden = torch.arange(B * WIDTH, dtype=torch.float64).reshape(B, WIDTH) / 7
+    outputs = layer(hidden, ROWS, KNOWN)
+    for row, column, output in zip(ROWS.tolist(), KNOWN.tolist(), outputs, strict=True):
+        torch.testing.assert_close(output, hidden[row] @ layer.weight[column] + layer.bias[column])
+    torch.testing.assert_close(layer.everywhere(hidden)[ROWS, KNOWN], outputs)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_gradients(dense: bool) -> None:
+    """By finite differences, through values, hidden units and parameters."""
+    first, last = layers(dense=dense)
+
+    def whole(values: Tensor, w_in: Tensor, b_in: Tensor, w_out: Tensor, b_out: Tensor) -> Tensor:
+        z = torch.func.functional_call(first, {"weight": w_in, "bias": b_in}, (ROWS, KNOWN, values, B))
+        parameters = {"weight": w_out, "bias": b_out}
+        out: Tensor = torch.func.functional_call(last, parameters, (torch.tanh(z), ROWS, KNOWN))
+        return out
+
+    inputs = [VALUES.clone(), *(p.detach().clone() for p in (*first.parameters(), *last.parameters()))]
+    assert torch.autograd.gradcheck(whole, [tensor.requires_grad_() for tensor in inputs])
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_unknown_gets_no_gradient_and_a_zero_does(dense: bool) -> None:
+    first, last = layers(dense=dense)
+    out = last(torch.tanh(first(ROWS, KNOWN, VALUES, B)), ROWS, KNOWN)
+    DenoisingLoss(1.0, 0.5)(out, VALUES, torch.zeros(5, dtype=torch.bool), B).backward()
+    assert first.weight.grad is not None
+    assert last.weight.grad is not None
+    assert last.bias.grad is not None
+    unknown = [2, 4, 6]
+    assert (first.weight.grad[unknown] == 0).all()
+    assert (last.weight.grad[unknown] == 0).all()
+    assert (last.bias.grad[unknown] == 0).all()
+    # Column 5 is known by a rating that is 0 when scaled: it adds nothing to z, but it has an error.
+    assert (last.weight.grad[5] != 0).all()
+    assert last.bias.grad[5] != 0
+
+
+def test_a_rating_of_zero_is_in_the_loss() -> None:
+    loss = DenoisingLoss(alpha=1.0, beta=0.5)
+    value = loss(torch.tensor([0.3]), torch.tensor([0.0]), torch.tensor([False]), 1)
+    assert value.item() == pytest.approx(0.5 * 0.09)
+
+
+def test_the_loss_by_hand() -> None:
+    outputs = torch.tensor([1.0, 2.0, -1.0], dtype=torch.float64, requires_grad=True)
+    targets = torch.tensor([0.0, 0.5, 1.0], dtype=torch.float64)
+    corrupted = torch.tensor([True, False, True])
+    loss = DenoisingLoss(alpha=3.0, beta=0.5)(outputs, targets, corrupted, 2)
+    assert loss.item() == pytest.approx((3 * 1 + 0.5 * 2.25 + 3 * 4) / 2)
+    loss.backward()
+    assert outputs.grad is not None
+    assert outputs.grad.tolist() == pytest.approx([3 * 1, 0.5 * 1.5, 3 * -2])
+
+
+def test_the_first_weights() -> None:
+    """Uniform in +-1/sqrt(fan in), from the generator and nothing else."""
+    one = SparseInput(400, 30, generator=torch.Generator().manual_seed(1))
+    same = SparseInput(400, 30, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(one.weight, same.weight, rtol=0, atol=0)
+    assert 0.98 / math.sqrt(400) < one.weight.abs().max().item() <= 1 / math.sqrt(400)
+    out = SampledOutput(30, 400, generator=torch.Generator().manual_seed(1))
+    assert 0.98 / math.sqrt(30) < out.weight.abs().max().item() <= 1 / math.sqrt(30)
+
+
+class TwoTowers(nn.Module):
+    """A network of one's own: two codes of a row, multiplied, between the layers of cofill."""
+
+    def __init__(self, columns: int, width: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.left = SparseInput(columns, width, generator=generator)
+        self.right = SparseInput(columns, width, generator=generator)
+        self.out = SampledOutput(width, columns, generator=generator)
+
+    def forward(self, rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> Tensor:
+        left, right = self.left(rows, columns, values, batch), self.right(rows, columns, values, batch)
+        out: Tensor = self.out(torch.tanh(left) * torch.sigmoid(right), rows, columns)
+        return out
+
+
+def test_a_network_of_plain_torch_trains() -> None:
+    generator = torch.Generator().manual_seed(3)
+    known = torch.rand(30, 20, generator=generator) < 0.6
+    taste, kind = (torch.randn(n, generator=generator).sign() for n in (30, 20))
+    rows, columns = known.nonzero(as_tuple=True)
+    targets = taste[rows] * kind[columns]
+    network, loss = TwoTowers(20, 8, generator), DenoisingLoss(1.0, 0.5)
+    corruption = Corruption("mask", 0.3)
+    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
+    losses = []
+    for _ in range(60):
+        inputs, corrupted = corruption(rows, targets, 30, generator)
+        step = loss(network(rows, columns, inputs, 30), targets, corrupted, 30)
+        optimizer.zero_grad()
+        step.backward()
+        optimizer.step()
+        losses.append(step.item())
+    assert losses[-1] < losses[0] / 10
