@@ -1,9 +1,10 @@
-"""The network keeps the contract of a model: both orientations, both outputs, and a stack of layers.
+"""The network keeps the contract of a model: both orientations, tanh at the output, and a stack of layers.
 
-Every law runs for every one of them.
+Every law runs for each of the four classes below. Tanh and the stack have items as rows, where fold-in of users
+goes through the regression, which is the longer way.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from cofill import CFN
 from tests.contract import ModelContract
@@ -13,9 +14,9 @@ QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "bet
 
 
 class TestItemOrientation(ModelContract):
-    expected_rmse = 0.86
+    expected_rmse = 0.853
     reads_users = False
-    checkerboard = {"epochs": 60}
+    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 
     def make(self, **changes: Any) -> CFN:
         quick = {"hidden": 32, "epochs": 20, "batch": 5, "weight_decay": 0.15}
@@ -24,7 +25,7 @@ class TestItemOrientation(ModelContract):
 
 class TestUserOrientation(ModelContract):
     expected_rmse = 0.868
-    checkerboard = {"epochs": 60}
+    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 
     def make(self, **changes: Any) -> CFN:
         quick = {"hidden": 32, "epochs": 12, "learning_rate": 0.06, "weight_decay": 0.08}
@@ -36,16 +37,8 @@ class TestItemOrientationWithTanh(TestItemOrientation):
         return super().make(**{"output": "tanh", **changes})
 
 
-class TestUserOrientationWithTanh(TestUserOrientation):
-    def make(self, **changes: Any) -> CFN:
-        return super().make(**{"output": "tanh", **changes})
-
-
 class TestStackOfLayers(TestItemOrientation):
-    def make(self, **changes: Any) -> CFN:
-        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.03, **changes})
+    expected_rmse = 0.872
 
-
-class TestStackOfLayersOfUsers(TestUserOrientation):
     def make(self, **changes: Any) -> CFN:
-        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.02, **changes})
+        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.06, **changes})

@@ -68,6 +68,8 @@ class NetworkSettings(Stage):
     @field_validator("hidden", mode="before")
     @classmethod
     def _one_layer_is_a_number(cls, value: Any) -> Any:
+        if isinstance(value, str):  # as a command line gives it
+            return tuple(part.strip() for part in value.split(","))
         return (value,) if isinstance(value, int) and not isinstance(value, bool) else value
 
 

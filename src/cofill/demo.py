@@ -1,5 +1,6 @@
 """A tour of cofill on a generated world of films, whose truth is known: what `make demo` runs."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -129,7 +130,7 @@ def _report(world: World, models: dict[str, CFN], evaluation: Evaluation, result
     return "\n\n".join(parts) + "\n"
 
 
-def _table(columns: tuple[str, ...], rows: "list[tuple[object, ...]] | list[tuple[str, float]]") -> str:
+def _table(columns: tuple[str, ...], rows: Sequence[Sequence[object]]) -> str:
     lines = [columns, tuple("---" for _ in columns), *(tuple(shown(cell) for cell in row) for row in rows)]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 

@@ -177,11 +177,23 @@ def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFra
     ):
         known.add(row, column, rating)
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
+    _check_card(card, model, known)
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
     model.restore(Completion(network, scaling, known, prior))
     return model
+
+
+def _check_card(card: _Card, model: CFN, known: KnownRatings) -> None:
+    """What its checksum cannot tell: that the parts are of one model, and of one that is known here."""
+    ids = (len(model.users), len(model.items))
+    if ids != ((known.rows, known.columns) if model.orientation == "user" else (known.columns, known.rows)):
+        raise ValueError("there is another number of users and items than the ratings have")
+    if not card.scale[0] < card.scale[1]:
+        raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
+    if card.kind != "cfn":
+        raise ValueError(f"the kind of model {card.kind!r} is not known")
 
 
 def _check_ratings(trained: SparseRows, rows: int, weights: _Arrays) -> None:
@@ -239,7 +251,8 @@ def _checked(folder: Path, card: _Card, kind: str) -> Path:
         size = path.stat().st_size
         if size != file.bytes:
             raise ModelFileError(
-                f"{path}: truncated or altered, {size} bytes where {file.bytes} were written; copy or train the model again"
+                f"{path}: truncated or altered, {size} bytes where {file.bytes} were written; "
+                f"copy or train the model again"
             )
         if _sha256(path) != file.sha256:
             raise ModelFileError(f"{path}: altered since it was written; copy or train the model again")
@@ -267,6 +280,10 @@ def _remove_leftovers(folder: Path, current: set[str]) -> None:
         for path in [*folder.glob(f"{kind}-????????????.*"), *folder.glob(f".{kind}.*")]:
             if path.name not in current:
                 path.unlink(missing_ok=True)
+        for path in folder.glob(f"..{kind}.*.part"):
+            path.unlink(missing_ok=True)
+    for path in folder.glob(f".{_CARD}.*.part"):
+        path.unlink(missing_ok=True)
 
 
 def _save_arrays(arrays: _Arrays, path: Path) -> None:

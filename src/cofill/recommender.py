@@ -12,7 +12,7 @@ from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.cfn.training import EpochRecord, Report
 from cofill.config import CFNSettings, Orientation
 from cofill.data.known import KnownRatings
-from cofill.data.pairs import Pairs, ids_of_pairs
+from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, UnknownIdError
@@ -121,12 +121,12 @@ class CFN:
         """The least and the greatest rating."""
         return self.completion.scaling.scale
 
-    def predict(self, pairs: Pairs) -> Floats:
+    def predict(self, pairs: object) -> Floats:
         """Ratings (n,) for pairs of user and item; ids that were never seen are welcome.
 
-        `pairs` is a sequence of (user, item), a frame with two such columns, Ratings, or two arrays of ids.
+        `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings.
         """
-        users, items = ids_of_pairs(pairs)
+        users, items = read_pairs(pairs)
         return self.predict_indices(self.users.find(users), self.items.find(items))
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:

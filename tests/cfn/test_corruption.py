@@ -19,12 +19,14 @@ def minibatch(each: int = EACH) -> tuple[Tensor, Tensor]:
     return rows, values
 
 
-def corrupted(noise: Noise, ratio: float, *, std: float = 0.3, each: int = EACH, seed: int = 1) -> tuple[Tensor, Tensor]:
+def corrupted(
+    noise: Noise, ratio: float, *, std: float = 0.3, each: int = EACH, seed: int = 1
+) -> tuple[Tensor, Tensor]:
     rows, values = minibatch(each)
     return Corruption(noise, ratio, std)(rows, values, B, torch.Generator().manual_seed(seed))
 
 
-@pytest.mark.parametrize(("noise", "ratio"), itertools.product(NOISES, (0.0, 0.1, 0.5)))
+@pytest.mark.parametrize(("noise", "ratio"), list(itertools.product(NOISES, (0.0, 0.1, 0.5))))
 def test_the_share_is_about_right(noise: Noise, ratio: float) -> None:
     inputs, chosen = corrupted(noise, ratio)
     assert chosen.float().mean().item() == pytest.approx(ratio, abs=0.015)

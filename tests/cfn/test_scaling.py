@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.cfn.scaling import Scaling
+from cofill.config import ScalingSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 
@@ -21,6 +22,10 @@ def rows_of(*rows: list[float]) -> SparseRows:
     )
 
 
+def fit(rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0) -> Scaling:
+    return Scaling.fit(rows, scale, ScalingSettings(mean_damping=damping, length_power=length_power))
+
+
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
 LAW = settings(max_examples=40, deadline=None)
 
@@ -31,8 +36,8 @@ LAW = settings(max_examples=40, deadline=None)
 def test_down_and_up_again(scale: Scale, shares: list[list[float]], damping: float) -> None:
     low, high = scale
     rows = rows_of(*[[low + share * (high - low) for share in row] for row in shares])
-    scaling = Scaling.fit(rows, scale, damping)
-    down = scaling.down(rows)
+    scaling = fit(rows, scale, damping)
+    down = scaling.down(rows).known
     assert down.indices is rows.indices
     assert np.isfinite(scaling.means).all()
     assert (np.abs(scaling.means) <= 1 + 1e-5).all()
@@ -44,16 +49,16 @@ def test_down_and_up_again(scale: Scale, shares: list[list[float]], damping: flo
 @pytest.mark.parametrize("scale", [Scale(1, 5), Scale(0.5, 5), Scale(0, 100), Scale(-10, 10)])
 def test_the_ends_of_the_scale_become_minus_one_and_one(scale: Scale) -> None:
     rows = rows_of([scale.low, scale.high])
-    scaling = Scaling.fit(rows, scale, 0)
+    scaling = fit(rows, scale, 0)
     np.testing.assert_allclose(scaling.means, [0.0], atol=1e-6)
-    np.testing.assert_allclose(scaling.down(rows).values, [-1.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(scaling.down(rows).known.values, [-1.0, 1.0], atol=1e-6)
     np.testing.assert_allclose(scaling.up(np.array([-7, 7], np.float32), np.float32(0)), scale)
     assert scaling.unclipped(np.array([2], np.float32), np.float32(0))[0] > scale.high
 
 
 def test_the_damped_mean_by_hand() -> None:
     """On a scale of 1 to 5 a rating r is (r - 3) / 2; the overall mean here is (1 + 1 - 1) / 3."""
-    scaling = Scaling.fit(rows_of([5.0, 5.0], [1.0], []), Scale(1, 5), 5)
+    scaling = fit(rows_of([5.0, 5.0], [1.0], []), Scale(1, 5), 5)
     assert scaling.overall == pytest.approx(1 / 3)
     expected = [(2 + 5 / 3) / 7, (-1 + 5 / 3) / 6, 1 / 3]
     np.testing.assert_allclose(scaling.means, expected, rtol=1e-6)
@@ -63,7 +68,7 @@ def test_the_damped_mean_by_hand() -> None:
 
 @pytest.mark.parametrize("damping", [0.0, 5.0])
 def test_empty_rows_have_the_overall_mean(damping: float) -> None:
-    scaling = Scaling.fit(rows_of([], [2.0, 3.0], [], [], [4.0], []), Scale(1, 5), damping)
+    scaling = fit(rows_of([], [2.0, 3.0], [], [], [4.0], []), Scale(1, 5), damping)
     np.testing.assert_allclose(scaling.means[[0, 2, 3, 5]], scaling.overall, rtol=1e-6)
     assert scaling.overall == pytest.approx(0.0, abs=1e-7)
     if damping == 0:
@@ -71,7 +76,7 @@ def test_empty_rows_have_the_overall_mean(damping: float) -> None:
 
 
 def test_no_ratings_at_all() -> None:
-    scaling = Scaling.fit(rows_of([], []), Scale(1, 5), 5)
+    scaling = fit(rows_of([], []), Scale(1, 5), 5)
     assert scaling.overall == 0
     assert scaling.means.tolist() == [0, 0]
 
@@ -80,6 +85,23 @@ def test_no_ratings_at_all() -> None:
 @given(shares=st.lists(st.floats(0, 1), max_size=8), damping=st.floats(0, 20))
 def test_a_row_that_comes_later_has_the_mean_it_would_have_had(shares: list[float], damping: float) -> None:
     ratings = [1 + 4 * share for share in shares]
-    scaling = Scaling.fit(rows_of([1.0, 2.0, 4.0], ratings), Scale(1, 5), damping)
+    scaling = fit(rows_of([1.0, 2.0, 4.0], ratings), Scale(1, 5), damping)
     later = scaling.mean_of(np.array(ratings, np.float32))
     np.testing.assert_allclose(later, scaling.means[1], rtol=0, atol=1e-5)
+
+
+def test_the_loudness_by_hand() -> None:
+    """Rows with ratings have two on average; one with twice as many speaks at 1 / sqrt(2)."""
+    rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [], [5.0])
+    scaling = fit(rows, Scale(1, 5), 5, length_power=0.5)
+    assert scaling.typical_length == 2
+    loudness = scaling.down(rows).loudness
+    np.testing.assert_allclose(loudness[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
+    assert np.isfinite(loudness[2])
+    later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32))
+    np.testing.assert_allclose(later.loudness, [1.0], rtol=1e-6)
+
+
+def test_without_a_power_all_rows_are_equally_loud() -> None:
+    rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [])
+    assert fit(rows, Scale(1, 5), 5).down(rows).loudness.tolist() == [1, 1, 1]

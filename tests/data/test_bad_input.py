@@ -155,11 +155,11 @@ FILES = {
     ),
     "missing column": File(
         "who,item,rating\n1,2,3\n",
-        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=... (--user {FLAG}",
+        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=... (--user-column {FLAG}",
     ),
     "two columns": File(
         "user,item\n1,2\n",
-        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=... (--rating {FLAG}",
+        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=... (--rating-column {FLAG}",
     ),
     "two columns, no header": File(
         "1,2\n3,4\n",
@@ -311,7 +311,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     "frame without users": (
         lambda: frame().drop("user"),
         "the polars DataFrame: no column is recognised as the user; found 'item', 'rating'; "
-        f"say which with user=... (--user {FLAG}",
+        f"say which with user=... (--user-column {FLAG}",
     ),
     "pandas NaN id": (
         lambda: pandas_frame(user=[1, None]),

@@ -1,10 +1,12 @@
 """The yardstick for memory: a = b + s c, on as many threads as the kernels use."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
-from cofill.cfn.kernels import Floats, compiled
+from cofill.cfn.kernels import Floats
+from cofill.compiling import compiled
 
 
 @compiled
@@ -17,6 +19,6 @@ def triad(a: Floats, b: Floats, c: Floats, s: np.float32, threads: int) -> None:
     """Each thread has its own run of the arrays."""
     cuts = np.linspace(0, a.size, threads + 1).astype(np.int64)
     with ThreadPoolExecutor(threads) as pool:
-        parts = [slice(low, high) for low, high in zip(cuts, cuts[1:], strict=False)]
+        parts = [slice(low, high) for low, high in pairwise(cuts)]
         for done in [pool.submit(_triad, a[part], b[part], c[part], s) for part in parts]:
             done.result()

@@ -75,4 +75,8 @@ class Checkpoint:
 
     def _tensors(self, prefix: str) -> dict[str, Tensor]:
         with safetensors.safe_open(self.path, framework="pt") as file:
-            return {name.removeprefix(prefix): file.get_tensor(name) for name in file.keys() if name.startswith(prefix)}
+            return {
+                name.removeprefix(prefix): file.get_tensor(name)
+                for name in list(file.keys())
+                if name.startswith(prefix)
+            }

@@ -161,7 +161,7 @@ def _run_name(rows: SparseRows, scale: Scale, settings: CFNSettings) -> str:
     """A name for data and settings together; what only says how often to save does not count."""
     digest = hashlib.sha256()
     for array in (rows.indptr, rows.indices, rows.values):
-        digest.update(memoryview(np.ascontiguousarray(array)).cast("B"))
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {"threads": shard_count(settings)}
     digest.update(json.dumps([relevant, list(scale)], sort_keys=True).encode())
     return digest.hexdigest()

@@ -10,28 +10,18 @@ Weight decay is applied late: `seen[j]` is the logarithm of all decay already ap
 is the logarithm of this minibatch's own decay, log(1 - learning_rate * weight_decay).
 """
 
-from collections.abc import Callable
 from math import exp, tanh
-from typing import TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from cofill.cfn.prefetch import prefetch_row
+from cofill.compiling import compiled
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
-
-_Function = TypeVar("_Function", bound=Callable[..., object])
-
-# Sums may be reordered and fused, but NaN and infinity keep their meaning: a run that diverges must show it.
-_RELAXED = {"reassoc", "contract", "arcp", "nsz"}
-
-
-def compiled(function: _Function) -> _Function:
-    """`function` as machine code, kept on disk between runs; it does not hold the interpreter's lock."""
-    return cast(_Function, numba.njit(cache=True, nogil=True, fastmath=_RELAXED, error_model="numpy")(function))
 
 
 @compiled
@@ -92,6 +82,8 @@ def encode(
     width = weight.shape[1]
     z[:] = 0
     for c in range(first, last):
+        if c + 1 < last:
+            prefetch_row(weight, present[c + 1])
         w = weight[present[c]]
         factor = np.float32(exp(decay - seen[present[c]]))
         for entry in range(starts[c], starts[c + 1]):
@@ -133,6 +125,8 @@ def decode_and_step(
     loss = 0.0
     dh[:] = 0
     for c in range(first, last):
+        if c + 1 < last:
+            prefetch_row(weight, present[c + 1])
         column = present[c]
         start = starts[c]
         count = starts[c + 1] - start
@@ -198,6 +192,8 @@ def step_input(
     width = weight.shape[1]
     rate = np.float32(learning_rate)
     for c in range(first, last):
+        if c + 1 < last:
+            prefetch_row(weight, present[c + 1])
         column = present[c]
         w = weight[column]
         shrink = np.float32(exp(decay - seen[column] + step))

@@ -1,5 +1,6 @@
 """The autoencoder as a torch module: the executable definition, any depth, any device."""
 
+from itertools import pairwise
 from typing import Self, cast
 
 import torch
@@ -29,9 +30,7 @@ class CFNetwork(nn.Module):
         widths = settings.hidden
         self.columns = columns
         self.input = SparseInput(columns, widths[0], dense=dense, generator=generator)
-        self.middle = nn.ModuleList(
-            fan_in_linear(fan_in, fan_out, generator) for fan_in, fan_out in zip(widths, widths[1:], strict=False)
-        )
+        self.middle = nn.ModuleList(fan_in_linear(fan_in, fan_out, generator) for fan_in, fan_out in pairwise(widths))
         self.output = SampledOutput(widths[-1], columns, dense=dense, generator=generator)
         self.squash = settings.output == "tanh"
 

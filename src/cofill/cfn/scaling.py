@@ -99,5 +99,5 @@ def _to_unit(ratings: Floats, scale: Scale) -> Floats:
 
 def _damped(sums: Doubles, counts: Longs, damping: float, overall: float) -> Floats:
     total = counts + damping
-    means = np.divide(sums + damping * overall, total, out=np.full(len(sums), overall), where=total > 0)
-    return means.astype(np.float32)
+    means: Doubles = np.divide(sums + damping * overall, total, out=np.full(len(sums), overall), where=total > 0)
+    return np.asarray(means, np.float32)

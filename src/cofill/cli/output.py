@@ -11,11 +11,13 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Numbers to the right, text to the left."""
+    """Numbers to the right, text to the left; a column without a single value is left out."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
+    columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
     table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
     for position, name in enumerate(columns):
         numeric = all(isinstance(row[position], int | float) or row[position] is None for row in rows)

@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, settings_from
@@ -12,6 +13,9 @@ from cofill.errors import ModelFileError
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
+    parser.add_argument(
+        "--titles", type=Path, metavar="FILE", help="a table with the columns item and title, for people to read"
+    )
     parser.add_argument(
         "--resume",
         action="store_true",
@@ -29,6 +33,10 @@ def run(options: argparse.Namespace) -> int:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
     ratings = load_ratings(options.ratings, options)
+    if options.titles is not None:
+        from cofill.data.pairs import read_titles
+
+        ratings = replace(ratings, titles=read_titles(options.titles))
 
     from cofill.progress import training_progress
     from cofill.recommender import CFN

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from cofill.data.origin import Role, quoted
-from cofill.data.roles import REQUIRED, Given, columns_by_name, columns_by_position, recognised
+from cofill.data.roles import Wanted, columns_by_name, columns_by_position, recognised
 from cofill.errors import DataError
 
 # A blank is a separator only where no other one fits: dates and titles have blanks too.
@@ -72,7 +72,7 @@ def records(text: str, separator: str, name: str) -> Iterator[Record]:
 
 
 def find_layout(
-    text: str, complete: bool, name: str, given: Given, separator: str | None, header: bool | None
+    text: str, complete: bool, name: str, wanted: Wanted, separator: str | None, header: bool | None
 ) -> Layout:
     """The layout of a file that begins with `text`, whole lines of it; `complete`: it is the whole file."""
     if separator is not None:
@@ -80,7 +80,7 @@ def find_layout(
     candidates = [separator] if separator else [*SEPARATORS, " "]
     samples = {candidate: _sample(text, candidate, name) for candidate in candidates}
     if separator is None:
-        separator = _choose_separator(samples, name, given)
+        separator = _choose_separator(samples, name, wanted)
     sample, stopped = samples[separator]
     if stopped is not None and (not sample or (complete and len(sample) == 1)):
         raise stopped
@@ -89,12 +89,12 @@ def find_layout(
     first = sample[0][1]
     width = Counter(len(cells) for _, cells in sample if cells).most_common(1)[0][0]
     if header is None:
-        header = _has_header(first, name, given)
+        header = _has_header(first, name, wanted)
     if not header:
-        columns = columns_by_position(width, given, name)
+        columns = columns_by_position(width, wanted, name)
         return Layout(separator, None, width, columns, tuple(tuple(cells) for _, cells in sample))
     names = tuple(cell.strip() for cell in first)
-    columns = columns_by_name(names, given, name)
+    columns = columns_by_name(names, wanted, name)
     if len(sample) == 1 and complete:
         raise DataError(f"{name}: a header and no ratings below it; add ratings, or pass header=False if line 1 is one")
     return Layout(separator, names, len(names), columns, tuple(tuple(cells) for _, cells in sample[1:]))
@@ -118,27 +118,27 @@ def _sample(text: str, separator: str, name: str) -> Sample:
     return Sample(found, stopped)
 
 
-def _choose_separator(samples: dict[str, Sample], name: str, given: Given) -> str:
+def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted) -> str:
     cut = {separator: [cells for _, cells in sample.records if cells] for separator, sample in samples.items()}
     cut = {separator: rows for separator, rows in cut.items() if rows}
-    shares = {separator: _regular_share(rows, least=len(REQUIRED)) for separator, rows in cut.items()}
+    shares = {separator: _regular_share(rows, least=len(wanted.required)) for separator, rows in cut.items()}
     blank_share = shares.pop(" ", 0.0)
     best = max(shares.values(), default=0.0)
     if best == 0.0 and blank_share > 0.0:
         return " "
     if best == 0.0:
-        short = [separator for separator, rows in cut.items() if len(rows[0]) == 2 and _makes_sense(rows, given)]
+        short = [separator for separator, rows in cut.items() if len(rows[0]) == 2 and _makes_sense(rows, wanted)]
         if short:
             return short[0]  # a header that is short of a column: the error to come says which
         if samples[SEPARATORS[-1]].stopped is not None:
             return SEPARATORS[-1]  # a broken quoted cell: the error to come says where
         raise DataError(
             f"{name}, line 1: found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into "
-            "user, item and rating; pass separator=... (--separator on the command line)"
+            f"{wanted.listed}; pass separator=... (--separator on the command line)"
         )
     fitting = [separator for separator, share in shares.items() if share == best]
     if len(fitting) > 1:
-        fitting = [separator for separator in fitting if _makes_sense(cut[separator], given)] or fitting
+        fitting = [separator for separator in fitting if _makes_sense(cut[separator], wanted)] or fitting
     if len(fitting) > 1:
         raise DataError(
             f"{name}: both {fitting[0]!r} and {fitting[1]!r} could be the separator; "
@@ -154,29 +154,27 @@ def _regular_share(rows: Sequence[Sequence[str]], least: int) -> float:
     return regular / len(rows) if width >= least else 0.0
 
 
-def _makes_sense(rows: Sequence[Sequence[str]], given: Given) -> bool:
-    wanted = [column for column in given.values() if isinstance(column, str) and column]
-    if wanted and all(column in rows[0] for column in wanted):
+def _makes_sense(rows: Sequence[Sequence[str]], wanted: Wanted) -> bool:
+    named = [column for column in wanted.given.values() if isinstance(column, str) and column]
+    if named and all(column in rows[0] for column in named):
         return True
     usual = recognised(rows[0])
-    if sum(bool(usual[role]) for role in REQUIRED) >= 2:
+    if sum(bool(usual[role]) for role in wanted.required) >= 2:
         return True
-    rating = given.get("rating")
-    position = rating if isinstance(rating, int) else 2
-    return all(position < len(row) and is_number(row[position]) for row in rows)
+    position = wanted.rating_position
+    return position is None or all(position < len(row) and is_number(row[position]) for row in rows)
 
 
-def _has_header(first: Sequence[str], name: str, given: Given) -> bool:
-    if any(isinstance(column, str) and column for column in given.values()):
+def _has_header(first: Sequence[str], name: str, wanted: Wanted) -> bool:
+    if any(isinstance(column, str) and column for column in wanted.given.values()):
         return True
     found = recognised(first)
     if any(is_number(cell) for cell in first):
         return False
-    if any(found[role] for role in REQUIRED):
+    if any(found[role] for role in wanted.required):
         return True
-    rating = given.get("rating")
-    position = rating if isinstance(rating, int) else 2
-    if position >= len(first) or not first[position].strip():
+    position = wanted.rating_position
+    if position is None or position >= len(first) or not first[position].strip():
         return False
     raise DataError(
         f"{name}, line 1: cannot tell a header from a rating: {quoted(first[position])} is no number, and no "

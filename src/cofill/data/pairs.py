@@ -1,23 +1,81 @@
-"""Pairs of user and item, in whatever form somebody has them."""
+"""The smaller tables that people hand in: pairs of user and item, the ratings of one person, titles."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
+from cofill.data import cells
+from cofill.data.origin import Role
 from cofill.data.ratings import Ratings
+from cofill.data.reading import read_table
+from cofill.data.roles import Wanted
+from cofill.data.text import Table
 from cofill.data.vocabulary import Id
-
-if TYPE_CHECKING:
-    pass
+from cofill.errors import DataError
 
 Ids = Sequence[Id] | npt.NDArray[Any]
-Pairs = "Ratings | Sequence[tuple[Id, Id]] | tuple[Ids, Ids] | polars.DataFrame | pandas.DataFrame"
 
 
-def ids_of_pairs(pairs: Any) -> tuple[Ids, Ids]:
-    """The users and the items of pairs: Ratings, a frame, two columns of ids, or a sequence of (user, item)."""
-    if isinstance(pairs, Ratings):
-        users, items = pairs.users.array(), pairs.items.array()
-        return users[pairs.user_index], items[pairs.item_index]
-    return pairs
+def read_pairs(
+    source: object,
+    *,
+    user: str | int | None = None,
+    item: str | int | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> tuple[Ids, Ids]:
+    """Users and items of pairs, as long as each other.
+
+    `source` is Ratings, or anything that `Ratings.read` takes, without the ratings: a file, a frame, two arrays or
+    lists of ids, or an iterable of (user, item) tuples. Other columns of a file or a frame are left alone.
+    """
+    if isinstance(source, Ratings):
+        return source.users.array()[source.user_index], source.items.array()[source.item_index]
+    if (
+        isinstance(source, tuple)
+        and len(source) == 2
+        and all(not isinstance(part, tuple | str | int) for part in source)
+    ):
+        source = list(source)  # two columns, however they are wrapped
+    if isinstance(source, list | tuple) and (
+        not source or all(len(part) == 0 for part in source if isinstance(part, list))
+    ):
+        return [], []
+    wanted = Wanted({"user": user, "item": item}, ("user", "item"), (), ("user", "item"))
+    table = read_table(source, wanted, separator, header)
+    return _ids(table, "user"), _ids(table, "item")
+
+
+def read_somebody(
+    source: object,
+    *,
+    item: str | int | None = None,
+    rating: str | int | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+) -> dict[Id, float]:
+    """The ratings {item: rating} of one person, from a file or a frame with these two columns."""
+    wanted = Wanted({"item": item, "rating": rating}, ("item", "rating"), (), ("item", "rating"))
+    table = read_table(source, wanted, separator, header)
+    items = list(_ids(table, "item"))
+    ratings = cells.ratings(table.columns["rating"], table.origin, None).tolist()
+    somebody = dict(zip(items, ratings, strict=True))
+    if len(somebody) < len(items):
+        repeated = next(item for position, item in enumerate(items) if item in items[:position])
+        raise DataError(f"{table.origin.name}: item {repeated!r} is rated more than once; keep one of its ratings")
+    return somebody
+
+
+def read_titles(source: object) -> dict[Id, str]:
+    """The titles of items, from a file or a frame with the columns item and title."""
+    wanted = Wanted({"item": None, "title": None}, ("item", "title"), (), ("item", "title"))
+    table = read_table(source, wanted, None, None)
+    titles = [str(title) for title in table.columns["title"].to_list()]
+    return dict(zip(_ids(table, "item"), titles, strict=True))
+
+
+def _ids(table: Table, role: Role) -> Ids:
+    found = cells.ids(table.columns[role], role, table.origin, text=table.text)
+    ids: Ids = found.tolist() if hasattr(found, "tolist") else found.to_list()
+    return ids

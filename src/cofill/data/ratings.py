@@ -15,6 +15,7 @@ from cofill.data import cells
 from cofill.data.ordering import by_user_then_item, indexed, last_of_each_pair
 from cofill.data.origin import Role
 from cofill.data.reading import read_table
+from cofill.data.roles import Wanted
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Indices, Vocabulary
 
@@ -94,7 +95,7 @@ class Ratings:
         given: dict[Role, str | int | None] = {
             "user": user, "item": item, "rating": rating, "time": time, "title": title
         }  # fmt: skip
-        table = read_table(source, given, separator, header)
+        table = read_table(source, Wanted(given), separator, header)
         columns, origin = table.columns, table.origin
 
         def index(role: Role) -> tuple[Vocabulary, Indices]:

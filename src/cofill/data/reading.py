@@ -6,13 +6,14 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from cofill.data.origin import Origin, Role, quoted
-from cofill.data.roles import BY_POSITION, REQUIRED, Given, columns_by_name
+from cofill.data.roles import Wanted, columns_by_name
 from cofill.data.text import Table, read_text
 from cofill.errors import DataError
 
@@ -30,49 +31,49 @@ ARCHIVES = {
 }
 
 
-def read_table(source: object, given: Given, separator: str | None, header: bool | None) -> Table:
+def read_table(source: object, wanted: Wanted, separator: str | None, header: bool | None) -> Table:
     """The columns of `source`, whatever it is."""
     import polars as pl
 
     if isinstance(source, (str, os.PathLike)):
-        return _read_file(Path(source), given, separator, header)
+        return _read_file(Path(source), wanted, separator, header)
     if separator is not None or header is not None:
         raise DataError("separator and header are for text files; leave them out for frames, arrays and tuples")
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return _from_polars(source, "the polars DataFrame", given)
+        return _from_polars(source, "the polars DataFrame", wanted)
     pandas = sys.modules.get("pandas")  # whoever hands in a pandas frame has imported it
     if pandas is not None and isinstance(source, pandas.DataFrame):
-        return _from_pandas(source, given)
-    if any(column is not None for column in given.values()):
+        return _from_pandas(source, wanted)
+    if any(column is not None for column in wanted.given.values()):
         raise DataError(
             "user=, item=, rating=, time=, title= are for files and frames; arrays and tuples have an order"
         )
-    if _are_columns(source):
-        return _from_arrays(source)
+    if _are_columns(source, wanted):
+        return _from_arrays(source, wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
-        return _from_tuples(source)
+        return _from_tuples(source, wanted)
     raise DataError(
         f"cannot read ratings from {type(source).__name__}; pass a path, a polars or pandas DataFrame, "
         "arrays (users, items, ratings[, times]), or (user, item, rating[, time]) tuples"
     )
 
 
-def _read_file(path: Path, given: Given, separator: str | None, header: bool | None) -> Table:
+def _read_file(path: Path, wanted: Wanted, separator: str | None, header: bool | None) -> Table:
     name = str(path)
     try:
         with path.open("rb") as file:
             magic = file.read(8)
             if magic.startswith(PARQUET) or path.suffix == ".parquet":
-                return _read_parquet(path, magic, given)
+                return _read_parquet(path, magic, wanted)
             for signature, kind in ARCHIVES.items():
                 if magic.startswith(signature):
                     raise DataError(f"{name}: this is a {kind} archive; unpack it and pass the ratings file in it")
             # A pipe has no size and cannot be mapped.
             if os.fstat(file.fileno()).st_size and not magic.startswith(GZIP) and path.suffix != ".gz":
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                    return read_text(mapped, name, given, separator, header)
+                    return read_text(mapped, name, wanted, separator, header)
             data = magic + file.read()
     except FileNotFoundError as error:
         raise DataError(
@@ -89,10 +90,10 @@ def _read_file(path: Path, given: Given, separator: str | None, header: bool | N
             raise DataError(f"{name}: the gzip data is broken or cut short ({error}); fetch the file again") from error
     elif path.suffix == ".gz" and data:
         raise DataError(f"{name}: this is not gzip data; rename it without .gz, or fetch the file again")
-    return read_text(data, name, given, separator, header)
+    return read_text(data, name, wanted, separator, header)
 
 
-def _read_parquet(path: Path, magic: bytes, given: Given) -> Table:
+def _read_parquet(path: Path, magic: bytes, wanted: Wanted) -> Table:
     import polars as pl
 
     name = str(path)
@@ -100,25 +101,25 @@ def _read_parquet(path: Path, magic: bytes, given: Given) -> Table:
         raise DataError(f"{name}: the file is empty; it needs one row for each rating: user, item, rating")
     try:
         names = list(pl.read_parquet_schema(path))
-        columns = columns_by_name(names, given, name)
+        columns = columns_by_name(names, wanted, name)
         table = pl.read_parquet(path, columns=[names[position] for position in columns.values()], glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{name}: not a Parquet file, or a broken one ({reason}); write or fetch it again") from error
-    return _from_polars(table, name, {role: names[position] for role, position in columns.items()})
+    return _from_polars(table, name, replace(wanted, given={role: names[at] for role, at in columns.items()}))
 
 
-def _from_polars(frame: "pl.DataFrame", name: str, given: Given) -> Table:
-    columns = columns_by_name(frame.columns, given, name)
+def _from_polars(frame: "pl.DataFrame", name: str, wanted: Wanted) -> Table:
+    columns = columns_by_name(frame.columns, wanted, name)
     origin = Origin(name, labels={role: f"column {quoted(frame.columns[at])}" for role, at in columns.items()})
     return _table({role: frame.to_series(position) for role, position in columns.items()}, origin)
 
 
-def _from_pandas(frame: Any, given: Given) -> Table:
+def _from_pandas(frame: Any, wanted: Wanted) -> Table:
     import polars as pl
 
     names = [str(name) for name in frame.columns]
-    columns = columns_by_name(names, given, "the pandas DataFrame")
+    columns = columns_by_name(names, wanted, "the pandas DataFrame")
     origin = Origin(
         "the pandas DataFrame", labels={role: f"column {quoted(names[at])}" for role, at in columns.items()}
     )
@@ -137,17 +138,17 @@ def _from_pandas(frame: Any, given: Given) -> Table:
     return _table(series, origin)
 
 
-def _are_columns(source: object) -> bool:
+def _are_columns(source: object, wanted: Wanted) -> bool:
     """Arrays and lists are columns; tuples are rows."""
     return (
         isinstance(source, (tuple, list))
-        and len(source) in (len(REQUIRED), len(BY_POSITION))
+        and len(source) in wanted.lengths
         and all(hasattr(part, "__len__") and not isinstance(part, (tuple, str, bytes, dict, set)) for part in source)
     )
 
 
-def _from_arrays(source: Any) -> Table:
-    roles = BY_POSITION[: len(source)]
+def _from_arrays(source: Any, wanted: Wanted) -> Table:
+    roles = wanted.by_position[: len(source)]
     origin = Origin("the arrays", labels={role: f"the {role}s" for role in roles})
     lengths = {role: len(part) for role, part in zip(roles, source, strict=True)}
     if len(set(lengths.values())) > 1:
@@ -156,11 +157,11 @@ def _from_arrays(source: Any) -> Table:
     return _table({role: _series(part, role, origin) for role, part in zip(roles, source, strict=True)}, origin)
 
 
-def _from_tuples(source: Iterable[Any]) -> Table:
-    origin = Origin("the tuples", labels={role: f"the {role}" for role in BY_POSITION})
+def _from_tuples(source: Iterable[Any], wanted: Wanted) -> Table:
+    origin = Origin("the tuples", labels={role: f"the {role}" for role in wanted.by_position})
     rows: list[Sequence[Any]] = []
     for number, row in enumerate(source, 1):
-        if not isinstance(row, (tuple, list)) or len(row) not in (len(REQUIRED), len(BY_POSITION)):
+        if not isinstance(row, (tuple, list)) or len(row) not in wanted.lengths:
             raise DataError(f"the tuples, row {number}: found {quoted(row)}; pass (user, item, rating[, time]) tuples")
         if rows and len(row) != len(rows[0]):
             raise DataError(
@@ -170,7 +171,7 @@ def _from_tuples(source: Iterable[Any]) -> Table:
         rows.append(row)
     if not rows:
         raise DataError("the tuples: there are none; pass at least one (user, item, rating)")
-    roles = BY_POSITION[: len(rows[0])]
+    roles = wanted.by_position[: len(rows[0])]
     return _table({role: _series([row[at] for row in rows], role, origin) for at, role in enumerate(roles)}, origin)
 
 
@@ -215,7 +216,7 @@ def _refuse_mixed(ids: Sequence[Any], role: Role, origin: Origin) -> None:
 
 
 def _table(columns: "dict[Role, pl.Series]", origin: Origin) -> Table:
-    if not len(columns["user"]):
+    if not len(next(iter(columns.values()))):
         raise DataError(f"{origin.name}: there are no rows; each rating needs a row: user, item, rating")
     ordered: dict[Role, pl.Series] = {role: columns[role] for role in get_args(Role) if role in columns}
     return Table(ordered, origin, text=False)

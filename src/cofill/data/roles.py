@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import get_args
 
 from cofill.data.origin import Role, quoted
@@ -44,11 +45,36 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
         "moviename",
     ),
 }
-REQUIRED: tuple[Role, ...] = ("user", "item", "rating")
-BY_POSITION: tuple[Role, ...] = ("user", "item", "rating", "time")
-
 Given = Mapping[Role, str | int | None]
 """What the caller said: a column's name, its position from 0, "" for none, or None to look for it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns a table must have, their order where it has no names, and what the caller said of them."""
+
+    given: Given
+    required: tuple[Role, ...] = ("user", "item", "rating")
+    optional: tuple[Role, ...] = ("time", "title")
+    by_position: tuple[Role, ...] = ("user", "item", "rating", "time")
+
+    @property
+    def listed(self) -> str:
+        """What is required, for an error message."""
+        return f"{', '.join(self.required[:-1])} and {self.required[-1]}"
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """How many columns a table without names has: without and with the optional ones."""
+        return len(self.required), len(self.by_position)
+
+    @property
+    def rating_position(self) -> int | None:
+        """Where the rating stands in a table without names; None if there need not be one."""
+        if "rating" not in self.required:
+            return None
+        said = self.given.get("rating")
+        return said if isinstance(said, int) else self.by_position.index("rating")
 
 
 def normalised(name: str) -> str:
@@ -65,25 +91,25 @@ def recognised(names: Sequence[str]) -> dict[Role, list[int]]:
     }
 
 
-def columns_by_name(names: Sequence[str], given: Given, source: str) -> dict[Role, int]:
+def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[Role, int]:
     """The position of each column in a table with names. `source` begins every error."""
     found = recognised(names)
     chosen: dict[Role, int] = {}
-    for role, wanted in given.items():
-        if isinstance(wanted, int):
-            chosen[role] = _checked_position(role, wanted, len(names), source)
-        elif wanted:
-            chosen[role] = _named(role, wanted, names, source)
-    for role in get_args(Role):
-        if role in chosen or (given.get(role) == "" and role not in REQUIRED):
+    for role, said in wanted.given.items():
+        if isinstance(said, int):
+            chosen[role] = _checked_position(role, said, len(names), source)
+        elif said:
+            chosen[role] = _named(role, said, names, source)
+    for role in (*wanted.required, *wanted.optional):
+        if role in chosen or (wanted.given.get(role) == "" and role not in wanted.required):
             continue
         free = [position for position in found[role] if position not in chosen.values()]
-        if role in REQUIRED and not free:
+        if role in wanted.required and not free:
             raise DataError(
                 f"{source}: no column is recognised as the {role}; found {_listed(names)}; "
-                f"say which with {role}=... (--{role} on the command line), by name or position from 0"
+                f"say which with {role}=... (--{role}-column on the command line), by name or position from 0"
             )
-        if role in REQUIRED and len(free) > 1:
+        if role in wanted.required and len(free) > 1:
             both = " and ".join(quoted(names[position]) for position in free[:2])
             raise DataError(f"{source}: {both} could both be the {role}; choose one with {role}={names[free[0]]!r}")
         if free:
@@ -91,27 +117,27 @@ def columns_by_name(names: Sequence[str], given: Given, source: str) -> dict[Rol
     return _distinct(chosen, names, source)
 
 
-def columns_by_position(width: int, given: Given, source: str) -> dict[Role, int]:
+def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[Role, int]:
     """The position of each column in a table of `width` cells without names: user, item, rating[, time]."""
     chosen: dict[Role, int] = {}
-    for role, wanted in given.items():
-        if isinstance(wanted, int):
-            chosen[role] = _checked_position(role, wanted, width, source)
-        elif wanted:
+    for role, said in wanted.given.items():
+        if isinstance(said, int):
+            chosen[role] = _checked_position(role, said, width, source)
+        elif said:
             raise DataError(
-                f"{source}: {role}={wanted!r} names a column, but there is no header; "
+                f"{source}: {role}={said!r} names a column, but there is no header; "
                 f"give its position from 0, or header=True"
             )
-    if width > len(BY_POSITION) and not all(role in chosen for role in REQUIRED):
+    if width > len(wanted.by_position) and not all(role in chosen for role in wanted.required):
         raise DataError(f"{source}: {width} columns and no header; say which to use, such as user=0, item=1, rating=2")
-    for position, role in enumerate(BY_POSITION[:width] if width <= len(BY_POSITION) else ()):
-        if role not in chosen and position not in chosen.values() and given.get(role) != "":
+    for position, role in enumerate(wanted.by_position[:width] if width <= len(wanted.by_position) else ()):
+        if role not in chosen and position not in chosen.values() and wanted.given.get(role) != "":
             chosen[role] = position
-    for role in REQUIRED:
+    for role in wanted.required:
         if role not in chosen:
             raise DataError(
                 f"{source}: {width} columns and none is left for the {role}; "
-                f"user, item and rating are needed: give a position with {role}=..., from 0"
+                f"{wanted.listed} are needed: give a position with {role}=..., from 0"
             )
     return _distinct(chosen, [f"column {position + 1}" for position in range(width)], source)
 

@@ -20,7 +20,7 @@ import numpy as np
 from cofill.data.cells import digits_total
 from cofill.data.layout import Layout, find_layout, is_number, records
 from cofill.data.origin import Origin, Role, quoted
-from cofill.data.roles import Given
+from cofill.data.roles import Wanted
 from cofill.data.vocabulary import CANONICAL_INTEGER
 from cofill.errors import DataError
 
@@ -45,7 +45,7 @@ class Table:
     """Whether ids may be integers that are written as text."""
 
 
-def read_text(data: Content, name: str, given: Given, separator: str | None, header: bool | None) -> Table:
+def read_text(data: Content, name: str, wanted: Wanted, separator: str | None, header: bool | None) -> Table:
     """The columns of a text file whose bytes are `data`; if that is a map, `name` is the path to the file."""
     start = len(BYTE_ORDER_MARK) if data[: len(BYTE_ORDER_MARK)] == BYTE_ORDER_MARK else 0
     if not data[start : start + SAMPLE_BYTES].strip() and not data[start:].strip():
@@ -54,7 +54,7 @@ def read_text(data: Content, name: str, given: Given, separator: str | None, hea
     if end - start > SAMPLE_BYTES:
         end = data.find(b"\n", start + SAMPLE_BYTES) + 1 or len(data)
     sample = decoded(data[start:end], name)
-    layout = find_layout(sample, end == len(data), name, given, separator, header)
+    layout = find_layout(sample, end == len(data), name, wanted, separator, header)
     if data[-3:].endswith((b"\n\n", b"\n\r\n")):
         data = data[:].rstrip(b"\r\n") + b"\n"  # blank lines at the end mean nothing
     if layout.names is not None:
@@ -133,7 +133,7 @@ def _typed(data: Content, start: int, layout: Layout, name: str) -> "dict[Role, 
         else:
             accounted += sum(digits_total(chunk.to_numpy()) for chunk in column.get_chunks())
     line_end = 2 if ends_in_return else 1
-    accounted += len(columns["rating"]) * (step * (layout.width - 1) + line_end)
+    accounted += len(next(iter(columns.values()))) * (step * (layout.width - 1) + line_end)
     if data[-1:] != b"\n":
         accounted -= line_end
     return columns if accounted == len(data) - start else None

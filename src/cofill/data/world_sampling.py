@@ -6,11 +6,11 @@ set, the longer the tail of films that hardly anybody has seen.
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from cofill.compiling import compiled
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -20,12 +20,6 @@ Offsets = npt.NDArray[np.int64]
 LIKED_MORE = 0.6  # by how much, in logits, a film that somebody loves is more likely to be seen than an average one
 FEWEST_RATINGS = 20
 CHUNKS = 50
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _compiled(function: _F) -> _F:
-    """numba's decorator, which has no types of its own."""
-    return cast(_F, numba.njit(cache=True)(function))
 
 
 def ratings_per_user(users: int, items: int, ratings: int, rng: np.random.Generator) -> Offsets:
@@ -111,7 +105,7 @@ def _spread(shares: Doubles, total: int, most: int) -> Offsets:
     return whole
 
 
-@_compiled
+@compiled
 def _choose(
     first: int,
     last: int,

@@ -1,0 +1,123 @@
+"""Weights of new columns: the ridge regression by hand, both ways of solving it, and what few ratings can do."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill import CFN
+from cofill.cfn.fold_in import ColumnPrior, calibration_columns, with_one
+from tests.contract import cells, predict, small_cells
+
+Floats = npt.NDArray[np.float32]
+WIDTH = 6
+
+
+def prior(noise: float = 0.1, directions: int = 4) -> ColumnPrior:
+    rng = np.random.default_rng(0)
+    mean = rng.normal(size=WIDTH + 1).astype(np.float32)
+    return ColumnPrior(mean, rng.normal(size=(WIDTH + 1, directions)).astype(np.float32), noise)
+
+
+def example(n: int, seed: int = 1) -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(seed)
+    codes = with_one(np.tanh(rng.normal(size=(n, WIDTH))).astype(np.float32))
+    return codes, rng.normal(size=n).astype(np.float32)
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(1, 12), noise=st.floats(0.01, 2), seed=st.integers(0, 99))
+def test_it_is_the_posterior_mean(n: int, noise: float, seed: int) -> None:
+    """Of weights ~ N(0, F F^T) given codes . weights + noise, whether there are more ratings than directions or not."""
+    codes, residuals = example(n, seed)
+    p = prior(noise)
+    covariance = (p.factor @ p.factor.T).astype(np.float64)
+    gain = covariance @ codes.T @ np.linalg.inv(codes @ covariance @ codes.T + noise * np.eye(n))
+    np.testing.assert_allclose(p.solve(codes, residuals), gain @ residuals, rtol=0, atol=2e-3)
+
+
+def test_the_order_of_ratings_does_not_matter() -> None:
+    codes, residuals = example(9)
+    order = np.random.default_rng(0).permutation(9)
+    np.testing.assert_allclose(
+        prior().solve(codes[order], residuals[order]), prior().solve(codes, residuals), rtol=0, atol=1e-4
+    )
+
+
+def test_much_noise_means_little_trust() -> None:
+    codes, residuals = example(5)
+    moves = [float(np.linalg.norm(prior(noise).solve(codes, residuals))) for noise in (0.01, 1, 100, 1e6)]
+    assert moves == sorted(moves, reverse=True)
+    assert moves[-1] < 1e-3
+
+
+def test_many_exact_ratings_are_believed() -> None:
+    codes, _ = example(200)
+    p = prior(directions=WIDTH + 1)
+    wanted = np.random.default_rng(5).normal(size=WIDTH + 1).astype(np.float32)
+    np.testing.assert_allclose(p.solve(codes, codes @ wanted, noise=1e-4), wanted, atol=0.02)
+
+
+def test_the_prior_is_that_of_the_trained_columns() -> None:
+    rng = np.random.default_rng(0)
+    weight: Floats = (rng.normal(size=(500, WIDTH)) * np.arange(1, WIDTH + 1)).astype(np.float32)
+    bias = rng.normal(3, 1, size=500).astype(np.float32)
+    weight[400:] = 1e6  # columns without ratings mean nothing
+    trained = np.arange(500) < 400
+    found = ColumnPrior.fit(weight, bias, trained)
+    both = np.column_stack([weight, bias])[trained]
+    np.testing.assert_allclose(found.mean, both.mean(0), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found.factor @ found.factor.T, np.cov(both.T, bias=True), rtol=0, atol=0.02)
+
+
+@pytest.mark.parametrize("columns", [0, 1])
+def test_a_prior_of_hardly_any_columns(columns: int) -> None:
+    weight, bias = np.ones((3, WIDTH), np.float32), np.ones(3, np.float32)
+    found = ColumnPrior.fit(weight, bias, np.arange(3) < columns)
+    assert np.isfinite(found.mean).all()
+    codes, residuals = example(4)
+    assert np.isfinite(found.solve(codes, residuals)).all()
+
+
+def test_calibration_finds_the_noise() -> None:
+    """Ratings made with much noise are trusted less than those made with little."""
+    rng = np.random.default_rng(2)
+    p = prior()
+    found = []
+    for noise in (0.01, 0.3):
+        examples = []
+        for number in range(150):
+            codes, _ = example(12, number)
+            weights = p.mean + p.factor @ rng.normal(size=4).astype(np.float32)
+            ratings = codes @ weights + rng.normal(0, np.sqrt(noise), 12).astype(np.float32)
+            examples.append((codes, ratings.astype(np.float32)))
+        found.append(p.calibrated(examples).noise)
+    assert found[0] <= 0.03
+    assert found[1] >= 0.15
+
+
+def test_calibration_without_examples_changes_nothing() -> None:
+    assert prior(0.123).calibrated([]).noise == 0.123
+    assert prior(0.123).calibrated([example(3)]).noise == 0.123  # too few to be halved
+    assert len(calibration_columns(np.array([0, 3, 2]))) == 0
+    assert calibration_columns(np.array([4, 0, 9])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("orientation", ["user", "item"])
+@pytest.mark.parametrize("output", ["identity", "tanh"])
+def test_somebody_new_is_on_the_right_side(orientation: str, output: str) -> None:
+    """Two kinds of users and items: a few ratings tell of which kind somebody is."""
+    model = CFN(orientation=orientation, output=output, hidden=8, epochs=60, batch=4, validation=0, threads=1)
+    model.fit(cells(small_cells()))
+    odd = {1: 5.0, 3: 5.0, 2: 1.0, 4: 1.0}
+    recommended = [int(r.item) for r in model.recommend(odd, n=4)]
+    assert all(item % 2 for item in recommended[:3]), recommended
+    even = {1: 1.0, 3: 1.0, 2: 5.0, 4: 5.0}
+    assert all(int(r.item) % 2 == 0 for r in model.recommend(even, n=3))
+    model.add_ratings(cells([(99, item, rating) for item, rating in odd.items()]))
+    assert [int(r.item) for r in model.recommend(99, n=3)] == recommended[:3]
+    # An item that users of even number like is liked by the others of even number.
+    model.add_ratings(cells([(user, 77, 5.0 if user % 2 == 0 else 1.0) for user in range(8)]))
+    predicted = predict(model, [(user, 77) for user in range(8, 14)])
+    assert predicted[::2].min() > predicted[1::2].max()
