@@ -90,6 +90,7 @@ def save_model(model: CFN, folder: Path) -> None:
         "row_means": completion.scaling.means,
         "prior.mean": prior.mean,
         "prior.factor": prior.factor,
+        "prior.pull": prior.pull,
         "prior.noise": np.array([prior.noise], np.float64),
     }
     later_rows, later_columns, later_ratings = known.later()
@@ -158,7 +159,12 @@ def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFra
     rows, columns = (int(size) for size in ratings["shape"])
     trained = SparseRows(ratings["indptr"], ratings["indices"], ratings["values"], columns)
     _check_ratings(trained, rows, weights)
-    prior = ColumnPrior(weights.pop("prior.mean"), weights.pop("prior.factor"), float(weights.pop("prior.noise")[0]))
+    prior = ColumnPrior(
+        mean=weights.pop("prior.mean"),
+        factor=weights.pop("prior.factor"),
+        pull=weights.pop("prior.pull"),
+        noise=float(weights.pop("prior.noise")[0]),
+    )
     scaling = Scaling(
         scale=Scale(*card.scale),
         damping=model.settings.mean_damping,
@@ -168,7 +174,7 @@ def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFra
         means=weights.pop("row_means"),
     )
     network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, model.settings)
-    known = KnownRatings(trained)
+    known = KnownRatings(trained, trained.transpose())
     for row, column, rating in zip(
         ratings["later.rows"].tolist(),
         ratings["later.columns"].tolist(),

@@ -4,14 +4,18 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from cofill.cfn.training import EpochRecord, Report
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
 
 _Item = TypeVar("_Item")
 
 _PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
 _SECONDS_BETWEEN_LINES = 2.0
+_WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 
 @contextmanager
@@ -24,31 +28,40 @@ def training_progress(quiet: bool = False) -> Iterator[Report | None]:
         yield _LogLines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, TextColumn
 
+    console = Console(stderr=True)
+    wide = console.width >= _WIDE
     columns = (
         TextColumn("[bold]{task.description:<18}"),
-        BarColumn(bar_width=24),
-        TextColumn("epoch {task.completed:.0f} of at most {task.total:.0f}"),
+        *([BarColumn(bar_width=16)] if wide else []),
         TextColumn("{task.fields[measures]}"),
-        TimeElapsedColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks = {}
+    with Progress(*columns, console=console) as bars:
+        waiting = bars.add_task("preparing", total=None, measures="")  # the first epoch may take a while
+        tasks: dict[str, TaskID] = {}
 
         def report(record: EpochRecord, epochs: int) -> None:
+            bars.update(waiting, visible=False)
             if record.phase not in tasks:
                 tasks[record.phase] = bars.add_task(_PHASES[record.phase], total=epochs, measures="")
-            measures = _measures(record, epochs)
+            measures = f"epoch {record.epoch}/{epochs}  {_measures(record, epochs, speed=wide)}"
             bars.update(tasks[record.phase], total=epochs, completed=record.epoch, measures=measures)
 
         yield report
+        bars.update(waiting, visible=False)
 
 
 def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) -> Iterator[_Item]:
     """The items, with progress on stderr while they are taken."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield from items
+        return
+    if not sys.stderr.isatty():
+        log = _ShareLines(what)
+        for number, item in enumerate(items, 1):
+            yield item
+            log(number / max(total, number))
         return
     from rich.console import Console
     from rich.progress import track
@@ -59,8 +72,11 @@ def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) 
 @contextmanager
 def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
     """A callback that takes the share done, from 0 to 1, and shows it on stderr."""
-    if quiet or not sys.stderr.isatty():
+    if quiet:
         yield None
+        return
+    if not sys.stderr.isatty():
+        yield _ShareLines(what)
         return
     from rich.console import Console
     from rich.progress import Progress
@@ -68,6 +84,21 @@ def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], Non
     with Progress(console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task(what, total=1.0)
         yield lambda share: bars.update(task, completed=share)
+
+
+class _ShareLines:
+    """Where nobody watches: a line with the share done, if the work takes long at all."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._last = time.monotonic()
+
+    def __call__(self, share: float) -> None:
+        now = time.monotonic()
+        if now - self._last >= _SECONDS_BETWEEN_LINES:
+            self._last = now
+            sys.stderr.write(f"{self._what}: {share:.0%}\n")
+            sys.stderr.flush()
 
 
 class _LogLines:
@@ -81,16 +112,20 @@ class _LogLines:
         if now - self._last < _SECONDS_BETWEEN_LINES and record.epoch not in (1, epochs):
             return
         self._last = now
-        line = f"{_PHASES[record.phase]}: epoch {record.epoch} of at most {epochs}  {_measures(record, epochs)}"
+        measures = _measures(record, epochs, speed=True)
+        line = f"{_PHASES[record.phase]}: epoch {record.epoch} of at most {epochs}  {measures}"
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
 
-def _measures(record: EpochRecord, epochs: int) -> str:
-    parts = [f"loss {record.loss:.4f}"]
+def _measures(record: EpochRecord, epochs: int, *, speed: bool) -> str:
     if record.validation_rmse is not None:
-        parts.append(f"validation RMSE {record.validation_rmse:.4f}")
-    parts.append(f"{record.ratings_per_second / 1e6:.2f} M ratings/s")
+        parts = [f"validation RMSE {record.validation_rmse:.4f}"]
+    else:
+        parts = [f"loss {record.loss:.4f}"]
+    if speed:
+        millions = record.ratings_per_second / 1e6
+        parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")
     parts.append(f"at most {_duration((epochs - record.epoch) * record.seconds)} left")
     return "  ".join(parts)
 

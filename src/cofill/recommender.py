@@ -88,7 +88,8 @@ class CFN:
         fitted = fit_matrix(
             rows, ratings.scale, self.settings, checkpoint_path=checkpoint, resume=resume, report=report
         )
-        self._take(fitted, ratings, KnownRatings(rows))
+        across: Orientation = "item" if self.orientation == "user" else "user"
+        self._take(fitted, ratings, KnownRatings(rows, ratings.rows(across)))
         return self
 
     def _take(self, fitted: Fitted, ratings: Ratings, known: KnownRatings) -> None:

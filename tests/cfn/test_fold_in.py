@@ -1,5 +1,7 @@
 """Weights of new columns: the ridge regression by hand, both ways of solving it, and what few ratings can do."""
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -7,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill import CFN
-from cofill.cfn.fold_in import ColumnPrior, calibration_columns, with_one
+from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
 from tests.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]
@@ -17,7 +19,8 @@ WIDTH = 6
 def prior(noise: float = 0.1, directions: int = 4) -> ColumnPrior:
     rng = np.random.default_rng(0)
     mean = rng.normal(size=WIDTH + 1).astype(np.float32)
-    return ColumnPrior(mean, rng.normal(size=(WIDTH + 1, directions)).astype(np.float32), noise)
+    factor = rng.normal(size=(WIDTH + 1, directions)).astype(np.float32)
+    return ColumnPrior(mean, factor, rng.uniform(0.1, 2, directions).astype(np.float32), noise)
 
 
 def example(n: int, seed: int = 1) -> tuple[Floats, Floats]:
@@ -35,6 +38,20 @@ def test_it_is_the_posterior_mean(n: int, noise: float, seed: int) -> None:
     covariance = (p.factor @ p.factor.T).astype(np.float64)
     gain = covariance @ codes.T @ np.linalg.inv(codes @ covariance @ codes.T + noise * np.eye(n))
     np.testing.assert_allclose(p.solve(codes, residuals), gain @ residuals, rtol=0, atol=2e-3)
+
+
+@settings(max_examples=25, deadline=None)
+@given(n=st.integers(1, 12), held=st.integers(1, 30), seed=st.integers(0, 99))
+def test_ratings_of_the_training_hold_a_column_in_place(n: int, held: int, seed: int) -> None:
+    """By as much as if they were given again where the column is: here, literally, with the codes behind `pull`."""
+    codes, residuals = example(n, seed)
+    old, _ = example(400, 7)
+    weight = np.random.default_rng(3).normal(size=(50, WIDTH)).astype(np.float32)
+    p = ColumnPrior.fit(weight, weight[:, 0], np.ones(50, np.bool_), [(old, np.zeros(400, np.float32))])
+    features, stale = (codes @ p.factor).astype(np.float64), (old @ p.factor).astype(np.float64)
+    precision = features.T @ features + held * stale.T @ stale / 400 + p.noise * np.eye(len(p.pull))
+    expected = p.factor @ np.linalg.solve(precision, features.T @ residuals)
+    np.testing.assert_allclose(p.solve(codes, residuals, held), expected, rtol=0, atol=2e-3)
 
 
 def test_the_order_of_ratings_does_not_matter() -> None:
@@ -56,7 +73,7 @@ def test_many_exact_ratings_are_believed() -> None:
     codes, _ = example(200)
     p = prior(directions=WIDTH + 1)
     wanted = np.random.default_rng(5).normal(size=WIDTH + 1).astype(np.float32)
-    np.testing.assert_allclose(p.solve(codes, codes @ wanted, noise=1e-4), wanted, atol=0.02)
+    np.testing.assert_allclose(replace(p, noise=1e-4).solve(codes, codes @ wanted), wanted, atol=0.02)
 
 
 def test_the_prior_is_that_of_the_trained_columns() -> None:
@@ -65,7 +82,7 @@ def test_the_prior_is_that_of_the_trained_columns() -> None:
     bias = rng.normal(3, 1, size=500).astype(np.float32)
     weight[400:] = 1e6  # columns without ratings mean nothing
     trained = np.arange(500) < 400
-    found = ColumnPrior.fit(weight, bias, trained)
+    found = ColumnPrior.fit(weight, bias, trained, [example(30)])
     both = np.column_stack([weight, bias])[trained]
     np.testing.assert_allclose(found.mean, both.mean(0), rtol=1e-3, atol=1e-4)
     np.testing.assert_allclose(found.factor @ found.factor.T, np.cov(both.T, bias=True), rtol=0, atol=0.02)
@@ -74,7 +91,7 @@ def test_the_prior_is_that_of_the_trained_columns() -> None:
 @pytest.mark.parametrize("columns", [0, 1])
 def test_a_prior_of_hardly_any_columns(columns: int) -> None:
     weight, bias = np.ones((3, WIDTH), np.float32), np.ones(3, np.float32)
-    found = ColumnPrior.fit(weight, bias, np.arange(3) < columns)
+    found = ColumnPrior.fit(weight, bias, np.arange(3) < columns, [])
     assert np.isfinite(found.mean).all()
     codes, residuals = example(4)
     assert np.isfinite(found.solve(codes, residuals)).all()
@@ -84,6 +101,7 @@ def test_calibration_finds_the_noise() -> None:
     """Ratings made with much noise are trusted less than those made with little."""
     rng = np.random.default_rng(2)
     p = prior()
+    columns = p.mean + rng.normal(size=(400, 4)).astype(np.float32) @ p.factor.T
     found = []
     for noise in (0.01, 0.3):
         examples = []
@@ -92,16 +110,20 @@ def test_calibration_finds_the_noise() -> None:
             weights = p.mean + p.factor @ rng.normal(size=4).astype(np.float32)
             ratings = codes @ weights + rng.normal(0, np.sqrt(noise), 12).astype(np.float32)
             examples.append((codes, ratings.astype(np.float32)))
-        found.append(p.calibrated(examples).noise)
+        fitted = ColumnPrior.fit(columns[:, :-1], columns[:, -1], np.ones(400, np.bool_), examples)
+        found.append(fitted.noise)
     assert found[0] <= 0.03
     assert found[1] >= 0.15
 
 
-def test_calibration_without_examples_changes_nothing() -> None:
-    assert prior(0.123).calibrated([]).noise == 0.123
-    assert prior(0.123).calibrated([example(3)]).noise == 0.123  # too few to be halved
-    assert len(calibration_columns(np.array([0, 3, 2]))) == 0
+def test_calibration_without_enough_ratings_keeps_the_usual_noise() -> None:
+    weight, bias, trained = np.eye(WIDTH, dtype=np.float32), np.ones(WIDTH, np.float32), np.ones(WIDTH, np.bool_)
+    usual = ColumnPrior.fit(weight, bias, trained, []).noise
+    assert ColumnPrior.fit(weight, bias, trained, [example(3)]).noise == usual  # too few to be halved
     assert calibration_columns(np.array([4, 0, 9])).tolist() == [0, 2]
+    rows, ratings = spread(np.arange(1000, dtype=np.int32), np.ones(1000, np.float32))
+    assert len(rows) == len(ratings) == 40
+    assert len(spread(rows[:3], ratings[:3])[0]) == 3
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])

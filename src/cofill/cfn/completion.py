@@ -1,13 +1,11 @@
 """The matrix filled in: a prediction for any row and any column, hot, warm or cold, that follows new ratings."""
 
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 
-from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
 from cofill.cfn.network import CFNetwork
+from cofill.cfn.row_codes import RowCodes, grown
 from cofill.cfn.scaling import Scaling
 from cofill.config import ScalingSettings
 from cofill.data.known import KnownRatings
@@ -17,9 +15,8 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-_CHUNK = 1024
-# A column's trained ratings hold its weights in place while later ones move them; this many of them are enough.
-_MOST_ANCHORS = 2000
+_ROWS_AT_ONCE = 1024
+_ENTRIES_AT_ONCE = 8192
 # With tanh at the output, a column's weights are found by this many linearised regressions.
 _GAUSS_NEWTON_STEPS = 4
 
@@ -30,6 +27,8 @@ class Completion:
     - A row with ratings is read by the network, as it stands now.
     - A column that was trained has its weights; later ratings move them (see `fold_in`); a new one gets its own.
     - A row or a column with no rating at all leaves the mean of the other one, and two of them the overall mean.
+
+    What is predicted depends on the ratings alone, not on the order in which they came or on what was asked between.
     """
 
     def __init__(
@@ -38,17 +37,16 @@ class Completion:
         self.network = network
         self.scaling = scaling
         self.known = known
+        self._codes = RowCodes(network, scaling, known)
         # The network's own memory until a column moves: these are the largest arrays there are.
         self._weight = network.output.weight.detach().numpy()  # (columns, width)
         self._bias = network.output.bias.detach().numpy()  # (columns,)
-        self._codes: Floats | None = None  # (rows, width), once all of them were needed
-        self._code_means = np.empty(0, np.float32)  # (rows,), scaled, beside the codes
-        self._stale: set[int] = set()  # rows whose kept code is out of date
         self._moved: set[int] = set()  # columns whose weights are out of date
         self.row_counts, self._row_means = self._margin(known.trained)
-        self.column_counts, self._column_means = self._margin(known.trained_columns())
+        self.column_counts, self._column_means = self._margin(known.trained_columns)
         self.prior = prior or self._fit_prior()
-        self._take_in(*known.later())
+        later_rows, later_columns, _ = known.later()
+        self._take_in(later_rows, later_columns)
 
     @property
     def rows(self) -> int:
@@ -64,17 +62,20 @@ class Completion:
         """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
         for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
             self.known.add(row, column, rating)
-        self._take_in(rows, columns, ratings)
+        self._take_in(rows, columns)
 
-    def _take_in(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
-        self.row_counts = _grown(self.row_counts, self.rows)
-        self._row_means = _grown(self._row_means, self.rows)
-        self.column_counts = _grown(self.column_counts, self.columns)
-        self._column_means = _grown(self._column_means, self.columns)
+    def _take_in(self, rows: Ints, columns: Ints) -> None:
+        """Bring up to date what depends on the ratings of these rows and columns."""
+        self.row_counts = grown(self.row_counts, self.rows)
+        self._row_means = grown(self._row_means, self.rows)
+        self.column_counts = grown(self.column_counts, self.columns)
+        self._column_means = grown(self._column_means, self.columns)
         for row in np.unique(rows).tolist():
             known = self.known.row(row)[1]
             self.row_counts[row], self._row_means[row] = len(known), self._mean_rating(known)
-            self._stale.add(row)
+            self._codes.changed(row)
+            if not self._codes.was_trained(np.array([row]))[0]:
+                self._moved.update(self.known.later_in_row(row))  # they are fitted to this row's code
         for column in np.unique(columns).tolist():
             known = self.known.column(column)[1]
             self.column_counts[column], self._column_means[column] = len(known), self._mean_rating(known)
@@ -98,7 +99,7 @@ class Completion:
         if len(ratings) == 0:
             return self._column_means.copy()
         self._settle_columns()
-        code, mean = self._read(columns, ratings)
+        code, mean = self._codes.of_ratings(columns, ratings)
         outputs = self._activate(self._weight[: self.columns] @ code + self._bias[: self.columns])
         predicted = self.scaling.unclipped(outputs, mean)
         predicted[self.column_counts == 0] = self._mean_rating(ratings)
@@ -108,7 +109,7 @@ class Completion:
         """Every row (rows,) for a column known only by these ratings."""
         if len(ratings) == 0:
             return self._row_means.copy()
-        weights = self._weights_from(rows, ratings, self.prior.mean)
+        weights = self._weights_from(rows, ratings, self.prior.mean, held=0)
         return self._down_a_column(weights[:-1], weights[-1], self._mean_rating(ratings))
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
@@ -122,11 +123,11 @@ class Completion:
         warm = np.flatnonzero(has_row & has_column)
         distinct, place = np.unique(rows[warm], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
-        for first in range(0, len(distinct), _CHUNK):
-            low, high = np.searchsorted(place[by_row], [first, first + _CHUNK])
-            codes, means = self._codes_of(distinct[first : first + _CHUNK].astype(np.int64))
-            for start in range(low, high, 8 * _CHUNK):
-                chosen = by_row[start : min(start + 8 * _CHUNK, high)]
+        for first in range(0, len(distinct), _ROWS_AT_ONCE):
+            low, high = np.searchsorted(place[by_row], [first, first + _ROWS_AT_ONCE])
+            codes, means = self._codes.now(distinct[first : first + _ROWS_AT_ONCE].astype(np.int64))
+            for start in range(low, high, _ENTRIES_AT_ONCE):
+                chosen = by_row[start : min(start + _ENTRIES_AT_ONCE, high)]
                 local, column = place[chosen] - first, columns[warm[chosen]]
                 outputs = np.einsum("ij,ij->i", codes[local], self._weight[column]) + self._bias[column]
                 predicted[warm[chosen]] = self.scaling.unclipped(self._activate(outputs), means[local])
@@ -135,7 +136,7 @@ class Completion:
     def many_rows(self, rows: Longs) -> Floats:
         """(n, columns) for some rows at a time."""
         self._settle_columns()
-        codes, means = self._codes_of(rows)
+        codes, means = self._codes.now(rows)
         outputs = codes @ self._weight[: self.columns].T + self._bias[: self.columns]
         predicted = self.scaling.unclipped(self._activate(outputs), means[:, None])
         predicted = np.where(self.column_counts == 0, self._row_means[rows][:, None], predicted)
@@ -145,7 +146,7 @@ class Completion:
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
         self._settle_columns()
-        codes, means = self._all_codes()
+        codes, means = self._codes.all_now()
         outputs = self._weight[columns] @ codes.T + self._bias[columns][:, None]
         predicted = self.scaling.unclipped(self._activate(outputs), means)
         predicted = np.where(self.row_counts == 0, self._column_means[columns][:, None], predicted)
@@ -156,54 +157,12 @@ class Completion:
 
     def row_vectors(self) -> Floats:
         """(rows, width): the codes."""
-        return self._all_codes()[0]
+        return self._codes.all_now()[0]
 
     def column_vectors(self) -> Floats:
         """(columns, width): the output weights."""
         self._settle_columns()
         return self._weight[: self.columns]
-
-    # Codes of rows
-
-    def _read(self, columns: Ints, ratings: Floats) -> tuple[Floats, np.float32]:
-        """One row's code (width,) and mean. A column that the network was not trained on tells it nothing."""
-        mean = self.scaling.mean_of(ratings)
-        trained = columns < self.network.columns
-        row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self.network.columns)
-        return encode_rows(self.network, self.scaling.down_with(row, np.array([mean])))[0], mean
-
-    def _codes_of(self, rows: Longs) -> tuple[Floats, Floats]:
-        """Codes (n, width) and means (n,) of rows as they stand now."""
-        if self._codes is None:
-            return self._fresh_codes(rows)
-        codes, means = self._all_codes()
-        return codes[rows], means[rows]
-
-    def _all_codes(self) -> tuple[Floats, Floats]:
-        """Codes (rows, width) and means (rows,) of every row; kept, and brought up to date where rows changed."""
-        if self._codes is None:
-            self._codes, self._code_means = self._fresh_codes(np.arange(self.rows))
-        elif self._stale:
-            stale = np.array(sorted(self._stale), np.int64)
-            self._codes = _grown(self._codes, self.rows)
-            self._code_means = _grown(self._code_means, self.rows)
-            self._codes[stale], self._code_means[stale] = self._fresh_codes(stale)
-        self._stale.clear()
-        return self._codes, self._code_means
-
-    def _fresh_codes(self, rows: Longs) -> tuple[Floats, Floats]:
-        codes = np.empty((len(rows), self._weight.shape[1]), np.float32)
-        means = np.empty(len(rows), np.float32)
-        changed = np.isin(rows, self.known.changed_rows()) | (rows >= self.known.trained.rows)
-        for position in np.flatnonzero(changed).tolist():
-            codes[position], means[position] = self._read(*self.known.row(int(rows[position])))
-        plain = np.flatnonzero(~changed)
-        for first in range(0, len(plain), _CHUNK):
-            chosen = plain[first : first + _CHUNK]
-            means[chosen] = self.scaling.means[rows[chosen]]
-            part = take_rows(self.known.trained, rows[chosen])
-            codes[chosen] = encode_rows(self.network, self.scaling.down_with(part, means[chosen]))
-        return codes, means
 
     # Weights of columns
 
@@ -214,68 +173,57 @@ class Completion:
         if np.shares_memory(self._weight, self.network.output.weight.detach().numpy()):
             self._weight, self._bias = self._weight.copy(), self._bias.copy()
         if self.columns > len(self._weight):  # with room to spare: the next new column should not copy it all again
-            self._weight = _grown(self._weight, self.columns + self.columns // 16)
-            self._bias = _grown(self._bias, self.columns + self.columns // 16)
+            self._weight = grown(self._weight, self.columns + self.columns // 16)
+            self._bias = grown(self._bias, self.columns + self.columns // 16)
         for column in self._moved:
-            later = dict(sorted(self.known.later_in_column(column).items()))  # whatever order they came in
-            rows = np.fromiter(later.keys(), np.int32, len(later))
-            ratings = np.fromiter(later.values(), np.float32, len(later))
-            anchors = self._anchors(column, rows)
-            weights = self._weights_from(rows, ratings, self._start_of(column), anchors)
+            later = self.known.later_in_column(column)
+            rows = np.array(sorted(later), np.int32)  # sorted: the order of arrival must not change the rounding
+            ratings = np.array([later[row] for row in rows.tolist()], np.float32)
+            start, held = self._start_of(column)
+            weights = self._weights_from(rows, ratings, start, held)
             self._weight[column], self._bias[column] = weights[:-1], weights[-1]
         self._moved.clear()
 
-    def _start_of(self, column: int) -> Floats:
-        """Where a column's weights (width + 1,) stood before any later rating."""
-        if column >= self.network.columns or len(self.known.trained_columns().row(column)[0]) == 0:
-            return self.prior.mean
+    def _start_of(self, column: int) -> tuple[Floats, int]:
+        """A column's weights (width + 1,) before any later rating, and how many ratings they were trained on."""
+        held = len(self.known.trained_columns.row(column)[0]) if column < self.network.columns else 0
+        if held == 0:
+            return self.prior.mean, 0
         weight, bias = self.network.output.weight[column], self.network.output.bias[column]
-        return np.append(weight.detach().numpy(), np.float32(bias.item()))
+        return np.append(weight.detach().numpy(), np.float32(bias.item())), held
 
-    def _anchors(self, column: int, later: Ints) -> Ints:
-        """Rows that a trained column was fitted to: its outputs there should stay as they are."""
-        if column >= self.network.columns:
-            return np.empty(0, np.int32)
-        rows = self.known.trained_columns().row(column)[0]
-        rows = rows[~np.isin(rows, later)]
-        return rows[:: max(1, -(-len(rows) // _MOST_ANCHORS))]
-
-    def _weights_from(self, rows: Ints, ratings: Floats, start: Floats, anchors: Ints | None = None) -> Floats:
+    def _weights_from(self, rows: Ints, ratings: Floats, start: Floats, held: int) -> Floats:
         """Column weights (width + 1,) that follow these ratings as far as the prior believes them."""
-        anchors = np.empty(0, np.int32) if anchors is None else anchors
-        codes, means = self._codes_of(np.concatenate([rows, anchors]).astype(np.int64))
+        codes, means = self._codes.for_regression(rows.astype(np.int64))
         codes = with_one(codes)
-        wanted = self.scaling.down_values(ratings, means[: len(rows)])
-        held = self._activate(codes[len(rows) :] @ start)
-        targets = np.concatenate([wanted, held])
+        targets = self.scaling.down_values(ratings, means)
         if not self.network.squash:
-            return start + self.prior.solve(codes, targets - codes @ start)
+            return start + self.prior.solve(codes, targets - codes @ start, held)
         weights = start
         for _ in range(_GAUSS_NEWTON_STEPS):
             outputs = np.tanh(codes @ weights)
             slope = 1 - outputs**2
             # Linearised at the present weights, but pulled towards where they started.
             residuals = targets - outputs + slope * (codes @ (weights - start))
-            weights = start + self.prior.solve(codes * slope[:, None], residuals)
+            weights = start + self.prior.solve(codes * slope[:, None], residuals, held)
         return weights
 
     def _down_a_column(self, weight: Floats, bias: np.float32, own_mean: np.float32) -> Floats:
-        codes, means = self._all_codes()
+        codes, means = self._codes.all_now()
         predicted = self.scaling.unclipped(self._activate(codes @ weight + bias), means)
         predicted[self.row_counts == 0] = own_mean
         return predicted
 
     def _fit_prior(self) -> ColumnPrior:
-        by_column = self.known.trained_columns()
-        prior = ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0)
+        by_column = self.known.trained_columns
         columns = [spread(*by_column.row(int(column))) for column in calibration_columns(by_column.counts())]
         needed = np.unique(np.concatenate([rows for rows, _ in columns] or [np.empty(0, np.int32)]))
-        codes, means = self._fresh_codes(needed.astype(np.int64))
+        codes, means = self._codes.for_regression(needed.astype(np.int64))
         examples = []
         for rows, ratings in columns:
             place = np.searchsorted(needed, rows)
             examples.append((with_one(codes[place]), self.scaling.down_values(ratings, means[place])))
-        return prior.calibrated(examples)
+        return ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0, examples)
 
     # Means, and the function after the last layer
 
@@ -291,15 +239,3 @@ class Completion:
 
     def _activate(self, outputs: Floats) -> Floats:
         return np.tanh(outputs) if self.network.squash else outputs
-
-
-_Array = TypeVar("_Array", Floats, Longs)
-
-
-def _grown(array: _Array, size: int) -> _Array:
-    """The same with `size` entries along the first axis, new ones zero."""
-    if len(array) >= size:
-        return array
-    larger = np.zeros((size, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import log1p
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +24,11 @@ _CHUNK = 1024
 
 
 class TrainingEngine(Protocol):
-    """What the training loop needs of whoever moves the weights."""
+    """What the training loop needs of whoever moves the weights. As a context it holds its threads."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *problem: object) -> None: ...
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         """Move the weights once; returns sum_e c_e (y_e - x_e)^2 before the move."""
@@ -67,6 +71,12 @@ class TorchEngine:
         self.optimizer = torch.optim.SGD(
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass  # torch keeps its own threads
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         rows, columns, inputs, targets, corrupted = (
@@ -131,10 +141,21 @@ class FusedEngine:
         self._b_out = network.output.bias.detach().numpy()
         self._small = [network.input.bias, *network.middle.parameters()]
         self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        self._torch_threads = torch.get_num_threads()
         self._decay = 0.0
         self._seen_in = np.zeros(network.columns)
         self._seen_out = np.zeros(network.columns)
         self._partial: kernels.Floats = np.empty(0, np.float32)
+
+    def __enter__(self) -> Self:
+        # The middle is too small to share, and torch's threads spin while they wait for each other.
+        self._torch_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        torch.set_num_threads(self._torch_threads)
+        self._threads.shutdown()
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)

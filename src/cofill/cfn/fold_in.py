@@ -1,14 +1,14 @@
 """New columns without training: the weights of a column from the codes of the rows that it rated.
 
-The codes of the rows are fixed, so a column's output weights are a regression on them. What a column looks like
-before its first rating is learned from the trained ones: the mean and the covariance of their weights. That is
-ridge regression in the directions in which columns really differ, and a far better guess from few ratings than
-pulling every weight towards zero alike.
+The codes of the rows are fixed, so a column's output weights are a regression on them. What a column looks like before
+its first rating is learned from the trained ones: the mean and the covariance of their weights. That is ridge
+regression in the directions in which columns really differ, and a far better guess from few ratings than pulling
+every weight towards zero alike. A column that was trained is held in place by the ratings it was trained on.
 
 A column's weights and its bias are one vector here, (width + 1,), and a code has a 1 at its end.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -24,15 +24,25 @@ _CHUNK = 4096
 
 @dataclass(frozen=True)
 class ColumnPrior:
-    """weights ~ N(mean, factor factor^T), ratings = code . weights + noise of variance `noise`, all scaled."""
+    """weights ~ N(mean, factor factor^T), ratings = code . weights + noise of variance `noise`, all scaled.
+
+    The directions (columns of `factor`) are chosen so that the codes of rated rows are uncorrelated along them:
+    `pull[d]` is their mean square along direction d, and n ratings hold a column in place there with n * pull[d].
+    """
 
     mean: Floats  # (width + 1,)
-    factor: Floats  # (width + 1, r)
+    factor: Floats  # (width + 1, directions)
+    pull: Floats  # (directions,)
     noise: float
 
     @classmethod
-    def fit(cls, weight: Floats, bias: Floats, trained: npt.NDArray[np.bool_]) -> Self:
-        """From the weights (columns, width) and biases (columns,) of the trained columns."""
+    def fit(
+        cls, weight: Floats, bias: Floats, trained: npt.NDArray[np.bool_], examples: list[tuple[Floats, Floats]]
+    ) -> Self:
+        """From the weights (columns, width) and biases (columns,) of the trained columns, and some of their ratings.
+
+        Each example is a column: the codes (n, width + 1) of rows that it rated, and its ratings (n,), scaled.
+        """
         columns = np.flatnonzero(trained)
         total = np.zeros(weight.shape[1] + 1)
         square = np.zeros((len(total), len(total)))
@@ -46,54 +56,60 @@ class ColumnPrior:
         values, vectors = np.linalg.eigh(square / count - np.outer(mean, mean))
         kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
         factor = vectors[:, kept] * np.sqrt(values[kept])
-        return cls(mean.astype(np.float32), factor.astype(np.float32), noise=0.1)
+        codes = np.concatenate([codes for codes, _ in examples] or [np.zeros((1, len(total)), np.float32)])
+        along = codes @ factor
+        pull, turn = np.linalg.eigh(along.T @ along / len(along))
+        prior = cls(
+            mean=mean.astype(np.float32),
+            factor=(factor @ turn).astype(np.float32),
+            pull=np.maximum(pull, 0).astype(np.float32),
+            noise=0.1,
+        )
+        return prior._calibrated(examples)
 
-    def solve(self, codes: Floats, residuals: Floats, noise: float | None = None) -> Floats:
+    def solve(self, codes: Floats, residuals: Floats, held: int = 0) -> Floats:
         """What to add to a column's weights, (width + 1,), given what its ratings exceed its outputs by.
 
-        codes (n, width + 1), residuals (n,). In the dual where there are fewer ratings than directions.
+        codes (n, width + 1), residuals (n,); `held` is how many other ratings the column was trained on. In the dual
+        where there are fewer ratings than directions.
         """
-        features = codes @ self.factor  # (n, r)
-        ridge = np.float32(self.noise if noise is None else noise)
+        features = codes @ self.factor  # (n, directions)
+        stiffness = np.float32(self.noise) + held * self.pull  # (directions,)
         if len(features) <= features.shape[1]:
-            gram = features @ features.T
-            gram[np.diag_indices_from(gram)] += ridge
-            move = features.T @ np.linalg.solve(gram, residuals)
+            loose = features / stiffness
+            gram = loose @ features.T
+            gram[np.diag_indices_from(gram)] += 1
+            move = loose.T @ np.linalg.solve(gram, residuals)
         else:
             gram = features.T @ features
-            gram[np.diag_indices_from(gram)] += ridge
+            gram[np.diag_indices_from(gram)] += stiffness
             move = np.linalg.solve(gram, features.T @ residuals)
         added: Floats = self.factor @ move
         return added
 
-    def calibrated(self, examples: list[tuple[Floats, Floats]]) -> Self:
-        """With the noise that serves best when half of a known column's ratings predict the other half.
-
-        Each example is a column: codes (n, width + 1) of what it rated, and its ratings (n,), scaled.
-        """
+    def _calibrated(self, examples: list[tuple[Floats, Floats]]) -> Self:
+        """With the noise that serves best when half of a known column's ratings predict the other half."""
         halves = [(codes[::2], x[::2], codes[1::2], x[1::2]) for codes, x in examples if len(x) >= 4]
-        if not halves:
-            return self
-        errors = [
-            sum(
-                float(((x2 - h2 @ (self.mean + self.solve(h1, x1 - h1 @ self.mean, noise))) ** 2).sum())
+
+        def error(prior: ColumnPrior) -> float:
+            return sum(
+                float(((x2 - h2 @ (prior.mean + prior.solve(h1, x1 - h1 @ prior.mean))) ** 2).sum())
                 for h1, x1, h2, x2 in halves
             )
-            for noise in _NOISES
-        ]
-        return type(self)(self.mean, self.factor, _NOISES[int(np.argmin(errors))])
+
+        candidates = [replace(self, noise=noise) for noise in _NOISES]
+        return min(candidates, key=error) if halves else self
 
 
 def calibration_columns(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Some columns with enough ratings to be halved, spread over all of them; the same ones every time."""
-    candidates = np.flatnonzero(counts >= 4)
-    step = max(1, len(candidates) // _CALIBRATION_COLUMNS)
-    return candidates[::step][:_CALIBRATION_COLUMNS]
+    """Some columns with ratings, spread over all of them; the same ones every time."""
+    candidates = np.flatnonzero(counts > 0)
+    return candidates[:: max(1, len(candidates) // _CALIBRATION_COLUMNS)]
 
 
 def spread(rows: npt.NDArray[np.int32], ratings: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
     """At most as many of a column's ratings as calibration needs: a code for each has to be computed."""
-    step = -(-len(rows) // _CALIBRATION_RATINGS)
+    step = max(1, -(-len(rows) // _CALIBRATION_RATINGS))
     return rows[::step], ratings[::step]
 
 

@@ -93,33 +93,33 @@ def run_epochs(
     With a validation part the best weights are left in the network at the end, unless the
     settings say that it will be trained again on everything and only the number of epochs matters.
     """
-    engine = make_engine(network, settings)
     keep_best = validation is not None and not settings.refit
     best = _copy_of(network) if keep_best and state.best_epoch == state.epoch else None
     if keep_best and best is None and checkpoint is not None:
         best = checkpoint.best_weights()
-    while state.epoch < epochs and not _gave_up(state, settings, validation):
-        epoch = state.epoch + 1
-        started = time.perf_counter()
-        learning_rate = settings.learning_rate / (1 + epoch * settings.learning_rate_decay)
-        loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate)
-        engine.settle()
-        seconds = time.perf_counter() - started
-        rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
-        _check_health(loss, rmse, state, epoch, settings)
-        record = EpochRecord(
-            state.phase, epoch, loss, rmse, learning_rate, seconds, rows.known.nnz / max(seconds, 1e-9)
-        )
-        state.epoch = epoch
-        state.history.append(record)
-        if rmse is not None and rmse < state.best_rmse:
-            state.best_epoch, state.best_rmse = epoch, rmse
-            if keep_best:
-                best = _copy_of(network)
-        if checkpoint is not None:
-            checkpoint.save_if_due(network.state_dict(), best, state.as_json())
-        if report is not None:
-            report(record, epochs)
+    with make_engine(network, settings) as engine:
+        while state.epoch < epochs and not _gave_up(state, settings, validation):
+            epoch = state.epoch + 1
+            started = time.perf_counter()
+            learning_rate = settings.learning_rate / (1 + epoch * settings.learning_rate_decay)
+            loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate)
+            engine.settle()
+            seconds = time.perf_counter() - started
+            rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
+            _check_health(loss, rmse, state, epoch, settings)
+            record = EpochRecord(
+                state.phase, epoch, loss, rmse, learning_rate, seconds, rows.known.nnz / max(seconds, 1e-9)
+            )
+            state.epoch = epoch
+            state.history.append(record)
+            if rmse is not None and rmse < state.best_rmse:
+                state.best_epoch, state.best_rmse = epoch, rmse
+                if keep_best:
+                    best = _copy_of(network)
+            if checkpoint is not None:
+                checkpoint.save_if_due(network.state_dict(), best, state.as_json())
+            if report is not None:
+                report(record, epochs)
     if best is not None:
         network.load_state_dict(best)
 

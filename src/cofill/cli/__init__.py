@@ -1,9 +1,12 @@
 """The command line: `cofill COMMAND`. Each command is a module that is imported only when it is asked for."""
 
 import argparse
+import os
 import sys
+import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import Any, NoReturn
 
 from cofill import __version__
 from cofill.errors import CofillError
@@ -32,32 +35,88 @@ cofill COMMAND --help tells the options of a command."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for what went wrong in a run, 2 for a wrong call."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = _parser(words)
-    options = parser.parse_args(words)
+    if hasattr(sys.stdout, "reconfigure"):  # a title that the terminal cannot show is no reason to stop
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        code: int = options.run(options)
-        return code
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            options = _parser(words).parse_args(words)
+            code: int = options.run(options)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
+            return code
     except CofillError as error:
-        sys.stderr.write(f"cofill: {error}\n")
-        return 1
+        return _failed(str(error))
     except BrokenPipeError:
-        # Whoever read our output has gone, as `head` does; that is no error. Silence the flush at exit.
-        sys.stdout = None
+        # Whoever read our output has gone, as `head` does; that is no error.
+        _let_go_of_output()
         return 0
     except KeyboardInterrupt:
         sys.stderr.write("cofill: stopped\n")
         return 130
+    except OSError as error:
+        _let_go_of_output()
+        what = f"{error.filename}: " if error.filename is not None else ""
+        return _failed(f"{what}{error.strerror or error}; check the path, its permissions and the space on the disk")
+    except MemoryError as error:
+        return _failed(f"not enough memory ({error}); use fewer ratings or a smaller --hidden")
+    except Exception as error:
+        if os.environ.get("COFILL_TRACE"):
+            raise
+        return _failed(f"{type(error).__name__}: {error}; COFILL_TRACE=1 in the environment shows where")
+
+
+def _failed(message: str) -> int:
+    sys.stderr.write(f"cofill: {' '.join(message.split())}\n")
+    return 1
+
+
+def _let_go_of_output() -> None:
+    """What is still to be printed has nowhere to go: the flush at exit shall not complain."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError, AttributeError):
+        pass  # an output without a file behind it
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    sys.stderr.write(f"cofill: warning: {message}\n")
+
+
+class _Parser(argparse.ArgumentParser):
+    """A wrong call is answered in one line. Options are not abbreviated: --user is not --user-column."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False} | settings)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells how\n")
+
+    def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
+        """Whatever this command does not know is refused here, where its own options are at hand."""
+        options, unknown = super().parse_known_args(*words, **more)
+        if not unknown:
+            return options, unknown
+        if not unknown[0].startswith("-"):
+            self.error(f"there is no place for {unknown[0]!r}")
+        from difflib import get_close_matches
+
+        flag = unknown[0].partition("=")[0]
+        near = get_close_matches(flag, self._option_string_actions, 1)
+        self.error(f"there is no option {flag}" + (f", did you mean {near[0]}?" if near else ""))
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands by name; only the one that is called has its options, because they need heavy imports."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="cofill",
         description="Collaborative filtering with autoencoders: from a ratings file to recommendations.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"cofill {__version__}")
+    parser.add_argument("-V", "--version", action="version", version=f"cofill {__version__}", help="show the version")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     called = next((word for word in words if not word.startswith("-")), None)
     for name, summary in _COMMANDS.items():

@@ -1,13 +1,15 @@
 """cofill datasets list|fetch|make"""
 
 import argparse
+import sys
 from pathlib import Path
 
-from cofill.cli.options import add_json
+from cofill.cli.options import add_json, add_seed, count
 from cofill.cli.output import note, print_json, print_table
-from cofill.errors import SettingsError
+from cofill.errors import DataError, SettingsError
 
 _SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
+_WORLD_MARK = "truth.safetensors"  # only a world has it
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -20,11 +22,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     make = actions.add_parser("make", help="generate a world of films, people and ratings")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
     make.add_argument("--like", choices=_SHAPES, help="the shape of a published data set")
-    make.add_argument("--size", type=float, default=1.0, help="with --like: share of that shape's ratings (default 1)")
-    make.add_argument("--users", type=int, help="how many people")
-    make.add_argument("--items", type=int, help="how many films")
-    make.add_argument("--ratings", type=int, help="how many ratings")
-    make.add_argument("--seed", type=int, default=0, help="same seed, same world (default 0)")
+    make.add_argument("--size", type=float, help="with --like: share of that shape's ratings (default 1)")
+    make.add_argument("--users", type=count, help="how many people")
+    make.add_argument("--items", type=count, help="how many films")
+    make.add_argument("--ratings", type=count, help="how many ratings")
+    add_seed(make, "same seed, same world")
     make.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(make)
 
@@ -54,7 +56,10 @@ def _list(options: argparse.Namespace) -> int:
 def _fetch(options: argparse.Namespace) -> int:
     from cofill.data import datasets
 
-    note(str(datasets.fetch(options.name, quiet=options.quiet)))
+    path = datasets.fetch(options.name, quiet=options.quiet)
+    sys.stdout.write(f"{path}\n")
+    if not options.quiet:
+        note(f"next: cofill train {options.name} --out model")
     return 0
 
 
@@ -68,17 +73,26 @@ def _make(options: argparse.Namespace) -> int:
         raise SettingsError(f"--like gives the shape already; leave out --{given[0]}")
     if not options.like and len(given) < len(counts):
         raise SettingsError("give --like, or all of --users, --items and --ratings")
+    if not options.like and options.size is not None:
+        raise SettingsError("--size goes with --like; leave it out")
+    size = 1.0 if options.size is None else options.size
+    if not 0 < size <= 10:
+        raise SettingsError(f"--size must be above 0 and at most 10. Got {size:g}")
+    out: Path = options.out
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / _WORLD_MARK).exists())):
+        raise DataError(f"{out}: exists and is not an earlier world; choose another --out")
     with share_done("making the world", options.quiet) as progress:
         if options.like:
-            world = make_world_like(options.like, options.size, options.seed, progress=progress)
+            world = make_world_like(options.like, size, options.seed, progress=progress)
         else:
             world = make_world(**counts, seed=options.seed, progress=progress)
-    world.write(options.out)
-    summary = {"folder": str(options.out), **world.ratings.summary(), "noise": world.noise}
+    world.write(out)
+    summary = {"folder": str(out), **world.ratings.summary(), "noise": world.noise}
     if options.json:
         print_json(summary)
     else:
         names = ("folder", "users", "items", "ratings", "mean", "noise")
         print_table("A world of films", ("what", "value"), [(name, summary[name]) for name in names])
-        note(f"next: cofill train {options.out / 'ratings.csv'} --out model")
+        if not options.quiet:
+            note(f"next: cofill train {out / 'ratings.csv'} --titles {out / 'movies.csv'} --out model")
     return 0

@@ -26,6 +26,13 @@ def run(options: argparse.Namespace) -> int:
             f"warning: the model was trained on {seen:,} of these {len(test):,} ratings, so they say little about "
             f"new ones; cut the data with `cofill split` first"
         )
+    low, high = model.scale
+    outside = int(((test.values < low) | (test.values > high)).sum())
+    if outside:
+        note(
+            f"warning: {outside:,} of these {len(test):,} ratings are outside the model's scale of {low:g} to {high:g}, "
+            f"where no prediction can reach them; check that they are on the scale of the training data"
+        )
     result = evaluate(model, test)
     if options.json:
         print_json({**result.as_json(), "trained_on": seen})

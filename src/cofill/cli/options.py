@@ -34,10 +34,10 @@ def settings_from(options: argparse.Namespace) -> CFNSettings:
     return CFNSettings.of(values)
 
 
-def add_reading(parser: argparse.ArgumentParser) -> None:
-    """How to read a ratings file, where the file does not say."""
+def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
+    """How to read a file with these columns, where it does not say."""
     group = parser.add_argument_group("reading", "Only needed where a file's columns are not recognised.")
-    for role in _COLUMNS:
+    for role in columns:
         group.add_argument(
             f"--{role}-column",
             type=_name_or_position,
@@ -46,14 +46,16 @@ def add_reading(parser: argparse.ArgumentParser) -> None:
         )
     group.add_argument("--separator", metavar="TEXT", help="what stands between cells, such as , or ::")
     group.add_argument("--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none")
-    group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
+    if columns == _COLUMNS:
+        group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `Ratings.read`."""
-    columns = {role: getattr(options, f"{role}_column") for role in _COLUMNS}
-    scale = tuple(options.scale) if options.scale else None
-    return columns | {"separator": options.separator, "header": options.header, "scale": scale}
+    """The arguments of `Ratings.read`, or of what reads the columns that `add_reading` was given."""
+    given = vars(options)
+    columns = {role: given[f"{role}_column"] for role in _COLUMNS if f"{role}_column" in given}
+    scale = {"scale": given["scale"] and tuple(given["scale"])} if "scale" in given else {}
+    return columns | {"separator": options.separator, "header": options.header} | scale
 
 
 def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
@@ -63,7 +65,8 @@ def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
     if source in datasets.catalogue():
         given = [name for name, value in reading_from(options).items() if value is not None]
         if given:
-            raise DataError(f"{source} is a data set, whose columns are known; leave out --{given[0]}")
+            flag = f"{given[0]}-column" if given[0] in _COLUMNS else given[0]
+            raise DataError(f"{source} is a data set, whose columns are known; leave out --{flag}")
         return datasets.load(source)
     if "/" in source or "." in source:
         return Ratings.read(Path(source), **reading_from(options))
@@ -72,11 +75,28 @@ def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
 
 
 def add_count(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-n", type=int, default=10, metavar="N", help="how many (default 10)")
+    parser.add_argument("-n", type=count, default=10, metavar="N", help="how many (default 10)")
+
+
+def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--seed", type=_seed, default=0, metavar="SEED", help=f"{text} (default 0)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def count(text: str) -> int:
+    """A number of things, at least one."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
+    return int(text)
 
 
 def _name_or_position(text: str) -> str | int:

@@ -1,9 +1,29 @@
 """Tables for people and JSON for programs, on standard output."""
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+from cofill.errors import DataError
+
+_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
+
+
+_SHORT = 16  # characters of a cell that is not worth breaking
+
+
+def check_table_file(*paths: Path) -> None:
+    """Before the work that fills them: files whose endings say a format, in folders that are there or can be made."""
+    for path in paths:
+        if not path.name.endswith(_ENDINGS):
+            raise DataError(f"{path}: cannot tell the format; end the name in one of {', '.join(_ENDINGS)}")
+        if path.is_dir():
+            raise DataError(f"{path}: this is a folder; name a file")
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
 
 
 def print_json(document: Any) -> None:
@@ -18,13 +38,21 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
     columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
-    table = Table(title=title or None, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(title=Text(printable(title)), title_justify="left", title_style="bold", header_style="bold")
     for position, name in enumerate(columns):
-        numeric = all(isinstance(row[position], int | float) or row[position] is None for row in rows)
-        table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold")
+        cells = [row[position] for row in rows]
+        numeric = all(isinstance(cell, int | float) or cell is None for cell in cells)
+        short = numeric or all(len(shown(cell)) <= _SHORT for cell in cells)  # better to fold another column
+        table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold", no_wrap=short)
     for row in rows:
-        table.add_row(*(Text(shown(cell)) for cell in row))  # Text: a title with [brackets] is no markup
-    Console(width=None if sys.stdout.isatty() else 120).print(table)
+        table.add_row(*(Text(printable(shown(cell))) for cell in row))  # Text: a title with [brackets] is no markup
+    known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    Console(width=None if known_width else 120).print(table)
+
+
+def printable(text: str) -> str:
+    """The text without line ends and codes that would move the cursor or paint the terminal."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def shown(cell: object) -> str:

@@ -5,40 +5,42 @@ import sys
 from pathlib import Path
 
 from cofill.cli.options import add_json, add_reading, reading_from
-from cofill.cli.output import note, print_json
+from cofill.cli.output import check_table_file, note, print_json
+from cofill.errors import SettingsError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="a file with the columns user and item")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write CSV or Parquet there instead of printing CSV")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="write there (.csv, .tsv, .gz of these, .parquet) instead of printing CSV"
+    )
     add_json(parser)
-    add_reading(parser)
+    add_reading(parser, ("user", "item"))
 
 
 def run(options: argparse.Namespace) -> int:
     import polars as pl
 
-    from cofill.atomic import replacing
     from cofill.data.pairs import read_pairs
+    from cofill.data.writing import write_frame
     from cofill.recommender import CFN
 
+    if options.out is not None:
+        if options.json:
+            raise SettingsError("--json prints and --out writes a table; leave out one of them")
+        check_table_file(options.out)
     model = CFN.load(options.model)
-    reading = reading_from(options)
-    users, items = read_pairs(
-        options.pairs,
-        user=reading["user"],
-        item=reading["item"],
-        separator=reading["separator"],
-        header=reading["header"],
-    )
+    users, items = read_pairs(options.pairs, **reading_from(options))
     predicted = model.predict((users, items))
+    new = int(((model.users.find(users) < 0) | (model.items.find(items) < 0)).sum())
+    if new:
+        note(f"{new:,} of {len(predicted):,} pairs have a user or an item that is not in the model: means stand in")
     frame = pl.DataFrame({"user": users, "item": items, "rating": predicted}, strict=False)
     if options.json:
         print_json(frame.to_dicts())
     elif options.out is not None:
-        with replacing(options.out) as draft:
-            frame.write_parquet(draft) if options.out.suffix == ".parquet" else frame.write_csv(draft)
+        write_frame(frame, options.out)
         note(f"{len(frame):,} predictions written to {options.out}")
     else:
         sys.stdout.write(frame.write_csv(float_precision=4))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
+from cofill.errors import SettingsError
 
 if TYPE_CHECKING:
     from cofill.recommender import CFN, Recommendation
@@ -27,33 +28,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write there instead of printing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
-    add_reading(parser)
+    add_reading(parser, ("item", "rating"))
 
 
 def run(options: argparse.Namespace) -> int:
     from cofill.recommender import CFN
 
+    if options.out is not None and not options.all:
+        raise SettingsError("--out goes with --all; leave it out, or redirect the output")
     model = CFN.load(options.model)
     if options.all:
         return _everybody(model, options)
     if options.user is not None:
         who: Any = options.user
         title = f"For user {options.user}"
-        if options.user not in model.users:
-            note(f"user {options.user!r} is not in the model: these are what the means recommend to anybody")
     else:
         from cofill.data.pairs import read_somebody
 
-        reading = reading_from(options)
-        who = read_somebody(
-            options.ratings,
-            item=reading["item"],
-            rating=reading["rating"],
-            separator=reading["separator"],
-            header=reading["header"],
-        )
-        title = f"For somebody with {len(who)} ratings"
+        who = read_somebody(options.ratings, **reading_from(options))
+        title = f"For somebody with {len(who)} rating{'s' if len(who) > 1 else ''}"
     found = model.recommend(who, options.n, exclude_known=not options.include_known)
+    if options.user is not None and options.user not in model.users and not options.quiet:
+        note(f"user {options.user!r} is not in the model: these are what the means recommend to anybody")
+    if not found and not options.quiet:
+        note("every item is rated already: nothing is left to recommend; --include-known shows them all")
     if options.json:
         print_json([_as_json(entry) for entry in found])
     else:
@@ -73,15 +71,17 @@ def _everybody(model: "CFN", options: argparse.Namespace) -> int:
         return 0
     with replacing(options.out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         _write_everybody(model, options, file)
-    note(f"recommendations for {len(model.users):,} users written to {options.out}")
+    if not options.quiet:
+        note(f"recommendations for {len(model.users):,} users written to {options.out}")
     return 0
 
 
 def _write_everybody(model: "CFN", options: argparse.Namespace, file: TextIO) -> None:
     from cofill.progress import counted
 
+    quiet = options.quiet or (file is sys.stdout and file.isatty())  # the output itself shows how far it is
     everybody = model.recommend_all(n=options.n, exclude_known=not options.include_known)
-    watched = counted(everybody, len(model.users), "recommending", options.quiet or file is sys.stdout)
+    watched = counted(everybody, len(model.users), "recommending", quiet)
     if options.json:
         for user, found in watched:
             document = {"user": user, "recommendations": [_as_json(entry) for entry in found]}

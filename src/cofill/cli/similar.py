@@ -5,6 +5,7 @@ from pathlib import Path
 
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import print_json, print_table
+from cofill.errors import UnknownIdError
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +19,8 @@ def run(options: argparse.Namespace) -> int:
     from cofill.recommender import CFN
 
     model = CFN.load(options.model)
+    if options.item not in model.items:
+        raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     found = model.similar(options.item, options.n)
     if options.json:
         print_json([{k: v for k, v in entry._asdict().items() if v is not None} for entry in found])

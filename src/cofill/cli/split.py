@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from cofill.cli.options import add_json, add_reading, load_ratings
-from cofill.cli.output import print_json, print_table
+from cofill.cli.options import add_json, add_reading, add_seed, load_ratings
+from cofill.cli.output import check_table_file, print_json, print_table
 from cofill.errors import DataError
 
 
@@ -19,7 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--test", type=Path, required=True, metavar="B", help="file for the test part")
     parser.add_argument("--ratio", type=float, default=0.9, help="share of the training part (default 0.9)")
-    parser.add_argument("--seed", type=int, default=0, help="start of the random draw (default 0)")
+    add_seed(parser, "start of the random draw")
     parser.add_argument(
         "--by",
         choices=("random", "time", "cold-items", "cold-users"),
@@ -35,6 +35,10 @@ def run(options: argparse.Namespace) -> int:
 
     if options.train.resolve() == options.test.resolve():
         raise DataError(f"--train and --test are the same file, {options.train}; give two")
+    for flag, path in (("--train", options.train), ("--test", options.test)):
+        if path.resolve() == Path(options.ratings).resolve():
+            raise DataError(f"{flag} is the ratings file itself, {path}; give another, so that the whole is kept")
+    check_table_file(options.train, options.test)
     ratings = load_ratings(options.ratings, options)
     parts = split(ratings, options.by, options.ratio, options.seed)
     rows = []

@@ -12,9 +12,10 @@ Floats = npt.NDArray[np.float32]
 class KnownRatings:
     """Rows and columns of ratings, with later ones laid over those of the training. Grows on both sides."""
 
-    def __init__(self, trained: SparseRows) -> None:
+    def __init__(self, trained: SparseRows, trained_columns: SparseRows) -> None:
+        """`trained_columns` are the same ratings, column by column."""
         self.trained = trained
-        self._by_column = trained.transpose()
+        self.trained_columns = trained_columns
         self._later_by_row: dict[int, dict[int, float]] = {}
         self._later_by_column: dict[int, dict[int, float]] = {}
         self.rows = trained.rows
@@ -33,7 +34,7 @@ class KnownRatings:
 
     def column(self, column: int) -> tuple[Ints, Floats]:
         """Rows (ascending) and ratings of a column, all of them."""
-        return _overlaid(self._by_column, column, self._later_by_column.get(column))
+        return _overlaid(self.trained_columns, column, self._later_by_column.get(column))
 
     def contains(self, rows: Ints, columns: Ints) -> npt.NDArray[np.bool_]:
         """(n,): whether a rating of each pair is known; an index of -1 is never known."""
@@ -47,15 +48,16 @@ class KnownRatings:
             found[position] = int(columns[position]) in self._later_by_row[int(rows[position])]
         return found
 
+    def later_in_row(self, row: int) -> dict[int, float]:
+        """Columns and ratings that came later."""
+        return self._later_by_row.get(row, {})
+
     def later_in_column(self, column: int) -> dict[int, float]:
+        """Rows and ratings that came later."""
         return self._later_by_column.get(column, {})
 
     def changed_rows(self) -> list[int]:
         return list(self._later_by_row)
-
-    def trained_columns(self) -> SparseRows:
-        """The training's ratings, column by column."""
-        return self._by_column
 
     def later(self) -> tuple[Ints, Ints, Floats]:
         """Rows, columns and ratings of everything that came later."""
@@ -65,22 +67,6 @@ class KnownRatings:
             np.array([t[1] for t in triples], np.int32),
             np.array([t[2] for t in triples], np.float32),
         )
-
-    def row_counts(self) -> npt.NDArray[np.int64]:
-        """(rows,): ratings known of each row."""
-        return self._counts(self.trained, self._later_by_row, self.rows)
-
-    def column_counts(self) -> npt.NDArray[np.int64]:
-        """(columns,): ratings known of each column."""
-        return self._counts(self._by_column, self._later_by_column, self.columns)
-
-    @staticmethod
-    def _counts(base: SparseRows, later: dict[int, dict[int, float]], size: int) -> npt.NDArray[np.int64]:
-        counts = np.zeros(size, np.int64)
-        counts[: base.rows] = base.counts()
-        for index, entries in later.items():
-            counts[index] = len(_overlaid(base, index, entries)[0])
-        return counts
 
 
 def _overlaid(base: SparseRows, index: int, later: dict[int, float] | None) -> tuple[Ints, Floats]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
@@ -32,16 +33,16 @@ def read_pairs(
     """
     if isinstance(source, Ratings):
         return source.users.array()[source.user_index], source.items.array()[source.item_index]
+    if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == 2:
+        source = [source[:, 0], source[:, 1]]  # a row for each pair
     if (
         isinstance(source, tuple)
         and len(source) == 2
         and all(not isinstance(part, tuple | str | int) for part in source)
     ):
         source = list(source)  # two columns, however they are wrapped
-    if isinstance(source, list | tuple) and (
-        not source or all(len(part) == 0 for part in source if isinstance(part, list))
-    ):
-        return [], []
+    if isinstance(source, list | tuple) and all(hasattr(part, "__len__") and len(part) == 0 for part in source):
+        return [], []  # nothing asked, nothing answered
     wanted = Wanted({"user": user, "item": item}, ("user", "item"), (), ("user", "item"))
     table = read_table(source, wanted, separator, header)
     return _ids(table, "user"), _ids(table, "item")
@@ -63,16 +64,25 @@ def read_somebody(
     somebody = dict(zip(items, ratings, strict=True))
     if len(somebody) < len(items):
         repeated = next(item for position, item in enumerate(items) if item in items[:position])
-        raise DataError(f"{table.origin.name}: item {repeated!r} is rated more than once; keep one of its ratings")
+        raise DataError(
+            f"{table.origin.name}: item {repeated!r} is rated more than once; "
+            "keep one of its ratings, and the ratings of one person only"
+        )
     return somebody
 
 
 def read_titles(source: object) -> dict[Id, str]:
-    """The titles of items, from a file or a frame with the columns item and title."""
+    """The titles of items, from a file or a frame with the columns item and title.
+
+    An empty title is none; of several titles of an item the first counts.
+    """
     wanted = Wanted({"item": None, "title": None}, ("item", "title"), (), ("item", "title"))
     table = read_table(source, wanted, None, None)
-    titles = [str(title) for title in table.columns["title"].to_list()]
-    return dict(zip(_ids(table, "item"), titles, strict=True))
+    titles: dict[Id, str] = {}
+    for item, title in zip(_ids(table, "item"), table.columns["title"].to_list(), strict=True):
+        if title is not None and str(title).strip():
+            titles.setdefault(item, str(title))
+    return titles
 
 
 def _ids(table: Table, role: Role) -> Ids:

@@ -1,0 +1,118 @@
+"""The codes of a matrix's rows, as they were trained and as they stand now."""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cfn.codes import encode_rows, take_rows
+from cofill.cfn.network import CFNetwork
+from cofill.cfn.scaling import Scaling
+from cofill.data.known import KnownRatings
+from cofill.data.sparse import SparseRows
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+_CHUNK = 1024
+
+
+class RowCodes:
+    """Reads rows through the network. Codes come with the scaled mean of their row."""
+
+    def __init__(self, network: CFNetwork, scaling: Scaling, known: KnownRatings) -> None:
+        self._network = network
+        self._scaling = scaling
+        self._known = known
+        self._trained: Floats | None = None  # (rows, width), once all of them were needed
+        self._current: Floats | None = None  # the same where rows have changed since
+        self._current_means = scaling.means
+        self._stale = set(known.changed_rows())
+
+    def changed(self, row: int) -> None:
+        """The row has other ratings than before."""
+        self._stale.add(row)
+
+    def of_ratings(self, columns: Ints, ratings: Floats) -> tuple[Floats, np.float32]:
+        """Code (width,) and mean of a row that is known only by these ratings.
+
+        A column that the network was not trained on tells it nothing.
+        """
+        mean = self._scaling.mean_of(ratings)
+        trained = columns < self._network.columns
+        row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
+        return encode_rows(self._network, self._scaling.down_with(row, np.array([mean])))[0], mean
+
+    def now(self, rows: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,) of rows as they stand now."""
+        if self._trained is not None:
+            codes, means = self.all_now()
+            return codes[rows], means[rows]
+        changed = np.isin(rows, self._known.changed_rows())
+        return self._mixed(rows, ~changed)
+
+    def for_regression(self, rows: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,) of rows as they were trained; of rows that came later, as they stand now.
+
+        The weights of a column are fitted to these, so that they do not depend on what else was asked or rated
+        between its ratings.
+        """
+        return self._mixed(rows, self.was_trained(rows))
+
+    def was_trained(self, rows: Longs) -> npt.NDArray[np.bool_]:
+        """(n,): whether each row had ratings in the training."""
+        trained = np.zeros(len(rows), np.bool_)
+        old = rows < self._known.trained.rows
+        trained[old] = self._known.trained.counts()[rows[old]] > 0
+        return trained
+
+    def all_now(self) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,) of every row; kept, and brought up to date where rows changed."""
+        if self._trained is None:
+            self._trained = self._encode_trained(np.arange(self._known.trained.rows))
+        if self._stale:
+            if self._current is None:
+                self._current, self._current_means = self._trained.copy(), self._scaling.means.copy()
+            self._current = grown(self._current, self._known.rows)
+            self._current_means = grown(self._current_means, self._known.rows)
+            for row in self._stale:
+                self._current[row], self._current_means[row] = self.of_ratings(*self._known.row(row))
+            self._stale.clear()
+        return self._trained if self._current is None else self._current, self._current_means
+
+    def _mixed(self, rows: Longs, as_trained: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Some rows as they were trained, the others as they stand now."""
+        codes = np.empty((len(rows), self._width), np.float32)
+        means = np.empty(len(rows), np.float32)
+        old = rows[as_trained]
+        codes[as_trained] = self._encode_trained(old) if self._trained is None else self._trained[old]
+        means[as_trained] = self._scaling.means[old]
+        for position in np.flatnonzero(~as_trained).tolist():
+            codes[position], means[position] = self.of_ratings(*self._known.row(int(rows[position])))
+        return codes, means
+
+    def _encode_trained(self, rows: Longs) -> Floats:
+        codes = np.empty((len(rows), self._width), np.float32)
+        for first in range(0, len(rows), _CHUNK):
+            chosen = rows[first : first + _CHUNK]
+            part = take_rows(self._known.trained, chosen)
+            scaled = self._scaling.down_with(part, self._scaling.means[chosen])
+            codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
+        return codes
+
+    @property
+    def _width(self) -> int:
+        return self._network.output.weight.shape[1]
+
+
+_Array = TypeVar("_Array", Floats, Longs)
+
+
+def grown(array: _Array, size: int) -> _Array:
+    """The same with `size` entries along the first axis, new ones zero."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
