@@ -44,12 +44,12 @@ class ScalingSettings(Stage):
     """From the rating scale to [-1, 1], and the mean that is taken off a row."""
 
     mean_damping: float = Field(
-        default=5.0,
+        default=7.0,
         ge=0,
         description="ratings of average value added to each row's mean, so that rare rows stay sane",
     )
     length_power: float = Field(
-        default=0.25,
+        default=0.5,
         ge=0,
         le=1,
         description="a row's inputs are divided by (its ratings / those of a typical row) to this power, so that "
@@ -60,8 +60,8 @@ class ScalingSettings(Stage):
 class NetworkSettings(Stage):
     """The shape of the autoencoder."""
 
-    hidden: tuple[Annotated[int, Field(ge=1)], ...] = Field(
-        default=(500,), min_length=1, description="width of each hidden layer, such as 500 or 700,500,700"
+    hidden: tuple[Annotated[int, Field(ge=1)], ...] = _by_orientation(
+        user=(370,), item=(250,), min_length=1, description="width of each hidden layer, such as 500 or 700,500,700"
     )
     output: Output = Field(default="identity", description="function after the last layer")
 
@@ -77,23 +77,23 @@ class LossSettings(Stage):
     """The denoising loss: what is hidden from the network, and how much it weighs."""
 
     noise: Noise = Field(default="mask", description="how ratings are corrupted before the network reads them")
-    noise_ratio: float = Field(default=0.3, ge=0, le=1, description="share of a row's ratings that is corrupted")
+    noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of a row's ratings that is corrupted")
     noise_std: float = Field(default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings")
     alpha: float = Field(default=1.0, ge=0, description="weight of corrupted ratings in the loss")
-    beta: float = Field(default=0.6, ge=0, description="weight of the ratings left as they are")
+    beta: float = _by_orientation(user=0.48, item=0.65, ge=0, description="weight of the ratings left as they are")
 
 
 class TrainingSettings(Stage):
     """Epochs, schedule, early stop, and where it runs."""
 
     epochs: int = Field(default=60, ge=1, description="most passes over the data")
-    batch: int = _by_orientation(user=10, item=35, ge=1, description="rows in a minibatch")
-    learning_rate: float = _by_orientation(user=0.037, item=0.06, gt=0, description="step size of the first epoch")
-    learning_rate_decay: float = Field(
-        default=0.2, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
+    batch: int = _by_orientation(user=23, item=44, ge=1, description="rows in a minibatch")
+    learning_rate: float = Field(default=0.105, gt=0, description="step size before it decays")
+    learning_rate_decay: float = _by_orientation(
+        user=0.39, item=0.19, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
     )
     weight_decay: float = _by_orientation(
-        user=0.026, item=0.055, ge=0, description="pull of every weight towards zero, at every minibatch"
+        user=0.023, item=0.04, ge=0, description="pull of every weight towards zero, at every minibatch"
     )
     validation: float = Field(
         default=0.1,
@@ -127,6 +127,18 @@ class TrainingSettings(Stage):
         return self
 
 
+class CompletionSettings(Stage):
+    """From a trained network to predictions."""
+
+    trust_ratings: float = _by_orientation(
+        user=15.0,
+        item=4.0,
+        ge=0,
+        description="ratings with which a row's prediction is half the network's and half that of the fitted means; "
+        "0: the network alone, as in the paper",
+    )
+
+
 class PretrainingSettings(Stage):
     """Greedy pre-training of a symmetric stack, from the outside in, before the whole is fine-tuned."""
 
@@ -142,7 +154,9 @@ class PretrainingSettings(Stage):
     inner_noise_std: float = Field(default=0.02, ge=0, description="standard deviation of that noise")
 
 
-class CFNSettings(ScalingSettings, NetworkSettings, LossSettings, TrainingSettings, PretrainingSettings):
+class CFNSettings(
+    CompletionSettings, PretrainingSettings, TrainingSettings, LossSettings, NetworkSettings, ScalingSettings
+):
     """All settings of a CFN model."""
 
     @model_validator(mode="after")

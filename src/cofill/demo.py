@@ -11,9 +11,13 @@ from cofill.cli.output import note, shown
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.data.world import World, make_world
+from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.progress import share_done, training_progress
 from cofill.recommender import CFN
+
+_LEAST_ITEMS = 4  # three that somebody rates, one to recommend
+_LEAST_RATINGS = 10  # one of them to test
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,9 @@ class DemoResult:
 
 def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quiet: bool) -> DemoResult:
     """Make a world, train both orientations, measure them, recommend, and write report.md."""
+    for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
+        if count < least:
+            raise SettingsError(f"the demo needs at least {least} {what} to have something to show. Got {count}")
     _say(f"1. a world of {items:,} films and {users:,} people, with {ratings:,} ratings", quiet)
     with share_done("making the world", quiet) as progress:
         world = make_world(users=users, items=items, ratings=ratings, seed=seed, progress=progress)

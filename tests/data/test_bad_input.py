@@ -155,11 +155,13 @@ FILES = {
     ),
     "missing column": File(
         "who,item,rating\n1,2,3\n",
-        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=... (--user-column {FLAG}",
+        f": no column is recognised as the user; found 'who', 'item', 'rating'; "
+        f"say which with user=... (--user-column {FLAG}",
     ),
     "two columns": File(
         "user,item\n1,2\n",
-        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=... (--rating-column {FLAG}",
+        f": no column is recognised as the rating; found 'user', 'item'; "
+        f"say which with rating=... (--rating-column {FLAG}",
     ),
     "two columns, no header": File(
         "1,2\n3,4\n",

@@ -4,12 +4,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
+from cofill.cfn.means import FittedMeans
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.row_codes import RowCodes, grown
 from cofill.cfn.scaling import Scaling
-from cofill.config import ScalingSettings
 from cofill.data.known import KnownRatings
-from cofill.data.sparse import SparseRows
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -26,24 +25,35 @@ class Completion:
 
     - A row with ratings is read by the network, as it stands now.
     - A column that was trained has its weights; later ratings move them (see `fold_in`); a new one gets its own.
-    - A row or a column with no rating at all leaves the mean of the other one, and two of them the overall mean.
+    - The fewer ratings a row has, the more its fitted means count beside the network: it was trained on longer rows.
+    - A row or a column with no rating at all has its fitted means and nothing else.
 
     What is predicted depends on the ratings alone, not on the order in which they came or on what was asked between.
     """
 
     def __init__(
-        self, network: CFNetwork, scaling: Scaling, known: KnownRatings, prior: ColumnPrior | None = None
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        *,
+        trust_ratings: float,
+        prior: ColumnPrior | None = None,
     ) -> None:
+        """With `trust_ratings` ratings, a row's prediction is half the network's and half that of the means."""
         self.network = network
         self.scaling = scaling
         self.known = known
+        self._trust_ratings = trust_ratings
         self._codes = RowCodes(network, scaling, known)
         # The network's own memory until a column moves: these are the largest arrays there are.
         self._weight = network.output.weight.detach().numpy()  # (columns, width)
         self._bias = network.output.bias.detach().numpy()  # (columns,)
         self._moved: set[int] = set()  # columns whose weights are out of date
-        self.row_counts, self._row_means = self._margin(known.trained)
-        self.column_counts, self._column_means = self._margin(known.trained_columns)
+        self._means = FittedMeans(known.trained, known.trained_columns, scaling.damping)
+        self.row_counts = known.trained.counts()
+        self.column_counts = known.trained_columns.counts()
+        self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
         self.prior = prior or self._fit_prior()
         later_rows, later_columns, _ = known.later()
         self._take_in(later_rows, later_columns)
@@ -66,19 +76,20 @@ class Completion:
 
     def _take_in(self, rows: Ints, columns: Ints) -> None:
         """Bring up to date what depends on the ratings of these rows and columns."""
-        self.row_counts = grown(self.row_counts, self.rows)
-        self._row_means = grown(self._row_means, self.rows)
+        self.row_counts, self._heard = grown(self.row_counts, self.rows), grown(self._heard, self.rows)
+        self._means.row = grown(self._means.row, self.rows)
         self.column_counts = grown(self.column_counts, self.columns)
-        self._column_means = grown(self._column_means, self.columns)
+        self._means.column = grown(self._means.column, self.columns)
         for row in np.unique(rows).tolist():
-            known = self.known.row(row)[1]
-            self.row_counts[row], self._row_means[row] = len(known), self._mean_rating(known)
+            known = self.known.row(row)
+            self.row_counts[row], self._heard[row] = len(known[0]), self._heard_of(known[0])
+            self._means.row[row] = self._means.row_of(*known)
             self._codes.changed(row)
             if not self._codes.was_trained(np.array([row]))[0]:
                 self._moved.update(self.known.later_in_row(row))  # they are fitted to this row's code
         for column in np.unique(columns).tolist():
-            known = self.known.column(column)[1]
-            self.column_counts[column], self._column_means[column] = len(known), self._mean_rating(known)
+            ratings = self.known.column(column)[1]
+            self.column_counts[column], self._means.column[column] = len(ratings), self._means.column_of(ratings)
             self._moved.add(column)
 
     # Predictions
@@ -89,38 +100,31 @@ class Completion:
 
     def column(self, column: int) -> Floats:
         """Every row (rows,) for one column."""
-        if self.column_counts[column] == 0:
-            return self._row_means.copy()
         self._settle_columns()
-        return self._down_a_column(self._weight[column], self._bias[column], self._column_means[column])
+        weight, bias = self._weight[column], self._bias[column]
+        known = self.column_counts[column] > 0
+        return self._down_a_column(weight, bias, self._means.column[column], known)
 
     def new_row(self, columns: Ints, ratings: Floats) -> Floats:
         """Every column (columns,) for a row known only by these ratings."""
-        if len(ratings) == 0:
-            return self._column_means.copy()
         self._settle_columns()
         code, mean = self._codes.of_ratings(columns, ratings)
-        outputs = self._activate(self._weight[: self.columns] @ code + self._bias[: self.columns])
-        predicted = self.scaling.unclipped(outputs, mean)
-        predicted[self.column_counts == 0] = self._mean_rating(ratings)
-        return predicted
+        outputs = self._weight[: self.columns] @ code + self._bias[: self.columns]
+        means = self._means.overall + self._means.column + self._means.row_of(columns, ratings)
+        heard = np.array([self._heard_of(columns)])
+        return self._blend(outputs, mean, means, heard, self.column_counts > 0)
 
     def new_column(self, rows: Ints, ratings: Floats) -> Floats:
         """Every row (rows,) for a column known only by these ratings."""
-        if len(ratings) == 0:
-            return self._row_means.copy()
         weights = self._weights_from(rows, ratings, self.prior.mean, held=0)
-        return self._down_a_column(weights[:-1], weights[-1], self._mean_rating(ratings))
+        return self._down_a_column(weights[:-1], weights[-1], self._means.column_of(ratings), len(ratings) > 0)
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
         self._settle_columns()
-        has_row = (rows >= 0) & (self.row_counts[rows] > 0)
-        has_column = (columns >= 0) & (self.column_counts[columns] > 0)
-        predicted = np.full(len(rows), self._mean_rating(np.empty(0, np.float32)))
-        predicted = np.where(has_row, self._row_means[rows], predicted)
-        predicted = np.where(has_column & ~has_row, self._column_means[columns], predicted)
-        warm = np.flatnonzero(has_row & has_column)
+        row_means = np.where(rows >= 0, self._means.row[rows], np.float32(0))
+        predicted = self._means.overall + row_means + np.where(columns >= 0, self._means.column[columns], np.float32(0))
+        warm = np.flatnonzero((rows >= 0) & (columns >= 0))
         distinct, place = np.unique(rows[warm], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         for first in range(0, len(distinct), _ROWS_AT_ONCE):
@@ -128,9 +132,11 @@ class Completion:
             codes, means = self._codes.now(distinct[first : first + _ROWS_AT_ONCE].astype(np.int64))
             for start in range(low, high, _ENTRIES_AT_ONCE):
                 chosen = by_row[start : min(start + _ENTRIES_AT_ONCE, high)]
-                local, column = place[chosen] - first, columns[warm[chosen]]
+                at, local = warm[chosen], place[chosen] - first
+                row, column = rows[at], columns[at]
                 outputs = np.einsum("ij,ij->i", codes[local], self._weight[column]) + self._bias[column]
-                predicted[warm[chosen]] = self.scaling.unclipped(self._activate(outputs), means[local])
+                known = self.column_counts[column] > 0
+                predicted[at] = self._blend(outputs, means[local], predicted[at], self._heard[row], known)
         return predicted
 
     def many_rows(self, rows: Longs) -> Floats:
@@ -138,20 +144,16 @@ class Completion:
         self._settle_columns()
         codes, means = self._codes.now(rows)
         outputs = codes @ self._weight[: self.columns].T + self._bias[: self.columns]
-        predicted = self.scaling.unclipped(self._activate(outputs), means[:, None])
-        predicted = np.where(self.column_counts == 0, self._row_means[rows][:, None], predicted)
-        predicted[self.row_counts[rows] == 0] = self._column_means
-        return predicted
+        fitted = self._means.overall + self._means.column + self._means.row[rows][:, None]
+        return self._blend(outputs, means[:, None], fitted, self._heard[rows][:, None], self.column_counts > 0)
 
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
         self._settle_columns()
         codes, means = self._codes.all_now()
         outputs = self._weight[columns] @ codes.T + self._bias[columns][:, None]
-        predicted = self.scaling.unclipped(self._activate(outputs), means)
-        predicted = np.where(self.row_counts == 0, self._column_means[columns][:, None], predicted)
-        predicted[self.column_counts[columns] == 0] = self._row_means
-        return predicted
+        fitted = self._means.overall + self._means.column[columns][:, None] + self._means.row
+        return self._blend(outputs, means, fitted, self._heard, (self.column_counts[columns] > 0)[:, None])
 
     # Representations
 
@@ -208,11 +210,10 @@ class Completion:
             weights = start + self.prior.solve(codes * slope[:, None], residuals, held)
         return weights
 
-    def _down_a_column(self, weight: Floats, bias: np.float32, own_mean: np.float32) -> Floats:
+    def _down_a_column(self, weight: Floats, bias: np.float32, deviation: np.float32, known: bool) -> Floats:
         codes, means = self._codes.all_now()
-        predicted = self.scaling.unclipped(self._activate(codes @ weight + bias), means)
-        predicted[self.row_counts == 0] = own_mean
-        return predicted
+        fitted = self._means.overall + deviation + self._means.row
+        return self._blend(codes @ weight + bias, means, fitted, self._heard, np.array([known]))
 
     def _fit_prior(self) -> ColumnPrior:
         by_column = self.known.trained_columns
@@ -225,17 +226,27 @@ class Completion:
             examples.append((with_one(codes[place]), self.scaling.down_values(ratings, means[place])))
         return ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0, examples)
 
-    # Means, and the function after the last layer
+    # Outputs into ratings
 
-    def _margin(self, rows: SparseRows) -> tuple[Longs, Floats]:
-        """Ratings known (rows,) and damped mean rating (rows,) of every row."""
-        margin = Scaling.fit(rows, self.scaling.scale, ScalingSettings(mean_damping=self.scaling.damping))
-        return rows.counts(), margin.unclipped(np.zeros(rows.rows, np.float32), margin.means)
+    def _blend(
+        self,
+        outputs: Floats,
+        means: np.float32 | Floats,
+        fitted: Floats,
+        heard: Longs,
+        known: npt.NDArray[np.bool_],
+    ) -> Floats:
+        """The network's rating and that of the fitted means, weighed by what the network has heard of the row.
 
-    def _mean_rating(self, ratings: Floats) -> np.float32:
-        """Damped like a row's mean; of no ratings at all it is the overall mean."""
-        mean = self.scaling.mean_of(ratings)
-        return np.float32(self.scaling.unclipped(np.zeros(1, np.float32), mean)[0])
+        `known` says whether the column has any rating; without one the network cannot say anything about it.
+        """
+        network = self.scaling.unclipped(self._activate(outputs), means)
+        trust = (heard / np.maximum(heard + self._trust_ratings, 1e-9)).astype(np.float32) * known
+        blended: Floats = fitted + trust * (network - fitted)
+        return blended
+
+    def _heard_of(self, columns: Ints) -> int:
+        return int((columns < self.network.columns).sum())
 
     def _activate(self, outputs: Floats) -> Floats:
         return np.tanh(outputs) if self.network.squash else outputs

@@ -35,6 +35,8 @@ cofill COMMAND --help tells the options of a command."""
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 for what went wrong in a run, 2 for a wrong call."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # closed by the caller, who wants none
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     if hasattr(sys.stdout, "reconfigure"):  # a title that the terminal cannot show is no reason to stop
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -42,8 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.showwarning = _show_warning
             options = _parser(words).parse_args(words)
             code: int = options.run(options)
-            if sys.stdout is not None:
-                sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
+            sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
     except CofillError as error:
         return _failed(str(error))
@@ -97,15 +98,15 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
         """Whatever this command does not know is refused here, where its own options are at hand."""
         options, unknown = super().parse_known_args(*words, **more)
-        if not unknown:
-            return options, unknown
-        if not unknown[0].startswith("-"):
-            self.error(f"there is no place for {unknown[0]!r}")
-        from difflib import get_close_matches
+        if unknown and unknown[0].startswith("-"):
+            from difflib import get_close_matches
 
-        flag = unknown[0].partition("=")[0]
-        near = get_close_matches(flag, self._option_string_actions, 1)
-        self.error(f"there is no option {flag}" + (f", did you mean {near[0]}?" if near else ""))
+            flag = unknown[0].partition("=")[0]
+            near = get_close_matches(flag, self._option_string_actions, 1)
+            self.error(f"there is no option {flag}" + (f" (did you mean {near[0]}?)" if near else ""))
+        if unknown:
+            self.error(f"there is no place for {unknown[0]!r}")
+        return options, unknown
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from cofill.cli.options import add_json
+from cofill.cli.options import add_json, add_seed, count, count_or_zero, size
 from cofill.cli.output import note, print_json, print_table
 
 _SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
@@ -15,17 +15,19 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     speed.add_argument(
         "--like", choices=_SHAPES, default="ml-10m", help="shape of the generated ratings (default ml-10m)"
     )
-    speed.add_argument("--size", type=float, default=1.0, help="share of that shape's ratings (default 1)")
+    speed.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
     growth = kinds.add_parser("growth", help="ratings per second at 20 million ratings against 1 million")
-    growth.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
+    growth.add_argument("--rounds", type=count, default=3, help="how often each is measured (default 3)")
     for kind, hidden in ((speed, 770), (growth, 584)):
-        kind.add_argument("--hidden", type=int, default=hidden, help=f"width of the hidden layer (default {hidden})")
-        kind.add_argument("--batch", type=int, default=35, help="rows in a minibatch (default 35)")
+        kind.add_argument("--hidden", type=count, default=hidden, help=f"width of the hidden layer (default {hidden})")
+        kind.add_argument("--batch", type=count, default=35, help="rows in a minibatch (default 35)")
         kind.add_argument(
             "--orientation", choices=("user", "item"), default="item", help="what a row is (default item)"
         )
-        kind.add_argument("--threads", type=int, default=0, help="threads of the kernels (default: all cores at hand)")
-        kind.add_argument("--seed", type=int, default=0, help="start of every random draw (default 0)")
+        kind.add_argument(
+            "--threads", type=count_or_zero, default=0, help="threads of the kernels (default: all cores at hand)"
+        )
+        add_seed(kind, "start of every random draw")
         add_json(kind)
 
 

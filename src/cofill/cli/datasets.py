@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cofill.cli.options import add_json, add_seed, count
+from cofill.cli.options import add_json, add_seed, count, size
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, SettingsError
 
@@ -22,7 +22,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     make = actions.add_parser("make", help="generate a world of films, people and ratings")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
     make.add_argument("--like", choices=_SHAPES, help="the shape of a published data set")
-    make.add_argument("--size", type=float, help="with --like: share of that shape's ratings (default 1)")
+    make.add_argument("--size", type=size, help="with --like: share of that shape's ratings (default 1)")
     make.add_argument("--users", type=count, help="how many people")
     make.add_argument("--items", type=count, help="how many films")
     make.add_argument("--ratings", type=count, help="how many ratings")
@@ -49,7 +49,7 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         print_json([dict(zip(columns, row, strict=True)) for row in rows])
     else:
-        print_table("Data sets", columns, rows)
+        print_table("Data sets, and whether they are on this machine", (*columns[:-1], "here"), rows)
     return 0
 
 
@@ -75,15 +75,13 @@ def _make(options: argparse.Namespace) -> int:
         raise SettingsError("give --like, or all of --users, --items and --ratings")
     if not options.like and options.size is not None:
         raise SettingsError("--size goes with --like; leave it out")
-    size = 1.0 if options.size is None else options.size
-    if not 0 < size <= 10:
-        raise SettingsError(f"--size must be above 0 and at most 10. Got {size:g}")
+    share = 1.0 if options.size is None else options.size
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / _WORLD_MARK).exists())):
         raise DataError(f"{out}: exists and is not an earlier world; choose another --out")
     with share_done("making the world", options.quiet) as progress:
         if options.like:
-            world = make_world_like(options.like, size, options.seed, progress=progress)
+            world = make_world_like(options.like, share, options.seed, progress=progress)
         else:
             world = make_world(**counts, seed=options.seed, progress=progress)
     world.write(out)

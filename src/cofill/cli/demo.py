@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from cofill.cli.options import add_seed, count
 from cofill.cli.output import note, print_table
 from cofill.errors import CofillError
 
@@ -11,10 +12,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("demo"), metavar="DIR", help="folder for everything (default demo)"
     )
-    parser.add_argument("--users", type=int, default=1500, help="people in the world (default 1500)")
-    parser.add_argument("--items", type=int, default=800, help="films in the world (default 800)")
-    parser.add_argument("--ratings", type=int, default=150_000, help="ratings in the world (default 150000)")
-    parser.add_argument("--seed", type=int, default=0, help="same seed, same demo (default 0)")
+    parser.add_argument("--users", type=count, default=1500, help="people in the world (default 1500)")
+    parser.add_argument("--items", type=count, default=800, help="films in the world (default 800)")
+    parser.add_argument("--ratings", type=count, default=150_000, help="ratings in the world (default 150000)")
+    add_seed(parser, "same seed, same demo")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
 
 
@@ -22,7 +23,8 @@ def run(options: argparse.Namespace) -> int:
     from cofill.demo import run_demo
 
     out: Path = options.out
-    if out.exists() and any(out.iterdir()) and not (out / "report.md").exists():
+    ours = (out / "report.md", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
+    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not any(path.exists() for path in ours))):
         raise CofillError(f"{out}: exists and is not an earlier demo; choose another --out")
     result = run_demo(
         out,
@@ -43,6 +45,8 @@ def run(options: argparse.Namespace) -> int:
         ("", "film", "predicted", "truth"),
         [(rank, *row) for rank, row in enumerate(result.recommendations, 1)],
     )
+    if options.quiet:
+        return 0
     note(f"\nreport: {out / 'report.md'}")
     note(f"next:   cofill recommend {out / 'model'} --user 1")
     note(f"        cofill similar {out / 'model'} --item 1")

@@ -30,8 +30,8 @@ def run(options: argparse.Namespace) -> int:
     outside = int(((test.values < low) | (test.values > high)).sum())
     if outside:
         note(
-            f"warning: {outside:,} of these {len(test):,} ratings are outside the model's scale of {low:g} to {high:g}, "
-            f"where no prediction can reach them; check that they are on the scale of the training data"
+            f"warning: {outside:,} of these {len(test):,} ratings are outside the scale {low:g} to {high:g} "
+            f"of the training data, where no prediction reaches; check that they are of the same kind"
         )
     result = evaluate(model, test)
     if options.json:

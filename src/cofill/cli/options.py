@@ -79,7 +79,7 @@ def add_count(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
-    parser.add_argument("--seed", type=_seed, default=0, metavar="SEED", help=f"{text} (default 0)")
+    parser.add_argument("--seed", type=count_or_zero, default=0, metavar="SEED", help=f"{text} (default 0)")
 
 
 def add_json(parser: argparse.ArgumentParser) -> None:
@@ -93,7 +93,19 @@ def count(text: str) -> int:
     return int(text)
 
 
-def _seed(text: str) -> int:
+def size(text: str) -> float:
+    """How much of a published data set's ratings to generate."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 10:
+        raise argparse.ArgumentTypeError(f"must be a number above 0 and at most 10, got {text!r}")
+    return value
+
+
+def count_or_zero(text: str) -> int:
+    """A number of things, or none; also a seed."""
     if not text.strip().isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number, 0 or more, got {text!r}")
     return int(text)

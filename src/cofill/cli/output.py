@@ -38,7 +38,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
     columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
-    table = Table(title=Text(printable(title)), title_justify="left", title_style="bold", header_style="bold")
+    table = Table(header_style="bold")
     for position, name in enumerate(columns):
         cells = [row[position] for row in rows]
         numeric = all(isinstance(cell, int | float) or cell is None for cell in cells)
@@ -47,7 +47,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     for row in rows:
         table.add_row(*(Text(printable(shown(cell))) for cell in row))  # Text: a title with [brackets] is no markup
     known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    Console(width=None if known_width else 120).print(table)
+    console = Console(width=None if known_width else 120)
+    console.print(Text(printable(title), style="bold"))  # not the table's own title, which is as narrow as the table
+    console.print(table)
 
 
 def printable(text: str) -> str:

@@ -13,7 +13,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("pairs", metavar="PAIRS", type=Path, help="a file with the columns user and item")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="write there (.csv, .tsv, .gz of these, .parquet) instead of printing CSV"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="write there (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
     )
     add_json(parser)
     add_reading(parser, ("user", "item"))

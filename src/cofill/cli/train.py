@@ -4,10 +4,17 @@ import argparse
 import time
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
+from cofill.atomic import explain_write_failure
 from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
-from cofill.errors import ModelFileError
+from cofill.errors import DataError, ModelFileError
+
+if TYPE_CHECKING:
+    from cofill.data.ratings import Ratings
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,9 +41,10 @@ def run(options: argparse.Namespace) -> int:
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
     ratings = load_ratings(options.ratings, options)
     if options.titles is not None:
-        from cofill.data.pairs import read_titles
-
-        ratings = replace(ratings, titles=read_titles(options.titles))
+        ratings = _with_titles(ratings, options.titles)
+    _check_writable(out)
+    if not options.quiet:
+        note(f"{len(ratings):,} ratings of {len(ratings.items):,} items by {len(ratings.users):,} users")
 
     from cofill.progress import training_progress
     from cofill.recommender import CFN
@@ -45,8 +53,13 @@ def run(options: argparse.Namespace) -> int:
     if options.resume and not checkpoint.exists() and not options.quiet:
         note(f"nothing to resume in {out}, starting anew")
     started = time.perf_counter()
-    with training_progress(options.quiet) as report:
-        model = CFN(settings).fit(ratings, checkpoint=checkpoint, resume=options.resume, report=report)
+    try:
+        with training_progress(options.quiet) as report:
+            model = CFN(settings).fit(ratings, checkpoint=checkpoint, resume=options.resume, report=report)
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            note("the same command with --resume goes on from the last checkpoint")
+        raise
     seconds = time.perf_counter() - started
     model.save(out)
     checkpoint.unlink(missing_ok=True)
@@ -55,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
         print_json(summary)
     else:
         print_table(f"Trained {out}", ("what", "value"), [(name, value) for name, value in _lines(summary)])
-        user = ratings.users.id(0)
-        note(f"next: cofill recommend {out} --user {user}")
+        if not options.quiet:
+            note(f"next: cofill recommend {quote(str(out))} --user {quote(str(ratings.users.id(0)))}")
     return 0
 
 
@@ -65,6 +78,29 @@ CHECKPOINT = "checkpoint.safetensors"
 
 def _is_ours(folder: Path) -> bool:
     return (folder / "model.json").exists() or (folder / CHECKPOINT).exists()
+
+
+def _with_titles(ratings: "Ratings", path: Path) -> "Ratings":
+    """The ratings with titles from a file, whose ids may be written as integers where those here are strings."""
+    from cofill.data.pairs import read_titles
+
+    items = ratings.items
+    titles = {items.id(items.index(item)): title for item, title in read_titles(path).items() if item in items}
+    if not titles:
+        raise DataError(
+            f"{path}: none of its items is among those that are rated; check the ids, or leave out --titles"
+        )
+    return replace(ratings, titles={**ratings.titles, **titles})
+
+
+def _check_writable(out: Path) -> None:
+    """Before hours of training rather than after: a model can be written there."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as problem:
+        raise ModelFileError(explain_write_failure(out, problem)) from None
 
 
 def _lines(summary: dict[str, object]) -> list[tuple[str, object]]:

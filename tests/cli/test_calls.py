@@ -1,0 +1,94 @@
+"""Help, version and wrong calls."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from cofill import __version__
+from cofill.cli import _COMMANDS
+from cofill.config import CFNSettings
+from tests.cli.conftest import Run
+
+HEAVY = ("torch", "numba", "numpy", "scipy", "polars", "pydantic", "rich", "safetensors")
+
+
+def test_help_shows_every_command_and_the_first_steps(run: Run) -> None:
+    result = run("--help")
+    assert (result.code, result.err) == (0, "")
+    assert all(f"\n    {name} " in result.out for name in _COMMANDS)
+    assert "cofill train ratings.csv --out model" in result.out
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(run: Run, flag: str) -> None:
+    assert run(flag).out == f"cofill {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *([name] for name in _COMMANDS),
+        *(["datasets", action] for action in ("list", "fetch", "make")),
+        *(["benchmark", what] for what in ("speed", "growth")),
+    ],
+    ids=" ".join,
+)
+def test_every_command_has_help(run: Run, command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"usage: cofill {' '.join(command)}")
+
+
+def test_help_of_train_describes_every_setting(run: Run) -> None:
+    text = " ".join(run("train", "--help").out.split())
+    for name, field in CFNSettings.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in text
+        assert " ".join(str(field.description).split()[:3]) in text
+
+
+def test_help_imports_nothing_heavy() -> None:
+    program = (
+        "import sys\nfrom cofill.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        f"sys.stderr.write(' '.join(name for name in {HEAVY} if name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ([], "required: COMMAND"),
+        (["trian"], "invalid choice: 'trian'"),
+        (["datasets"], "required: ACTION"),
+        (["train"], "required: RATINGS, --out"),
+        (["train", "r.csv", "--out", "m", "--epoch", "3"], "no option --epoch (did you mean --epochs?)"),
+        (["evaluate", "m", "r.csv", "--user", "3"], "no option --user (did you mean --user-column?)"),
+        (["evaluate", "m", "r.csv", "more"], "no place for 'more'"),
+        (["predict", "m", "p.csv", "--scale", "1", "5"], "no option --scale"),
+        (["train", "r.csv", "--out", "m", "--scale", "low", "5"], "invalid float value: 'low'"),
+        (["recommend", "m"], "one of the arguments --user --ratings --all is required"),
+        (["recommend", "m", "--user", "1", "--all"], "not allowed with"),
+        (["recommend", "m", "--user", "1", "-n", "0"], "-n: must be a whole number of at least 1, got '0'"),
+        (["recommend", "m", "--all", "-n", "-1"], "at least 1, got '-1'"),
+        (["similar", "m", "--item", "1", "-n", "many"], "at least 1, got 'many'"),
+        (["similar", "m"], "required: --item"),
+        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--seed", "-1"], "0 or more, got '-1'"),
+        (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--by", "luck"], "invalid choice: 'luck'"),
+        (["datasets", "make", "--out", "w", "--users", "0"], "--users: must be a whole number of at least 1"),
+        (["datasets", "make", "--out", "w", "--like", "ml-2m"], "invalid choice: 'ml-2m'"),
+        (["demo", "--ratings", "1e5"], "--ratings: must be a whole number"),
+        (["datasets", "make", "--out", "w", "--like", "ml-1m", "--size", "0"], "above 0 and at most 10, got '0'"),
+        (["benchmark", "growth", "--rounds", "0"], "--rounds: must be a whole number of at least 1"),
+        (["benchmark", "speed", "--size", "11"], "--size: must be a number above 0 and at most 10, got '11'"),
+        (["benchmark", "speed", "--size", "nan"], "above 0 and at most 10, got 'nan'"),
+        (["benchmark", "speed", "--threads", "-1"], "--threads: must be a whole number, 0 or more, got '-1'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_calls(refused: Callable[..., str], words: list[str], says: str) -> None:
+    message = refused(*words, code=2)
+    assert says in message
+    assert "--help` tells how" in message

@@ -1,0 +1,80 @@
+"""The command line as a real process: killed, interrupted, read by nobody."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cli.test_train import weights
+
+COFILL = (sys.executable, "-m", "cofill.cli")
+# Long enough to be stopped on the way; one thread, so that other tests may use the other cores.
+LONG = ("--epochs", "150", "--patience", "150", "--hidden", "8", "--threads", "1", "--checkpoint-seconds", "0")
+
+
+def start_and_wait_for_checkpoint(world: Path, out: Path) -> "subprocess.Popen[str]":
+    words: list[str | Path] = [*COFILL, "train", world / "ratings.csv", "--out", out, *LONG]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while not (out / "checkpoint.safetensors").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.002)
+    return process
+
+
+def test_resume_after_a_kill(run: Run, world: Path, tmp_path: Path) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = start_and_wait_for_checkpoint(world, killed)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (killed / "model.json").exists()
+    other = run("train", world / "ratings.csv", "--out", killed, *LONG, "--seed", "1", "--resume", "--quiet")
+    assert other.code == 1
+    assert "the checkpoint belongs to other ratings or other settings" in other.err
+    resumed = run("train", world / "ratings.csv", "--out", killed, *LONG, "--resume")
+    assert resumed.code == 0
+    assert "nothing to resume" not in resumed.err
+    assert "finding the epochs: epoch 1 of" not in resumed.err
+    assert run("train", world / "ratings.csv", "--out", whole, *LONG, "--quiet").code == 0
+    assert weights(killed) == weights(whole)
+    assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
+
+
+def test_interrupt(world: Path, tmp_path: Path) -> None:
+    process = start_and_wait_for_checkpoint(world, tmp_path / "m")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130
+    assert err.endswith("the same command with --resume goes on from the last checkpoint\ncofill: stopped\n")
+    assert "Traceback" not in err
+
+
+def test_a_reader_that_goes_away(model: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = [*COFILL, "recommend", str(model), "--all"]
+    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_output_to_a_full_disk() -> None:
+    with Path("/dev/full").open("w") as full:
+        words = [*COFILL, "datasets", "list"]
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("cofill: No space left on device; ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_output_that_cannot_show_a_title(model: Path) -> None:
+    words = [*COFILL, "recommend", str(model), "--user", "1", "--include-known", "-n", "40"]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=environment)
+    assert "Die unendliche Geschichte \\u7d42" in done.stdout
