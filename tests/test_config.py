@@ -28,6 +28,7 @@ WRONG: dict[str, list[Any]] = {
     "weight_decay": [-0.1],
     "validation": [-0.1, 1, 2],
     "patience": [0],
+    "trust_length": [-1, "x"],
     "refit": ["perhaps", 7],
     "engine": ["diesel"],
     "device": [""],
@@ -99,7 +100,7 @@ def test_a_single_layer_can_be_a_number() -> None:
 def test_defaults_follow_the_orientation() -> None:
     user, item = CFNSettings.of({"orientation": "user"}), CFNSettings.of({})
     assert item.orientation == "item"
-    for name in ("batch", "learning_rate", "weight_decay"):
+    for name in ("batch", "hidden", "weight_decay"):
         assert getattr(user, name) != getattr(item, name)
         assert getattr(item.changed({"orientation": "user"}), name) == getattr(user, name)
         assert getattr(user.changed({"orientation": "item"}), name) == getattr(item, name)

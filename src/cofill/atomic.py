@@ -23,19 +23,23 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
             os.fsync(written.fileno())
         draft.replace(target)
         _sync_folder(target.parent)
-    except OSError as problem:
+    except CofillError:
+        raise
+    except Exception as problem:  # writers of other libraries wrap a full disk in errors of their own
         raise error(explain_write_failure(target, problem)) from problem
     finally:
         draft.unlink(missing_ok=True)
 
 
-def explain_write_failure(target: Path, problem: OSError) -> str:
+def explain_write_failure(target: Path, problem: Exception) -> str:
     """What went wrong while `target` was written, and the next step."""
-    if problem.errno == errno.ENOSPC:
+    code = problem.errno if isinstance(problem, OSError) else None
+    if code == errno.ENOSPC or "No space left" in str(problem):
         return f"{target}: not written, the disk is full; free some space and run the command again"
-    if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+    if code in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{target}: not written, no permission to write there; choose another place"
-    return f"{target}: not written: {problem.strerror or problem}"
+    reason = problem.strerror if isinstance(problem, OSError) and problem.strerror else str(problem)
+    return f"{target}: not written ({reason}); check the path and the space on the disk"
 
 
 def _sync_folder(folder: Path) -> None:

@@ -130,12 +130,12 @@ class TrainingSettings(Stage):
 class CompletionSettings(Stage):
     """From a trained network to predictions."""
 
-    trust_ratings: float = _by_orientation(
-        user=15.0,
-        item=4.0,
+    trust_length: float = _by_orientation(
+        user=0.1,
+        item=0.015,
         ge=0,
-        description="ratings with which a row's prediction is half the network's and half that of the fitted means; "
-        "0: the network alone, as in the paper",
+        description="a row with this share of a typical row's ratings is predicted half by the network and half by the "
+        "fitted means; 0: by the network alone, as in the paper",
     )
 
 

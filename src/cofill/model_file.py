@@ -187,7 +187,7 @@ def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFra
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
-    model.restore(Completion(network, scaling, known, trust_ratings=model.settings.trust_ratings, prior=prior))
+    model.restore(Completion(network, scaling, known, trust_length=model.settings.trust_length, prior=prior))
     return model
 
 

@@ -98,7 +98,7 @@ class CFN:
         self.data_summary = ratings.summary()
         self.users, self.items = ratings.users.copy(), ratings.items.copy()
         self.titles = dict(ratings.titles)
-        self._completion = Completion(fitted.network, fitted.scaling, known, trust_ratings=self.settings.trust_ratings)
+        self._completion = Completion(fitted.network, fitted.scaling, known, trust_length=self.settings.trust_length)
 
     def restore(self, completion: Completion) -> None:
         """Take the place of a fit: what a model file holds."""

@@ -54,7 +54,7 @@ def test_it_stops_when_validation_no_longer_gets_better() -> None:
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
-    model = overfitting(refit=False, orientation=orientation)
+    model = overfitting(refit=False, orientation=orientation, trust_length=0.0)
     rows = ratings().rows(model.orientation)
     part, held_out = _hold_out(rows, _validation_entries(rows, model.settings))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))

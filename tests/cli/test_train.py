@@ -198,7 +198,7 @@ def test_out_that_is_something_else(refused: Callable[..., str], world: Path, tm
             "train", world / "ratings.csv", "--out", tmp_path / out, *QUICK
         )
     below = refused("train", world / "ratings.csv", "--out", tmp_path / "diary" / "monday.txt" / "m", *QUICK)
-    assert "not written: Not a directory" in below
+    assert "not written (Not a directory)" in below
     assert [path.name for path in (tmp_path / "diary").iterdir()] == ["monday.txt"]
 
 

@@ -37,14 +37,14 @@ class Completion:
         scaling: Scaling,
         known: KnownRatings,
         *,
-        trust_ratings: float,
+        trust_length: float,
         prior: ColumnPrior | None = None,
     ) -> None:
-        """With `trust_ratings` ratings, a row's prediction is half the network's and half that of the means."""
+        """With `trust_length` times the ratings of a typical row, a row is half the network's and half the means'."""
         self.network = network
         self.scaling = scaling
         self.known = known
-        self._trust_ratings = trust_ratings
+        self._half_trusted = trust_length * scaling.typical_length
         self._codes = RowCodes(network, scaling, known)
         # The network's own memory until a column moves: these are the largest arrays there are.
         self._weight = network.output.weight.detach().numpy()  # (columns, width)
@@ -241,7 +241,7 @@ class Completion:
         `known` says whether the column has any rating; without one the network cannot say anything about it.
         """
         network = self.scaling.unclipped(self._activate(outputs), means)
-        trust = (heard / np.maximum(heard + self._trust_ratings, 1e-9)).astype(np.float32) * known
+        trust = (heard / np.maximum(heard + self._half_trusted, 1e-9)).astype(np.float32) * known
         blended: Floats = fitted + trust * (network - fitted)
         return blended
 

@@ -17,7 +17,7 @@ from cofill.cfn.minibatch import corrupt, gather
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.config import CFNSettings
-from cofill.errors import TrainingDivergedError
+from cofill.errors import SettingsError, TrainingDivergedError
 
 Phase = Literal["pretrain", "search", "train"]
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
@@ -73,7 +73,17 @@ Report = Callable[[EpochRecord, int], None]
 def new_network(columns: int, settings: CFNSettings, phase: Phase) -> CFNetwork:
     """A network with its first weights, on the device of the settings."""
     generator = torch.Generator().manual_seed(epoch_seed(settings, phase, 0))
-    return CFNetwork(columns, settings, dense=uses_dense_layers(settings), generator=generator).to(settings.device)
+    network = CFNetwork(columns, settings, dense=uses_dense_layers(settings), generator=generator)
+    try:
+        if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
+            raise RuntimeError("it holds no numbers")
+        return network.to(settings.device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise SettingsError(
+            f"the setting 'device' must name a device that torch can use here, such as cpu or cuda. "
+            f"Got {settings.device!r} ({reason})"
+        ) from None
 
 
 def run_epochs(

@@ -9,7 +9,7 @@ from pydantic.fields import FieldInfo
 from cofill.config import CFNSettings, read_settings_file
 from cofill.data import datasets
 from cofill.data.ratings import Ratings
-from cofill.errors import DataError
+from cofill.errors import DataError, SettingsError
 
 _COLUMNS = ("user", "item", "rating", "time", "title")
 
@@ -29,7 +29,13 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def settings_from(options: argparse.Namespace) -> CFNSettings:
     """Defaults, then the file, then the flags."""
-    values: dict[str, Any] = read_settings_file(options.config) if options.config else {}
+    values: dict[str, Any] = {}
+    if options.config:
+        values = read_settings_file(options.config)
+        try:
+            CFNSettings.of(values)
+        except SettingsError as error:
+            raise SettingsError(f"{options.config}: {error}") from None
     values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
     return CFNSettings.of(values)
 

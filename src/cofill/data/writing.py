@@ -1,12 +1,11 @@
 """A frame of ratings into a file, all of it or nothing."""
 
 import gzip
-import os
-import secrets
 from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
+from cofill.atomic import replacing
 from cofill.errors import DataError
 
 if TYPE_CHECKING:
@@ -21,28 +20,15 @@ def write_frame(frame: "pl.DataFrame", path: str | PathLike[str]) -> None:
     endings = target.suffixes[-2:] if target.suffix == ".gz" else target.suffixes[-1:]
     if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
         raise DataError(f"{target}: cannot tell the format; end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
-    # Beside the target, because a rename is atomic within one file system only.
-    partial = target.with_name(f".{target.name}.{secrets.token_hex(4)}.partial")
-    try:
-        with partial.open("xb") as file:
-            if endings[-1] == ".gz":
-                # No name and no time inside: the same ratings give the same bytes.
-                with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
-                    _write_text(frame, cast(IO[bytes], packed), SEPARATORS[endings[0]])
-            elif endings[0] == ".parquet":
-                frame.write_parquet(file)
-            else:
-                _write_text(frame, file, SEPARATORS[endings[0]])
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(target)
-        _sync_folder(target.parent)
-    except OSError as error:
-        raise DataError(
-            f"{target}: cannot be written ({error.strerror}); check the folder and its permissions"
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with replacing(target, DataError) as draft, draft.open("wb") as file:
+        if endings[-1] == ".gz":
+            # No name and no time inside: the same ratings give the same bytes.
+            with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                _write_text(frame, cast(IO[bytes], packed), SEPARATORS[endings[0]])
+        elif endings[0] == ".parquet":
+            frame.write_parquet(file)
+        else:
+            _write_text(frame, file, SEPARATORS[endings[0]])
 
 
 def _write_text(frame: "pl.DataFrame", file: IO[bytes], separator: str) -> None:
@@ -52,11 +38,3 @@ def _write_text(frame: "pl.DataFrame", file: IO[bytes], separator: str) -> None:
     special = any(frame[name].str.contains('[\r\n\t",;|:]').any() for name in texts)
     # Quotes throughout if any cell needs them: what a reader has to guess is then the same in every line.
     frame.write_csv(file, separator=separator, quote_style="non_numeric" if special else "never")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
