@@ -3,7 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cofill.errors import CofillError
@@ -28,7 +28,8 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
     except Exception as problem:  # writers of other libraries wrap a full disk in errors of their own
         raise error(explain_write_failure(target, problem)) from problem
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong above is what matters
+            draft.unlink(missing_ok=True)
 
 
 def explain_write_failure(target: Path, problem: Exception) -> str:

@@ -101,7 +101,8 @@ def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, 
     turns = []
     for _ in range(rounds):
         bandwidth = triad_bandwidth(shard_count(config))
-        elapsed, entries, columns = fused_seconds(fused, minibatches)
+        with fused:
+            elapsed, entries, columns = fused_seconds(fused, minibatches)
         batches = draw(dense_minibatches)
         dense_elapsed = seconds(dense, batches)
         turns.append(

@@ -43,4 +43,4 @@ class Corruption:
         """A row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
         left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
         left.index_add_(0, rows, (~chosen).int())
-        return chosen & (left > 0)[rows]
+        return chosen if bool((left > 0).all()) else chosen & (left > 0)[rows]

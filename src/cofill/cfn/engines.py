@@ -155,7 +155,6 @@ class FusedEngine:
 
     def __exit__(self, *problem: object) -> None:
         torch.set_num_threads(self._torch_threads)
-        self._threads.shutdown()
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)

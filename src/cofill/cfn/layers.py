@@ -7,6 +7,7 @@ not zero: it adds nothing to a sum, to the loss or to a gradient.
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -79,4 +80,5 @@ class DenoisingLoss(nn.Module):
 def fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator | None) -> Tensor:
     """Uniform in +-1/sqrt(fan in)."""
     bound = 1 / math.sqrt(fan_in)
-    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
+    # From numpy, which asks the system for huge pages: columns lie far apart, and finding small pages costs time.
+    return torch.from_numpy(np.empty(shape, np.float32)).uniform_(-bound, bound, generator=generator)
