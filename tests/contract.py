@@ -471,7 +471,7 @@ class ModelContract:
         with pytest.raises(UnknownIdError, match="'nobody'"):
             list(model.recommend_all([1, "nobody"]))
         for n in (0, -1):
-            with pytest.raises(DataError, match=f"n must be at least 1. Got {n}"):
+            with pytest.raises(DataError, match=f"n must be a whole number of at least 1. Got {n}"):
                 model.recommend(1, n=n)
 
     def test_nothing_before_fit(self, tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+
+from cofill import CFN
 
 ROOT = Path(__file__).parent.parent
 
@@ -25,6 +28,18 @@ def test_the_network_of_the_docs_learns() -> None:
     network = names["MyNetwork"](20)
     first = names["train"](network, rows, columns, values, 30, steps=1)
     assert names["train"](network, rows, columns, values, 30) < first / 3
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a small file with the users and films that they name."""
+    monkeypatch.chdir(tmp_path)
+    films = ["Alien", "Heat", "Notting Hill", *(f"Film {number}" for number in range(20))]
+    lines = [f"{user},{film},{1 + (user + len(film)) % 5}" for user in range(40, 60) for film in films[:-3]]
+    Path("ratings.csv").write_text("\n".join(["user,item,rating", *lines]), encoding="utf-8")
+    CFN(epochs=2, hidden=8).fit("ratings.csv").save("model")
+    for source in python_blocks(document):
+        exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=8)"), document, "exec"), {})
 
 
 def test_readme_names_both_commands_and_every_document() -> None:

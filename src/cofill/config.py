@@ -86,7 +86,7 @@ class LossSettings(Stage):
 class TrainingSettings(Stage):
     """Epochs, schedule, early stop, and where it runs."""
 
-    epochs: int = Field(default=60, ge=1, description="most passes over the data")
+    epochs: int = Field(default=100, ge=1, description="most passes over the data")
     batch: int = _by_orientation(user=23, item=44, ge=1, description="rows in a minibatch")
     learning_rate: float = Field(default=0.105, gt=0, description="step size before it decays")
     learning_rate_decay: float = _by_orientation(
@@ -116,6 +116,16 @@ class TrainingSettings(Stage):
     checkpoint_seconds: float = Field(
         default=30.0, ge=0, description="least time between two checkpoints; 0: one after every epoch"
     )
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.device.partition(":")[0] == "cpu"
+
+    @model_validator(mode="after")
+    def _fused_needs_the_cpu(self) -> Self:
+        if self.engine == "fused" and not self.on_cpu:
+            raise ValueError(f"engine = fused works on the CPU. Got device = {self.device}; use engine = dense there")
+        return self
 
     @model_validator(mode="after")
     def _decay_below_one(self) -> Self:

@@ -12,6 +12,7 @@ the old model or the new one, never a mixture, whenever the writer was stopped. 
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,16 @@ def save_model(model: CFN, folder: Path) -> None:
 def load_model(folder: Path) -> CFN:
     """A model from its folder; whatever is missing, altered or from a newer version is refused with a reason."""
     card = _read_card(folder)
+    try:
+        return _load_as_described(folder, card)
+    except ModelFileError:
+        newer = _read_card(folder)
+        if newer.sha256 == card.sha256:
+            raise
+        return _load_as_described(folder, newer)  # replaced while it was read
+
+
+def _load_as_described(folder: Path, card: _Card) -> CFN:
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in ("weights", "ratings")}
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in ("users", "items")}
     try:
@@ -149,16 +160,11 @@ def load_model(folder: Path) -> CFN:
         ) from error
 
 
-def read_card(folder: Path) -> dict[str, Any]:
-    """What model.json says, checked."""
-    return _read_card(folder).model_dump(mode="json")
-
-
 def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFrame, items: pl.DataFrame) -> CFN:
     model = CFN(CFNSettings.of(card.settings))
     rows, columns = (int(size) for size in ratings["shape"])
     trained = SparseRows(ratings["indptr"], ratings["indices"], ratings["values"], columns)
-    _check_ratings(trained, rows, weights)
+    _check_ratings(trained, rows, weights, ratings)
     prior = ColumnPrior(
         mean=weights.pop("prior.mean"),
         factor=weights.pop("prior.factor"),
@@ -202,7 +208,7 @@ def _check_card(card: _Card, model: CFN, known: KnownRatings) -> None:
         raise ValueError(f"the kind of model {card.kind!r} is not known")
 
 
-def _check_ratings(trained: SparseRows, rows: int, weights: _Arrays) -> None:
+def _check_ratings(trained: SparseRows, rows: int, weights: _Arrays, ratings: _Arrays) -> None:
     """Indices that point outside would read the wrong memory, or none."""
     ends = np.diff(trained.indptr)
     if len(trained.indptr) != rows + 1 or len(weights["row_means"]) != rows or (ends < 0).any():
@@ -211,6 +217,8 @@ def _check_ratings(trained: SparseRows, rows: int, weights: _Arrays) -> None:
         raise ValueError("the ratings have no consistent length")
     if trained.nnz and not 0 <= int(trained.indices.min()) <= int(trained.indices.max()) < trained.columns:
         raise ValueError("a rating points at a column that does not exist")
+    if any((ratings[name] < 0).any() for name in ("later.rows", "later.columns")):
+        raise ValueError("a later rating points at a row or column that does not exist")
     if len(weights["input.weight"]) != trained.columns or len(weights["output.weight"]) != trained.columns:
         raise ValueError("the network has another number of columns than the ratings")
 
@@ -271,7 +279,7 @@ def _checked(folder: Path, card: _Card, kind: str) -> Path:
 
 def _write(folder: Path, kind: str, suffix: str, write: Any) -> _File:
     """Write a file under the name of its content; one that is there already is left alone."""
-    draft = folder / f".{kind}{suffix}"
+    draft = folder / f".{kind}.{os.getpid()}{suffix}"
     with replacing(draft, ModelFileError) as part:
         write(part)
     digest = _sha256(draft)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from cofill.cfn.training import EpochRecord, Report
-
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the making of worlds shows progress too, and need not wait for torch
     from rich.progress import TaskID
+
+    from cofill.cfn.training import EpochRecord, Report
 
 _Item = TypeVar("_Item")
 
@@ -19,7 +19,7 @@ _WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 
 @contextmanager
-def training_progress(quiet: bool = False) -> Iterator[Report | None]:
+def training_progress(quiet: bool = False) -> "Iterator[Report | None]":
     """A report for `fit` that shows epoch, loss, validation RMSE, ratings per second and time left on stderr."""
     if quiet:
         yield None
@@ -41,7 +41,7 @@ def training_progress(quiet: bool = False) -> Iterator[Report | None]:
         waiting = bars.add_task("preparing", total=None, measures="")  # the first epoch may take a while
         tasks: dict[str, TaskID] = {}
 
-        def report(record: EpochRecord, epochs: int) -> None:
+        def report(record: "EpochRecord", epochs: int) -> None:
             bars.update(waiting, visible=False)
             if record.phase not in tasks:
                 tasks[record.phase] = bars.add_task(_PHASES[record.phase], total=epochs, measures="")
@@ -107,7 +107,7 @@ class _LogLines:
     def __init__(self) -> None:
         self._last = 0.0
 
-    def __call__(self, record: EpochRecord, epochs: int) -> None:
+    def __call__(self, record: "EpochRecord", epochs: int) -> None:
         now = time.monotonic()
         if now - self._last < _SECONDS_BETWEEN_LINES and record.epoch not in (1, epochs):
             return
@@ -118,11 +118,10 @@ class _LogLines:
         sys.stderr.flush()
 
 
-def _measures(record: EpochRecord, epochs: int, *, speed: bool) -> str:
+def _measures(record: "EpochRecord", epochs: int, *, speed: bool) -> str:
+    parts = [f"loss {record.loss:.4f}"]
     if record.validation_rmse is not None:
-        parts = [f"validation RMSE {record.validation_rmse:.4f}"]
-    else:
-        parts = [f"loss {record.loss:.4f}"]
+        parts.append(f"validation RMSE {record.validation_rmse:.4f}" if speed else f"RMSE {record.validation_rmse:.4f}")
     if speed:
         millions = record.ratings_per_second / 1e6
         parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")

@@ -15,7 +15,7 @@ from cofill.data.known import KnownRatings
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, NotFittedError, UnknownIdError
+from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -50,9 +50,13 @@ class CFN:
     `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN). Every field of
     `CFNSettings` can be given by name. Whatever the orientation, users and items that were never seen are folded
     in from their ratings, and ids without any rating get the fitted means.
+
+    A model is asked by one thread at a time: new ratings are worked in when the next question needs them.
     """
 
     def __init__(self, settings: CFNSettings | None = None, **changes: Any) -> None:
+        if settings is not None and not isinstance(settings, CFNSettings):
+            raise SettingsError(f"settings are given by name, such as CFN(orientation='user'). Got {settings!r}")
         self.settings = settings.changed(changes) if settings else CFNSettings.of(changes)
         self.history: list[EpochRecord] = []
         self.measures: dict[str, float | int | None] = {}
@@ -70,23 +74,31 @@ class CFN:
 
     def fit(
         self,
-        ratings: Ratings,
+        ratings: object,
         *,
-        checkpoint: Path | None = None,
+        checkpoint: Path | str | None = None,
         resume: bool = False,
         report: Report | None = None,
     ) -> Self:
-        """Train on ratings.
+        """Train on ratings, or on anything that `Ratings.read` takes.
 
         `checkpoint` names a file that lets a killed run go on with `resume=True`; remove it once the model is saved.
         `report` is called after every
         epoch with its record and the most epochs that are left to the phase.
         """
+        ratings = _as_ratings(ratings)
         if len(ratings) == 0:
             raise DataError("there are no ratings to train on; give at least one")
+        if resume and checkpoint is None:
+            raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
         rows = ratings.rows(self.settings.orientation)
         fitted = fit_matrix(
-            rows, ratings.scale, self.settings, checkpoint_path=checkpoint, resume=resume, report=report
+            rows,
+            ratings.scale,
+            self.settings,
+            checkpoint_path=Path(checkpoint) if checkpoint else None,
+            resume=resume,
+            report=report,
         )
         across: Orientation = "item" if self.orientation == "user" else "user"
         self._take(fitted, ratings, KnownRatings(rows, ratings.rows(across)))
@@ -160,7 +172,12 @@ class CFN:
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
         _check_count(n)
-        indices = np.arange(len(self.users)) if users is None else self._known_users(users)
+        indices = np.arange(len(self.users), dtype=np.int32) if users is None else self._known_users(users)
+        return self._recommend_in_chunks(indices, n, exclude_known)
+
+    def _recommend_in_chunks(
+        self, indices: Ints, n: int, exclude_known: bool
+    ) -> Iterator[tuple[Id, list[Recommendation]]]:
         many = self.completion.many_rows if self.orientation == "user" else self.completion.many_columns
         for first in range(0, len(indices), _CHUNK):
             chunk = indices[first : first + _CHUNK].astype(np.int64)
@@ -189,8 +206,12 @@ class CFN:
             for i in _top(likeness, n)
         ]
 
-    def add_ratings(self, ratings: Ratings) -> Self:
-        """Ratings that came after the training, of users and items known or new: predictions follow at once."""
+    def add_ratings(self, ratings: object) -> Self:
+        """Ratings that came after the training, of users and items known or new: predictions follow at once.
+
+        `ratings` is anything that `Ratings.read` takes.
+        """
+        ratings = _as_ratings(ratings)
         low, high = self.scale
         outside = (ratings.values < low) | (ratings.values > high)
         if outside.any():
@@ -208,7 +229,9 @@ class CFN:
         users = self.users.add(new_users)[user_place]
         items = self.items.add(new_items)[item_place]
         rows, columns = (users, items) if self.orientation == "user" else (items, users)
-        self.titles.update(ratings.titles)
+        for item, title in ratings.titles.items():
+            if item in self.items:
+                self.titles[self.items.id(self.items.index(item))] = title
         completion.add(rows, columns, ratings.values)
         return self
 
@@ -267,13 +290,15 @@ class CFN:
         """Indices and ratings, ascending; an item that nobody has ever rated cannot tell anything."""
         low, high = self.scale
         for item, rating in ratings.items():
-            if not low <= rating <= high:
+            if not isinstance(rating, int | float | np.number) or not low <= rating <= high:
                 raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
         indices = self.items.find(list(ratings))
         if (indices < 0).any():
             unknown = list(ratings)[int(np.argmin(indices))]
             raise UnknownIdError(f"item {unknown!r} is not in the model; check the id, or leave it out")
         order = np.argsort(indices)
+        if len(np.unique(indices)) < len(indices):
+            raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
         return indices[order], np.array(list(ratings.values()), np.float32)[order]
 
     def _best(self, scores: Floats, excluded: Ints, n: int) -> list[Recommendation]:
@@ -286,6 +311,10 @@ class CFN:
 
     def _clip(self, ratings: Floats) -> Floats:
         return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
+
+
+def _as_ratings(source: object) -> Ratings:
+    return source if isinstance(source, Ratings) else Ratings.read(source)
 
 
 def _top(scores: Floats, n: int) -> list[int]:
@@ -301,8 +330,8 @@ def _top(scores: Floats, n: int) -> list[int]:
 
 
 def _check_count(n: int) -> None:
-    if n < 1:
-        raise DataError(f"n must be at least 1. Got {n}")
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise DataError(f"n must be a whole number of at least 1. Got {n!r}")
 
 
 def _no_ratings() -> tuple[Ints, Floats]:

@@ -168,3 +168,18 @@ def test_any_number_of_threads_comes_to_the_same_end() -> None:
 def test_every_noise_trains(noise: str) -> None:
     model = fit(noise=noise, epochs=8, validation=0.0)
     assert model.history[-1].loss < 0.9 * model.history[0].loss
+
+
+def test_a_column_that_was_never_trained_says_nothing() -> None:
+    """Without a refit, a column may have all of its ratings held out: its first random weights mean nothing."""
+    model = CFN(refit=False, weight_decay=0.0, epochs=2, hidden=8, threads=1, validation=0.5)
+    model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
+    rows = model.completion.known.trained
+    part, _ = _hold_out(rows, _validation_entries(rows, model.settings))
+    held_out = np.bincount(part.indices, minlength=30) == 0
+    assert held_out.any()
+    assert not model.completion.network.output.weight.detach().numpy()[held_out].any()
+
+
+def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:
+    CFN(beta=0.0, epochs=8, hidden=4, threads=1, validation=0.0).fit([(1, 1, 5.0), (1, 2, 1.0), (2, 1, 3.0)])

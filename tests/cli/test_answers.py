@@ -81,7 +81,7 @@ def test_predict_keeps_integers(run: Run, model: Path, world: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
-        (["--out", "p.xlsx"], "p.xlsx: cannot tell the format; end the name in one of .csv"),
+        (["--out", "p.xlsx"], "p.xlsx: cannot tell the format; end the name in .csv"),
         (["--out", "p.csv", "--json"], "--json prints and --out writes a table"),
     ],
 )

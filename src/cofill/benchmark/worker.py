@@ -39,12 +39,9 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     from cofill.data.ratings import Ratings
     from cofill.recommender import CFN
 
-    started = time.perf_counter()
     ratings = Ratings.read(Path(path))
-    read = time.perf_counter() - started
     model = CFN(**settings).fit(ratings)
     return {
-        "read_seconds": read,
         "epoch_seconds": [record.seconds for record in model.history],
         "peak_bytes": peak_bytes(),
     }
@@ -109,13 +106,12 @@ def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, 
             {
                 "triad": bandwidth,
                 "fused_ratings_per_second": entries / elapsed,
-                "dense_ratings_per_second": sum(map(len, batches)) / dense_elapsed,
                 "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
                 "fused_rows_per_second": min(minibatches * config.batch, raw.rows) / elapsed,
                 "fused_bandwidth": columns * bytes_a_column / elapsed,
             }
         )
-    return {"turns": turns, "ratings": raw.nnz}
+    return {"turns": turns}
 
 
 def triad_bandwidth(threads: int, repetitions: int = 5) -> float:

@@ -1,4 +1,4 @@
-"""Rows -> codes with a trained network: thread-safe torch operations only, for one row or for millions."""
+"""Rows -> codes with a trained network, for one row or for millions."""
 
 import numpy as np
 import torch

@@ -1,12 +1,13 @@
 """Noise on the known ratings of a minibatch: masking, Gaussian, salt and pepper."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import Self, get_args
 
 import torch
 from torch import Tensor
 
 from cofill.config import LossSettings, Noise
+from cofill.errors import SettingsError
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,14 @@ class Corruption:
     """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
 
     noise: Noise = "mask"
-    ratio: float = 0.25
+    ratio: float = 0.2
     std: float = 0.3
+
+    def __post_init__(self) -> None:
+        if self.noise not in get_args(Noise):
+            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
+        if not (0 <= self.ratio <= 1 and self.std >= 0):
+            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
 
     @classmethod
     def of(cls, settings: LossSettings) -> Self:

@@ -24,7 +24,7 @@ _CHUNK = 1024
 
 
 class TrainingEngine(Protocol):
-    """What the training loop needs of whoever moves the weights. As a context it holds its threads."""
+    """What the training loop needs of whoever moves the weights. Training happens inside its context."""
 
     def __enter__(self) -> Self: ...
 
@@ -44,14 +44,14 @@ def make_engine(network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
     """The engine that the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
     name = settings.engine
     if name == "auto":
-        name = "fused" if settings.device == "cpu" else "dense"
+        name = "fused" if settings.on_cpu else "dense"
     if name == "fused":
         return FusedEngine(network, settings)
     return TorchEngine(network, settings)
 
 
 def uses_dense_layers(settings: CFNSettings) -> bool:
-    return settings.engine == "dense" or (settings.engine == "auto" and settings.device != "cpu")
+    return settings.engine == "dense" or (settings.engine == "auto" and not settings.on_cpu)
 
 
 def shard_count(settings: CFNSettings) -> int:
@@ -103,7 +103,7 @@ class TorchEngine:
     @torch.no_grad()
     def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         outputs = np.empty(len(entry_rows), np.float32)
-        for first, last, chosen, local in _chunks_of_rows(entry_rows, self._chunk):
+        for first, last, chosen, local in _chunks_of_rows(entry_rows, self._rows_at_once(rows)):
             known = gather(rows, chosen)
             codes = self.network.encode(
                 torch.from_numpy(known.entry_rows.astype(np.int64)).to(self.device),
@@ -116,10 +116,11 @@ class TorchEngine:
             outputs[first:last] = scores.cpu().numpy()
         return outputs
 
-    @property
-    def _chunk(self) -> int:
-        """Rows at a time, so that neither a dense chunk nor the gathered weights pass some 100 MB."""
-        return max(1, min(_CHUNK, 25_000_000 // self.network.columns))
+    def _rows_at_once(self, rows: ScaledRows) -> int:
+        """So that neither dense rows nor the weights gathered for sparse ones take much more than 100 MB."""
+        known = rows.known
+        floats_a_row = max(self.network.columns, self.network.input.weight.shape[1] * known.nnz // max(known.rows, 1))
+        return max(1, min(_CHUNK, 25_000_000 // max(floats_a_row, 1)))
 
 
 class FusedEngine:

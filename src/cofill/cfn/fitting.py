@@ -15,7 +15,6 @@ from cofill.cfn.pretraining import pretrained_network
 from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.cfn.training import (
     EpochRecord,
-    Phase,
     Report,
     TrainingState,
     ValidationPart,
@@ -74,7 +73,7 @@ def fit_matrix(
         part, validation = _hold_out(rows, held_out)
         part_scaling = Scaling.fit(part, scale, settings)
         scaled = part_scaling.down(part)
-        network = _network_of(weights, scaled, part_scaling, settings, "search", report)
+        network = _network_of(weights, scaled, part_scaling, settings, state, report)
         weights = None
         run_epochs(
             network,
@@ -87,12 +86,14 @@ def fit_matrix(
             checkpoint=checkpoint,
             report=report,
         )
+        trained_on = part
         if settings.refit:
             del network, scaled, part, validation
             state.phase, state.epoch = "train", 0
     if state.phase == "train":
+        trained_on = rows
         scaled = scaling.down(rows)
-        network = _network_of(weights, scaled, scaling, settings, "train", report)
+        network = _network_of(weights, scaled, scaling, settings, state, report)
         weights = None
         run_epochs(
             network,
@@ -104,7 +105,7 @@ def fit_matrix(
             checkpoint=checkpoint,
             report=report,
         )
-    _forget_untrained_columns(network, rows)
+    _forget_untrained_columns(network, trained_on)
     return Fitted(
         network=network.cpu(),
         scaling=scaling,
@@ -119,13 +120,13 @@ def _network_of(
     rows: ScaledRows,
     scaling: Scaling,
     settings: CFNSettings,
-    phase: Phase,
+    state: TrainingState,
     report: Report | None,
 ) -> CFNetwork:
     """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
     if weights is None and settings.pretrain:
-        return pretrained_network(rows, scaling, settings, phase, report)
-    network = new_network(rows.known.columns, settings, phase)
+        return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
+    network = new_network(rows.known.columns, settings, state.phase)
     if weights is not None:
         network.load_state_dict(weights)
     return network

@@ -12,27 +12,34 @@ from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.kernels import Longs
 from cofill.cfn.network import CFNetwork, fan_in_linear
 from cofill.cfn.scaling import ScaledRows, Scaling
-from cofill.cfn.training import Phase, Report, TrainingState, epoch_seed, new_network, run_epochs
+from cofill.cfn.training import EpochRecord, Phase, Report, TrainingState, epoch_seed, new_network, run_epochs
 from cofill.config import CFNSettings
 
 _CHUNK = 4096
 
 
 def pretrained_network(
-    rows: ScaledRows, scaling: Scaling, settings: CFNSettings, phase: Phase, report: Report | None
+    rows: ScaledRows,
+    scaling: Scaling,
+    settings: CFNSettings,
+    phase: Phase,
+    history: list[EpochRecord],
+    report: Report | None,
 ) -> CFNetwork:
-    """A stack whose layers have been trained pair by pair."""
+    """A stack whose layers have been trained pair by pair. The epochs of the outermost pair join the history."""
     outer_settings = settings.changed({"hidden": settings.hidden[:1], "pretrain": False})
     outer = new_network(rows.known.columns, outer_settings, phase)
+    state = TrainingState("pretrain")
     run_epochs(
         outer,
         rows,
         scaling,
         outer_settings,
-        TrainingState("pretrain"),
+        state,
         epochs=settings.pretrain_epochs,
         report=report,
     )
+    history.extend(state.history)
     stack = new_network(rows.known.columns, settings, phase)
     stack.input.load_state_dict(outer.input.state_dict())
     stack.output.load_state_dict(outer.output.state_dict())

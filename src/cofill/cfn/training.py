@@ -19,6 +19,9 @@ from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.config import CFNSettings
 from cofill.errors import SettingsError, TrainingDivergedError
 
+# What predicting every row's mean costs, roughly: a first epoch may by chance cost nothing at all.
+_LOSS_OF_KNOWING_NOTHING = 0.1
+
 Phase = Literal["pretrain", "search", "train"]
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
 
@@ -170,9 +173,9 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
 
 
 def _check_health(loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings) -> None:
-    """A run whose loss is not a number, or ten times that of its first epoch, does not come back."""
+    """A run whose loss is not a number, or ten times that of its first epoch, will not recover."""
     first = next((record.loss for record in state.history if record.phase == state.phase), loss)
-    if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * first:
+    if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * max(first, _LOSS_OF_KNOWING_NOTHING):
         return
     raise TrainingDivergedError(
         f"training diverged in epoch {epoch}: the loss is {loss:.3g} after {first:.3g} in the first epoch. "

@@ -3,17 +3,15 @@
 import argparse
 from typing import Any
 
-from cofill.cli.options import add_json, add_seed, count, count_or_zero, size
+from cofill.cli.options import SHAPES, add_json, add_seed, count, count_or_zero, size
 from cofill.cli.output import note, print_json, print_table
-
-_SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="WHAT", required=True, dest="what")
     speed = kinds.add_parser("speed", help="training speed, memory and fold-in latency at one shape")
     speed.add_argument(
-        "--like", choices=_SHAPES, default="ml-10m", help="shape of the generated ratings (default ml-10m)"
+        "--like", choices=SHAPES, default="ml-10m", help="shape of the generated ratings (default ml-10m)"
     )
     speed.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
     growth = kinds.add_parser("growth", help="ratings per second at 20 million ratings against 1 million")

@@ -4,11 +4,10 @@ import argparse
 import sys
 from pathlib import Path
 
-from cofill.cli.options import add_json, add_seed, count, size
+from cofill.cli.options import SHAPES, add_json, add_seed, count, size
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, SettingsError
 
-_SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 _WORLD_MARK = "truth.safetensors"  # only a world has it
 
 
@@ -21,7 +20,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     fetch.add_argument("--quiet", action="store_true", help="show no progress and no licence notice")
     make = actions.add_parser("make", help="generate a world of films, people and ratings")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
-    make.add_argument("--like", choices=_SHAPES, help="the shape of a published data set")
+    make.add_argument("--like", choices=SHAPES, help="the shape of a published data set")
     make.add_argument("--size", type=size, help="with --like: share of that shape's ratings (default 1)")
     make.add_argument("--users", type=count, help="how many people")
     make.add_argument("--items", type=count, help="how many films")

@@ -1,10 +1,11 @@
 """cofill demo --out DIR"""
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 
-from cofill.cli.options import add_seed, count
-from cofill.cli.output import note, print_table
+from cofill.cli.options import add_json, add_seed, count
+from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
 
 
@@ -17,10 +18,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--ratings", type=count, default=150_000, help="ratings in the world (default 150000)")
     add_seed(parser, "same seed, same demo")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.demo import run_demo
+    from cofill.cli.tour import run_demo
 
     out: Path = options.out
     ours = (out / "report.md", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
@@ -34,6 +36,9 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         quiet=options.quiet,
     )
+    if options.json:
+        print_json({"folder": str(out), **asdict(result)})
+        return 0
     print_table("How far off predictions are, on ratings nobody trained on", ("who predicts", "RMSE"), result.measures)
     print_table(
         "Somebody new, who rated three films",

@@ -11,6 +11,9 @@ from cofill.data import datasets
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 
+SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
+"""Published data sets whose shape a generated world can have."""
+
 _COLUMNS = ("user", "item", "rating", "time", "title")
 
 
@@ -73,7 +76,7 @@ def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
         if given:
             flag = f"{given[0]}-column" if given[0] in _COLUMNS else given[0]
             raise DataError(f"{source} is a data set, whose columns are known; leave out --{flag}")
-        return datasets.load(source)
+        return datasets.load(source, quiet=getattr(options, "quiet", False))
     if "/" in source or "." in source:
         return Ratings.read(Path(source), **reading_from(options))
     known = ", ".join(datasets.catalogue())

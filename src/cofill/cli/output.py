@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cofill.data.writing import check_ending
 from cofill.errors import DataError
-
-_ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet")
-
 
 _SHORT = 16  # characters of a cell that is not worth breaking
 
@@ -18,8 +16,7 @@ _SHORT = 16  # characters of a cell that is not worth breaking
 def check_table_file(*paths: Path) -> None:
     """Before the work that fills them: files whose endings say a format, in folders that are there or can be made."""
     for path in paths:
-        if not path.name.endswith(_ENDINGS):
-            raise DataError(f"{path}: cannot tell the format; end the name in one of {', '.join(_ENDINGS)}")
+        check_ending(path)
         if path.is_dir():
             raise DataError(f"{path}: this is a folder; name a file")
     for path in paths:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
-from cofill.errors import SettingsError
+from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.recommender import CFN, Recommendation
@@ -69,6 +69,10 @@ def _everybody(model: "CFN", options: argparse.Namespace) -> int:
     if options.out is None:
         _write_everybody(model, options, sys.stdout)
         return 0
+    endings = (".jsonl", ".json") if options.json else (".csv",)
+    if options.out.suffix not in endings:
+        form = "lines of JSON" if options.json else "CSV; --json gives lines of JSON"
+        raise DataError(f"{options.out}: everybody's list is written as {form}; end the name in {endings[0]}")
     with replacing(options.out) as draft, draft.open("w", encoding="utf-8", newline="") as file:
         _write_everybody(model, options, file)
     if not options.quiet:

@@ -1,6 +1,7 @@
 """cofill train RATINGS --out DIR"""
 
 import argparse
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,8 @@ def run(options: argparse.Namespace) -> int:
         raise
     seconds = time.perf_counter() - started
     model.save(out)
-    checkpoint.unlink(missing_ok=True)
+    for leftover in [checkpoint, *out.glob(f".{CHECKPOINT}.*")]:
+        leftover.unlink(missing_ok=True)
     summary = {"model": str(out), "seconds": seconds, **model.measures, **model.data_summary}
     if options.json:
         print_json(summary)
@@ -74,10 +76,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 CHECKPOINT = "checkpoint.safetensors"
+_OURS = re.compile(
+    r"model\.json|checkpoint\.safetensors|(weights|ratings|users|items)-[0-9a-f]{12}\.(safetensors|parquet)"
+    r"|\.+(model|checkpoint|weights|ratings|users|items)\..*"
+)
 
 
 def _is_ours(folder: Path) -> bool:
-    return (folder / "model.json").exists() or (folder / CHECKPOINT).exists()
+    """Nothing but what a model, a checkpoint, or a run that was killed while it wrote one of them leaves behind."""
+    return all(_OURS.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _with_titles(ratings: "Ratings", path: Path) -> "Ratings":

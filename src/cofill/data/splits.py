@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Indices
-from cofill.errors import DataError
+from cofill.errors import DataError, SettingsError
 
 SplitBy = Literal["random", "time", "cold-items", "cold-users"]
 
@@ -35,7 +35,7 @@ def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Spli
         raise DataError(f"folds={folds} leaves nothing to train on; use at least 2")
     if folds > len(ratings):
         raise DataError(f"{len(ratings)} ratings cannot fill {folds} folds; use at most {len(ratings)}")
-    fold = np.random.default_rng(seed).permutation(np.arange(len(ratings)) % folds)
+    fold = _generator(seed).permutation(np.arange(len(ratings)) % folds)
     return (_divided(ratings, fold == number) for number in range(folds))
 
 
@@ -97,8 +97,14 @@ def _held_out(total: int, ratio: float, seed: int, what: str) -> npt.NDArray[np.
     """(total,): a random mask of those to test."""
     size = _training_size(total, ratio, what)
     mask = np.arange(total) >= size
-    return np.random.default_rng(seed).permutation(mask)
+    return _generator(seed).permutation(mask)
 
 
 def _divided(ratings: Ratings, held_out: npt.NDArray[np.bool_]) -> Split:
     return Split(ratings.select(~held_out), ratings.select(held_out))
+
+
+def _generator(seed: int) -> np.random.Generator:
+    if seed < 0:
+        raise SettingsError(f"a seed must be 0 or more. Got {seed}")
+    return np.random.default_rng(seed)

@@ -115,6 +115,8 @@ def make_world(*, users: int, items: int, ratings: int, seed: int = 0, progress:
     from cofill.data.world_sampling import choose_films, popularity, ratings_per_user
 
     _check_counts(users, items, ratings)
+    if seed < 0:
+        raise SettingsError(f"The seed of a world must be at least 0. Got {seed} instead.")
     report = progress or (lambda done: None)
     report(0.0)
     for_films, for_people, for_truth, for_choice, for_ratings = np.random.default_rng(seed).spawn(5)

@@ -14,12 +14,18 @@ if TYPE_CHECKING:
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
 
+def check_ending(path: Path) -> list[str]:
+    """The ending that says how a file is written, such as [".csv", ".gz"]; DataError if there is none."""
+    endings = path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]
+    if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
+        raise DataError(f"{path}: cannot tell the format; end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
+    return endings
+
+
 def write_frame(frame: "pl.DataFrame", path: str | PathLike[str]) -> None:
     """Write `frame` to `path`; the ending says how. The file appears when it is complete and on the disk."""
     target = Path(path)
-    endings = target.suffixes[-2:] if target.suffix == ".gz" else target.suffixes[-1:]
-    if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
-        raise DataError(f"{target}: cannot tell the format; end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet")
+    endings = check_ending(target)
     with replacing(target, DataError) as draft, draft.open("wb") as file:
         if endings[-1] == ".gz":
             # No name and no time inside: the same ratings give the same bytes.
