@@ -47,7 +47,7 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, dense_minibatches: int) -> Any:
+def compare(path: str, settings: dict[str, Any], rounds: int, fused_minibatches: int, dense_minibatches: int) -> Any:
     """The fused engine, densified torch and a triad, turn by turn on the same cores."""
     import torch
 
@@ -99,7 +99,7 @@ def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, 
     for _ in range(rounds):
         bandwidth = triad_bandwidth(shard_count(config))
         with fused:
-            elapsed, entries, columns = fused_seconds(fused, minibatches)
+            elapsed, entries, columns = fused_seconds(fused, fused_minibatches)
         batches = draw(dense_minibatches)
         dense_elapsed = seconds(dense, batches)
         turns.append(
@@ -107,7 +107,7 @@ def compare(path: str, settings: dict[str, Any], rounds: int, minibatches: int, 
                 "triad": bandwidth,
                 "fused_ratings_per_second": entries / elapsed,
                 "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
-                "fused_rows_per_second": min(minibatches * config.batch, raw.rows) / elapsed,
+                "fused_rows_per_second": min(fused_minibatches * config.batch, raw.rows) / elapsed,
                 "fused_bandwidth": columns * bytes_a_column / elapsed,
             }
         )

@@ -162,25 +162,16 @@ class FusedEngine:
         bounds = minibatch.bounds(self.shards)
         step = log1p(-learning_rate * self.settings.weight_decay)
 
-        z = torch.from_numpy(self._encode(minibatch)).requires_grad_()  # (B, widths[0])
-        codes = self.network.code(z + self.network.input.bias)
-
-        alpha, beta = np.float32(self.settings.alpha), np.float32(self.settings.beta)
-        loss_weights = np.where(minibatch.corrupted, alpha, beta)
-        hidden = codes.detach().numpy()
+        hidden, backward = self._middle(self._encode(minibatch), learning_rate)
+        alpha, beta = self.settings.alpha, self.settings.beta
         dh = self._buffer(minibatch.batch, self._w_out.shape[1])
         losses = self._on_shards(
             lambda s: kernels.decode_and_step(
                 self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
-                *entries, minibatch.targets, loss_weights, hidden, bounds[s], bounds[s + 1], dh[s],
+                *entries, minibatch.targets, minibatch.corrupted, alpha, beta, hidden, bounds[s], bounds[s + 1], dh[s],
             )
         )  # fmt: skip
-        self._optimizer.param_groups[0]["lr"] = learning_rate
-        self._optimizer.zero_grad()
-        codes.backward(torch.from_numpy(dh.sum(0)))
-        assert z.grad is not None
-        self._optimizer.step()
-        dz = z.grad.numpy()
+        dz = backward(dh.sum(0))
         self._on_shards(
             lambda s: kernels.step_input(
                 self._w_in, self._seen_in, self._decay, step, learning_rate,
@@ -223,6 +214,38 @@ class FusedEngine:
                 )
             )
         return self.network.activate(torch.from_numpy(outputs)).numpy()
+
+    def _middle(
+        self, z: kernels.Floats, learning_rate: float
+    ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
+        """What lies between the big layers: z without its bias -> h, and a function from dh to dz that takes its step.
+
+        Without further layers that is a bias and a tanh, and not worth a graph; with them it is torch's autograd.
+        """
+        bias = self.network.input.bias
+        if not len(self.network.middle):
+            offset = bias.detach().numpy()
+            hidden: kernels.Floats = torch.tanh(torch.from_numpy(z + offset)).numpy()
+
+            def backward(dh: kernels.Floats) -> kernels.Floats:
+                dz: kernels.Floats = dh * (1 - hidden * hidden)
+                offset[:] -= np.float32(learning_rate) * (dz.sum(0) + np.float32(self.settings.weight_decay) * offset)
+                return dz
+
+            return hidden, backward
+
+        leaf = torch.from_numpy(z).requires_grad_()
+        codes = self.network.code(leaf + bias)
+
+        def backward_through_layers(dh: kernels.Floats) -> kernels.Floats:
+            self._optimizer.param_groups[0]["lr"] = learning_rate
+            self._optimizer.zero_grad()
+            codes.backward(torch.from_numpy(dh))
+            self._optimizer.step()
+            assert leaf.grad is not None
+            return leaf.grad.numpy()
+
+        return codes.detach().numpy(), backward_through_layers
 
     def _encode(self, minibatch: Minibatch) -> kernels.Floats:
         """z without its bias: (B, widths[0])."""

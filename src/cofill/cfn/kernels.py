@@ -82,10 +82,10 @@ def encode(
     width = weight.shape[1]
     z[:] = 0
     for c in range(first, last):
-        if c + 1 < last:
-            prefetch_row(weight, present[c + 1])
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
         w = weight[present[c]]
-        factor = np.float32(exp(decay - seen[present[c]]))
+        factor = np.exp(np.float32(decay - seen[present[c]]))
         for entry in range(starts[c], starts[c + 1]):
             x = inputs[entry] * factor
             if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
@@ -107,7 +107,9 @@ def decode_and_step(
     starts: Ints,
     entry_rows: Ints,
     targets: Floats,
-    loss_weights: Floats,
+    corrupted: npt.NDArray[np.bool_],
+    alpha: float,
+    beta: float,
     hidden: Floats,
     first: int,
     last: int,
@@ -125,13 +127,13 @@ def decode_and_step(
     loss = 0.0
     dh[:] = 0
     for c in range(first, last):
-        if c + 1 < last:
-            prefetch_row(weight, present[c + 1])
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
         column = present[c]
         start = starts[c]
         count = starts[c + 1] - start
         w = weight[column]
-        factor = np.float32(exp(decay - seen[column]))
+        factor = np.exp(np.float32(decay - seen[column]))
         b = bias[column] * factor
         gradient_sum = np.float32(0)
         for e in range(count):
@@ -145,8 +147,9 @@ def decode_and_step(
                 y = np.float32(tanh(y))
                 slope = 1 - y * y
             error = y - targets[start + e]
-            loss += loss_weights[start + e] * error * error
-            gradients[e] = per_row * loss_weights[start + e] * error * slope
+            emphasis = np.float32(alpha) if corrupted[start + e] else np.float32(beta)
+            loss += emphasis * error * error
+            gradients[e] = per_row * emphasis * error * slope
             gradient_sum += gradients[e]
         # dh of every row but the last, then the last one together with the step: one pass less over w.
         for e in range(count - 1):
@@ -192,11 +195,11 @@ def step_input(
     width = weight.shape[1]
     rate = np.float32(learning_rate)
     for c in range(first, last):
-        if c + 1 < last:
-            prefetch_row(weight, present[c + 1])
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
         column = present[c]
         w = weight[column]
-        shrink = np.float32(exp(decay - seen[column] + step))
+        shrink = np.exp(np.float32(decay - seen[column] + step))
         for entry in range(starts[c], starts[c + 1]):
             move = -rate * inputs[entry]
             if move != 0:
@@ -211,7 +214,7 @@ def step_input(
 def apply_decay(weight: Floats, seen: Doubles, decay: float, first: int, last: int) -> None:
     """Bring the columns first:last up to date and set their clocks back to zero."""
     for column in range(first, last):
-        factor = np.float32(exp(decay - seen[column]))
+        factor = np.exp(np.float32(decay - seen[column]))
         w = weight[column]
         for q in range(weight.shape[1]):
             w[q] *= factor
