@@ -228,8 +228,11 @@ class FusedEngine:
             hidden: kernels.Floats = torch.tanh(torch.from_numpy(z + offset)).numpy()
 
             def backward(dh: kernels.Floats) -> kernels.Floats:
-                dz: kernels.Floats = dh * (1 - hidden * hidden)
-                offset[:] -= np.float32(learning_rate) * (dz.sum(0) + np.float32(self.settings.weight_decay) * offset)
+                with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
+                    dz: kernels.Floats = dh * (1 - hidden * hidden)
+                    offset[:] -= np.float32(learning_rate) * (
+                        dz.sum(0) + np.float32(self.settings.weight_decay) * offset
+                    )
                 return dz
 
             return hidden, backward

@@ -246,6 +246,13 @@ def _cache_errors(folder: Path) -> Iterator[None]:
         raise DatasetError(f"{folder}: {problem}. {advice}") from error
 
 
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
 @contextmanager
 def _locked(target: Path, *, quiet: bool) -> Iterator[None]:
     """Let one process at a time work on `target`. The kernel frees the lock of a process that dies."""
@@ -260,7 +267,7 @@ def _locked(target: Path, *, quiet: bool) -> Iterator[None]:
                     sys.stderr.write(f"{target.name}: another process is downloading it; waiting\n")
                 fcntl.flock(lock, fcntl.LOCK_EX)
             # whoever held the lock before has removed the file: then this is a lock on nothing
-            if path.exists() and path.stat().st_ino == os.fstat(lock).st_ino:
+            if _inode(path) == os.fstat(lock).st_ino:
                 try:
                     yield
                 finally:
