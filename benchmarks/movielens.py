@@ -1,4 +1,4 @@
-"""RMSE on MovieLens, honestly: settings and epochs from validation data, then one look at each test part.
+"""RMSE on MovieLens, honestly: settings and epochs come from validation data, never from a test part.
 
     COFILL_DATA=folder python benchmarks/movielens.py ml-1m                 random 90/10, seeds 0 to 4
     COFILL_DATA=folder python benchmarks/movielens.py ml-100k               the published folds u1 to u5
