@@ -125,7 +125,8 @@ def _measures(record: "EpochRecord", epochs: int, *, speed: bool) -> str:
     if speed:
         millions = record.ratings_per_second / 1e6
         parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")
-    parts.append(f"at most {_duration((epochs - record.epoch) * record.seconds)} left")
+    if record.epoch > 1:  # the first one may have compiled the kernels, and says nothing about the others
+        parts.append(f"at most {_duration((epochs - record.epoch) * record.seconds)} left")
     return "  ".join(parts)
 
 
