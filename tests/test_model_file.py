@@ -299,7 +299,7 @@ def test_a_full_disk_leaves_the_old_model(
         nonlocal count
         count += 1
         if count == failing:
-            monkeypatch.setattr("cofill.atomic._sync_folder", no_space)
+            monkeypatch.setattr("cofill.atomic.put_in_place", no_space)
             monkeypatch.setattr(Path, "replace", no_space)
         return real(*arguments)
 

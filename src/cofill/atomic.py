@@ -19,10 +19,7 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield draft
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
-        draft.replace(target)
-        _sync_folder(target.parent)
+        put_in_place(draft, target)
     except CofillError:
         raise
     except Exception as problem:  # writers of other libraries wrap a full disk in errors of their own
@@ -43,9 +40,12 @@ def explain_write_failure(target: Path, problem: Exception) -> str:
     return f"{target}: not written ({reason}); check the path and the space on the disk"
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the new name itself survive a power cut, where the system can."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def put_in_place(draft: Path, target: Path) -> None:
+    """Give a finished file its name. After this the target is whole, power cut or not."""
+    with draft.open("rb") as written:
+        os.fsync(written.fileno())
+    draft.replace(target)
+    descriptor = os.open(target.parent, os.O_RDONLY)  # the new name itself must reach the disk too
     try:
         os.fsync(descriptor)
     finally:

@@ -36,12 +36,11 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
             dense_minibatches=_DENSE_MINIBATCHES,
         )
     folded = {}
-    hidden = _code_width(settings)
     for orientation in ("user", "item"):
         say(f"folding in somebody new, rows are {orientation}s")
         folded[orientation] = measure(
             "fold_in",
-            hidden=hidden,
+            hidden=settings["hidden"],
             items=10_000,
             ratings_each=20,
             requests=_REQUESTS,
@@ -92,8 +91,3 @@ def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int, say: Say
         "share_kept": median(ratios),
         "peak_bytes": peak,
     }
-
-
-def _code_width(settings: dict[str, Any]) -> int:
-    hidden = settings["hidden"]
-    return int(hidden[-1] if isinstance(hidden, list | tuple) else hidden)

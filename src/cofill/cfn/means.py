@@ -43,11 +43,6 @@ class FittedMeans:
         return np.float32(deviations.sum(dtype=np.float64) / total if total > 0 else 0)
 
     def _deviations(self, rows: SparseRows, values: Floats) -> Floats:
-        counts = rows.counts()
-        sums = np.zeros(rows.rows)
-        filled = counts > 0  # reduceat has no notion of an empty row
-        if filled.any():
-            sums[filled] = np.add.reduceat(values, rows.indptr[:-1][filled], dtype=np.float64)
-        totals = counts + self._damping
-        found: Doubles = np.divide(sums, totals, out=np.zeros(rows.rows), where=totals > 0)
+        totals = rows.counts() + self._damping
+        found: Doubles = np.divide(rows.row_sums(values), totals, out=np.zeros(rows.rows), where=totals > 0)
         return found.astype(np.float32)

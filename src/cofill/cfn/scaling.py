@@ -47,17 +47,13 @@ class Scaling:
         scaled = _to_unit(rows.values, scale)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
         counts = rows.counts()
-        filled = counts > 0
-        sums = np.zeros(rows.rows)
-        if filled.any():  # reduceat has no notion of an empty row
-            sums[filled] = np.add.reduceat(scaled, rows.indptr[:-1][filled], dtype=np.float64)
         return cls(
             scale=scale,
             damping=settings.mean_damping,
             length_power=settings.length_power,
-            typical_length=rows.nnz / max(int(filled.sum()), 1),
+            typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
             overall=overall,
-            means=_damped(sums, counts, settings.mean_damping, overall),
+            means=_damped(rows.row_sums(scaled), counts, settings.mean_damping, overall),
         )
 
     def mean_of(self, ratings: Floats) -> np.float32:

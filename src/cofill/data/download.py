@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from cofill.atomic import put_in_place
 from cofill.data.download_progress import Report, show_progress
 from cofill.errors import DatasetError
 
@@ -85,7 +86,8 @@ def download(
             except DatasetError:
                 _discard(part)
                 raise
-            _put_in_place(part, target)
+            put_in_place(part, target)
+            _sidecar(part).unlink(missing_ok=True)
     return target
 
 
@@ -194,19 +196,6 @@ def _verify(part: Path, address: str, *, md5: str | None, size: int | None) -> N
             f"{address}: the MD5 of what arrived is {digest}, the published one {md5}; it was deleted. "
             f"Try again, {BY_HAND}."
         )
-
-
-def _put_in_place(part: Path, target: Path) -> None:
-    """After this the target is whole, power cut or not."""
-    with part.open("rb") as file:
-        os.fsync(file.fileno())
-    part.replace(target)
-    _sidecar(part).unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def _sidecar(part: Path) -> Path:

@@ -38,6 +38,14 @@ class SparseRows:
         """(rows,): how many ratings each row knows."""
         return np.diff(self.indptr)
 
+    def row_sums(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """(rows,): the sums of some value (nnz,) of each entry, row by row; 0 where a row is empty."""
+        sums = np.zeros(self.rows)
+        filled = self.counts() > 0  # reduceat has no notion of an empty row
+        if filled.any():
+            sums[filled] = np.add.reduceat(values, self.indptr[:-1][filled], dtype=np.float64)
+        return sums
+
     def transpose(self) -> "SparseRows":
         """The same ratings column by column, in one counting sort; explicit zeros stay."""
         from scipy.sparse import csr_array
