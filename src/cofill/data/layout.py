@@ -76,9 +76,9 @@ def find_layout(
 ) -> Layout:
     """The layout of a file that begins with `text`, whole lines of it; `complete`: it is the whole file."""
     if separator is not None:
-        _check_separator(separator, name)
+        check_separator(separator, name)
     candidates = [separator] if separator else [*SEPARATORS, " "]
-    samples = {candidate: _sample(text, candidate, name) for candidate in candidates}
+    samples = {candidate: first_records(text, candidate, name) for candidate in candidates}
     if separator is None:
         separator = _choose_separator(samples, name, wanted)
     sample, stopped = samples[separator]
@@ -100,12 +100,13 @@ def find_layout(
     return Layout(separator, names, len(names), columns, tuple(tuple(cells) for _, cells in sample[1:]))
 
 
-def _check_separator(separator: str, name: str) -> None:
+def check_separator(separator: str, name: str) -> None:
+    """DataError if no file can be cut at `separator`."""
     if not separator or any(character in '"\r\n' for character in separator):
         raise DataError(f"{name}: {separator!r} cannot separate columns; use one such as ',' or '::'")
 
 
-def _sample(text: str, separator: str, name: str) -> Sample:
+def first_records(text: str, separator: str, name: str) -> Sample:
     """The first records, without blank lines at their end, and what stopped them."""
     found: list[Record] = []
     stopped: DataError | None = None

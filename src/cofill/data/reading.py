@@ -5,7 +5,8 @@ import mmap
 import os
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -62,35 +63,51 @@ def read_table(source: object, wanted: Wanted, separator: str | None, header: bo
 
 def _read_file(path: Path, wanted: Wanted, separator: str | None, header: bool | None) -> Table:
     name = str(path)
+    with explained(path, "the ratings file"), path.open("rb") as file:
+        magic = file.read(8)
+        if magic.startswith(PARQUET) or path.suffix == ".parquet":
+            return _read_parquet(path, magic, wanted)
+        refuse_archive(magic, name, "the ratings file")
+        # A pipe has no size and cannot be mapped.
+        if os.fstat(file.fileno()).st_size and not magic.startswith(GZIP) and path.suffix != ".gz":
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                return read_text(mapped, name, wanted, separator, header)
+        data = magic + file.read()
+    return read_text(unpacked(data, path), name, wanted, separator, header)
+
+
+@contextmanager
+def explained(path: Path, wanted: str) -> Iterator[None]:
+    """Whatever keeps `path` from being read becomes a DataError; `wanted` is the file that should be there."""
     try:
-        with path.open("rb") as file:
-            magic = file.read(8)
-            if magic.startswith(PARQUET) or path.suffix == ".parquet":
-                return _read_parquet(path, magic, wanted)
-            for signature, kind in ARCHIVES.items():
-                if magic.startswith(signature):
-                    raise DataError(f"{name}: this is a {kind} archive; unpack it and pass the ratings file in it")
-            # A pipe has no size and cannot be mapped.
-            if os.fstat(file.fileno()).st_size and not magic.startswith(GZIP) and path.suffix != ".gz":
-                with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                    return read_text(mapped, name, wanted, separator, header)
-            data = magic + file.read()
+        yield
     except FileNotFoundError as error:
         raise DataError(
-            f"{name}: there is no such file; check the path (the current folder is {Path.cwd()})"
+            f"{path}: there is no such file; check the path (the current folder is {Path.cwd()})"
         ) from error
     except IsADirectoryError as error:
-        raise DataError(f"{name}: this is a folder; pass the ratings file in it") from error
+        raise DataError(f"{path}: this is a folder; pass {wanted} in it") from error
     except OSError as error:
-        raise DataError(f"{name}: cannot be read ({error.strerror}); check the path and its permissions") from error
+        raise DataError(f"{path}: cannot be read ({error.strerror}); check the path and its permissions") from error
+
+
+def refuse_archive(magic: bytes, name: str, wanted: str) -> None:
+    """DataError if a file that begins with `magic` is an archive other than gzip."""
+    for signature, kind in ARCHIVES.items():
+        if magic.startswith(signature):
+            raise DataError(f"{name}: this is a {kind} archive; unpack it and pass {wanted} in it")
+
+
+def unpacked(data: bytes, path: Path) -> bytes:
+    """The bytes of a file that may be gzip data."""
     if data.startswith(GZIP):
         try:
-            data = gzip.decompress(data)
+            return gzip.decompress(data)
         except (EOFError, zlib.error, OSError) as error:
-            raise DataError(f"{name}: the gzip data is broken or cut short ({error}); fetch the file again") from error
-    elif path.suffix == ".gz" and data:
-        raise DataError(f"{name}: this is not gzip data; rename it without .gz, or fetch the file again")
-    return read_text(data, name, wanted, separator, header)
+            raise DataError(f"{path}: the gzip data is broken or cut short ({error}); fetch the file again") from error
+    if path.suffix == ".gz" and data:
+        raise DataError(f"{path}: this is not gzip data; rename it without .gz, or fetch the file again")
+    return data
 
 
 def _read_parquet(path: Path, magic: bytes, wanted: Wanted) -> Table:
@@ -125,17 +142,20 @@ def _from_pandas(frame: Any, wanted: Wanted) -> Table:
     )
     series: dict[Role, pl.Series] = {}
     for role, position in columns.items():
-        column = frame.iloc[:, position]
-        if getattr(column.dtype, "tz", None) is not None:
-            column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-        missing = column.isna().to_numpy()
-        if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
-            # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
-            values: Any = [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
-        else:
-            values = column.to_numpy()
-        series[role] = _series(values, role, origin)
+        values = pandas_values(frame.iloc[:, position])
+        series[role] = series_of(values, role, origin)
     return _table(series, origin)
+
+
+def pandas_values(column: Any) -> Any:
+    """The cells of a pandas column as an array, or as a list where some are missing: each of those is None."""
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    missing = column.isna().to_numpy()
+    if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
+        # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
+        return [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
+    return column.to_numpy()
 
 
 def _are_columns(source: object, wanted: Wanted) -> bool:
@@ -154,7 +174,7 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {role}s" for role, length in lengths.items())
         raise DataError(f"the arrays differ in length: {found}; each rating needs one entry in every array")
-    return _table({role: _series(part, role, origin) for role, part in zip(roles, source, strict=True)}, origin)
+    return _table({role: series_of(part, role, origin) for role, part in zip(roles, source, strict=True)}, origin)
 
 
 def _from_tuples(source: Iterable[Any], wanted: Wanted) -> Table:
@@ -172,10 +192,10 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted) -> Table:
     if not rows:
         raise DataError("the tuples: there are none; pass at least one (user, item, rating)")
     roles = wanted.by_position[: len(rows[0])]
-    return _table({role: _series([row[at] for row in rows], role, origin) for at, role in enumerate(roles)}, origin)
+    return _table({role: series_of([row[at] for row in rows], role, origin) for at, role in enumerate(roles)}, origin)
 
 
-def _series(values: Any, role: Role, origin: Origin) -> "pl.Series":
+def series_of(values: Any, role: Role, origin: Origin) -> "pl.Series":
     """Values of any kind as a series; ids that are neither all strings nor all integers are refused."""
     import polars as pl
 

@@ -208,7 +208,7 @@ def _careful(data: bytes, layout: Layout, name: str) -> Table:
     """Any file that is a table at all; or the exact line that is not."""
     import polars as pl
 
-    rows = _checked_records(decoded(data, name), layout, name)
+    rows = checked_records(decoded(data, name), layout, name)
     if layout.names is not None:
         next(rows)
     parts: dict[Role, list[pl.Series]] = {role: [] for role in layout.columns}
@@ -223,7 +223,8 @@ def _careful(data: bytes, layout: Layout, name: str) -> Table:
     return Table({role: pl.concat(series) for role, series in parts.items()}, origin, text=True)
 
 
-def _checked_records(text: str, layout: Layout, name: str) -> Iterator[tuple[int, list[str]]]:
+def checked_records(text: str, layout: Layout, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The records of `text` with their lines; a blank line or one with another number of cells is an error."""
     blank = 0
     for line, cells in records(text, layout.separator, name):
         if not cells:

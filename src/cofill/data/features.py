@@ -1,0 +1,240 @@
+"""Side information: what is known about users or items apart from ratings, as one matrix of numbers."""
+
+import difflib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.feature_cells import Cells, coded
+from cofill.data.feature_columns import LISTED, Floats
+from cofill.data.feature_fitting import refuse_clash, table_cells
+from cofill.data.feature_kinds import Kind
+from cofill.data.feature_source import Source, SourceKind, UnknownFeatureWarning
+from cofill.data.origin import quoted
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError
+
+__all__ = ["FeatureReport", "Features", "Kind", "SourceKind", "UnknownFeatureWarning"]
+
+
+class FeatureReport(NamedTuple):
+    """What became of one input column."""
+
+    source: str
+    column: str
+    kind: str
+    width: int
+    """How many feature columns it has; columns that are reduced together each give that of the whole block."""
+    distinct: int | None
+    """How many different values, categories, tags or targets there are."""
+    missing: int
+    example: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Features:
+    """What is known about some ids, in columns that can describe others as well."""
+
+    ids: Vocabulary
+    values: Floats
+    """(ids, width): finite; zeros where nothing is known."""
+    sources: tuple[Source, ...]
+
+    @classmethod
+    def read(
+        cls,
+        source: object,
+        *,
+        kind: SourceKind | None = None,
+        id: str | int | None = None,
+        ids: Sequence[Id] | npt.NDArray[Any] | str | os.PathLike[str] | None = None,
+        columns: Mapping[str, Kind] | None = None,
+        names: Sequence[str] | None = None,
+        name: str | None = None,
+        reduce_to: int = 50,
+        both_ways: bool = True,
+        separator: str | None = None,
+        header: bool | None = None,
+        encoding: str = "utf-8",
+    ) -> "Features":
+        """Features from a file, a frame, tuples or vectors.
+
+        `source` is a path (CSV, TSV, `::`, `;`, `|`, gzip of these, Parquet, .npy), a polars or pandas
+        DataFrame, an iterable of tuples (tags, links), {id: vector}, (ids, array), or (ids, scipy sparse matrix).
+
+        `kind` says what it holds; by default a source with a column called tag holds tags, arrays hold vectors,
+        and all else is a table:
+
+        - table: a row for each id. `columns` sets the kind of a column; that of others is judged by their cells.
+          Numbers and dates are standardised and cut off at 5 standard deviations; categories have a column each,
+          but more than `reduce_to` of them are reduced, as texts are.
+        - tags: id, tag[, count]; without a header also user, id, tag, time.
+        - links: id, id[, weight], in both directions unless `both_ways` is False.
+        - vectors: an id and its numbers, taken as they are. A .npy file needs `ids`: a sequence, or a path.
+
+        `id` is the column of the ids, by name or position from 0; usual names are recognised, and without a
+        header it is the first. `names` gives the columns of a file without header their names. `name` is what
+        tags, links or vectors are called in `names` and in descriptions.
+        """
+        from cofill.data.feature_sources import read_source
+
+        given = {"names": names, "separator": separator, "header": header, "encoding": encoding}
+        fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given)
+        return cls(Vocabulary(fitted.ids), fitted.values, (fitted.source,))
+
+    @classmethod
+    def join(cls, parts: "Sequence[Features]") -> "Features":
+        """All columns of all parts, for every id of any part; zeros where a part says nothing about one."""
+        if not parts:
+            raise DataError("there are no features to join; pass at least one")
+        ids = parts[0].ids.copy()
+        for part in parts[1:]:
+            ids.add(part.ids.array())
+        sources = tuple(source for part in parts for source in part.sources)
+        refuse_clash([name for part in parts for name in part.names], "the joined features")
+        keys = [column.name for source in sources for column in source.used]
+        twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
+        if twice is not None:
+            raise DataError(
+                f"the joined features: two parts have {twice!r}; rename the column, or pass another name=... to read"
+            )
+        return cls(ids, np.concatenate([part.aligned(ids) for part in parts], axis=1), sources)
+
+    @property
+    def width(self) -> int:
+        """How many feature columns there are."""
+        return int(self.values.shape[1])
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """(width,): the names of the feature columns, such as genres=Comedy, year, tags[0]."""
+        return tuple(name for source in self.sources for name in source.names)
+
+    def __repr__(self) -> str:
+        widths = [f"{width} of {name}" for source in self.sources for name, width in source.widths()]
+        shown = ", ".join(widths[:LISTED]) + (f" and {len(widths) - LISTED} more" if len(widths) > LISTED else "")
+        columns = "1 column" if self.width == 1 else f"{self.width} columns"
+        return f"Features({len(self.ids)} ids, {columns}{': ' if shown else ''}{shown})"
+
+    def aligned(self, ids: Vocabulary) -> Floats:
+        """(len(ids), width): the features of `ids` in their order; zeros for those without."""
+        found = self.ids.find(ids.array())
+        aligned = np.zeros((len(ids), self.width), np.float32)
+        aligned[found >= 0] = self.values[found[found >= 0]]
+        return aligned
+
+    def described(self, ids: Vocabulary) -> npt.NDArray[np.bool_]:
+        """(len(ids),): which of `ids` have features."""
+        return np.asarray(self.ids.find(ids.array()) >= 0)
+
+    def encode(self, description: Mapping[str, object]) -> Floats:
+        """(width,): one that is new, described by the columns of tables and the names of other sources.
+
+        None means unknown. Tags are a list, a mapping to counts or "a|b"; links a list of ids or a mapping to
+        weights; vectors a list of numbers.
+        """
+        used = {column.name: column for source in self.sources for column in source.used}
+        ignored = {column.name for source in self.sources for column in source.columns if column.kind == "skip"}
+        ignored |= {source.id_name for source in self.sources if source.id_name is not None}
+        for key in description:
+            if key not in used and key not in ignored:
+                near = difflib.get_close_matches(str(key), used, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, used))}"
+                raise DataError(f"the description: there is no column {key!r}; {hint}")
+        for key, column in used.items():
+            if key not in description:
+                raise DataError(
+                    f"the description: {key!r} is missing, which holds {column.holds}; "
+                    "give it, or pass None where it is unknown"
+                )
+        cells = {key: coded([description[key]]) for key in used}
+        encoded: Floats = self._encoded(Cells(cells, np.zeros(1, np.int64), _description_error))[0]
+        return encoded
+
+    def encode_table(
+        self,
+        source: object,
+        *,
+        id: str | int | None = None,
+        names: Sequence[str] | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        encoding: str = "utf-8",
+    ) -> "Features":
+        """Many that are new, from a table with all the columns of the tables that these features came from.
+
+        Tags, links and vectors are zeros unless there is a column of the source's name, with cells like a|b|c.
+        """
+        from cofill.data.feature_reading import read_raw
+        from cofill.data.feature_sources import id_position
+
+        known = {column.name for part in self.sources for column in part.used}
+        known |= {part.id_name for part in self.sources if part.id_name is not None}
+        raw = read_raw(
+            source, names=names, separator=separator, header=header, encoding=encoding, familiar=known, id=id
+        )
+        if id is None:
+            id = next((part.id_name for part in self.sources if part.id_name in raw.names), None)
+        found, cells = table_cells(raw, id_position(raw, id))
+        for part in self.sources:
+            for column in part.used:
+                if part.kind == "table" and column.name not in cells.columns:
+                    raise DataError(
+                        f"{raw.origin.name}: there is no column {column.name!r}, which holds {column.holds}; "
+                        "add it, with empty cells where it is unknown"
+                    )
+        return Features(Vocabulary(found), self._encoded(cells), self.sources)
+
+    def _encoded(self, cells: Cells) -> Floats:
+        return np.concatenate([source.encoded(cells) for source in self.sources], axis=1)
+
+    def report(self) -> list[FeatureReport]:
+        """One line for each input column, also for those that were skipped (width 0)."""
+        lines = []
+        for source in self.sources:
+            for column in source.columns:
+                own = 0 if column.kind == "skip" else len(column.names)
+                width = own if column.terms is None else source.base.shape[1]
+                about = (column.kind, width, column.distinct, column.missing, column.example)
+                lines.append(FeatureReport(source.name, column.name, *about))
+        return lines
+
+    def card(self) -> dict[str, Any]:
+        """All that is learned except arrays, ready for JSON."""
+        return {"sources": [source.card() for source in self.sources]}
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays that belong to the card."""
+        arrays: dict[str, npt.NDArray[Any]] = {"values": self.values}
+        for position, source in enumerate(self.sources):
+            arrays |= {f"{position}.{key}": array for key, array in source.arrays().items()}
+        return arrays
+
+    @classmethod
+    def restored(cls, card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], ids: Vocabulary) -> "Features":
+        """The inverse of `card` and `arrays`; ValueError if they do not fit together."""
+        try:
+            sources = tuple(
+                Source.restored(
+                    part,
+                    {key.removeprefix(f"{at}."): array for key, array in arrays.items() if key.startswith(f"{at}.")},
+                )
+                for at, part in enumerate(card["sources"])
+            )
+            values = arrays["values"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"features: a part is missing or of the wrong type ({error})") from error
+        restored = cls(ids, values, sources)
+        shape = (len(ids), len(restored.names))
+        if values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
+            raise ValueError(f"features: found values of shape {values.shape} where finite ones of {shape} belong")
+        return restored
+
+
+def _description_error(_: int, column: str, problem: str, advice: str) -> DataError:
+    advice = advice.replace("leave it empty", "pass None where it is unknown")
+    return DataError(f"the description, {quoted(column)}: {problem}; {advice}")
