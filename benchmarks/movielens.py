@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from statistics import mean, stdev
 
 from cofill import CFN, Ratings, evaluate, load_dataset, split
-from cofill.data.datasets import UnpublishedFileWarning, movielens_folds
+from cofill.data.datasets import UnpublishedFileWarning, published_folds
 
 # Student's t for a 95 % interval over that many runs.
 _T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
@@ -23,7 +23,7 @@ _T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
 def parts(dataset: str, seeds: int) -> Iterator[tuple[int, Ratings, Ratings]]:
     """Seed, training part, test part."""
     if dataset == "ml-100k":
-        for seed, (train, test) in enumerate(movielens_folds(dataset, quiet=True)):
+        for seed, (train, test) in enumerate(published_folds(dataset, quiet=True)):
             yield seed, train, test
         return
     ratings = load_dataset(dataset, quiet=True)

@@ -79,11 +79,18 @@ def test_list(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     entries = json.loads(run("datasets", "list", "--json").out)
     assert [entry["name"] for entry in entries] == list(catalogue())
     assert not any(entry["on this machine"] for entry in entries)
+    told = {entry["name"]: entry["side information"] for entry in entries}
+    assert told["ml-1m"] == {"items": ["genres", "years"], "users": ["ages", "genders", "occupations"]}
+    assert told["ml-10m"] == {"items": ["genres", "years", "tags"], "users": []}
+    assert told["monti-douban"] == {"items": [], "users": ["friends"]}
     for width in (80, 120):
         monkeypatch.setenv("COLUMNS", str(width))
         table = run("datasets", "list").out
         assert "│ ml-latest-small │" in table
         assert "│ 32,000,204 │" in table
+        assert "│ genres, years, tags " in table
+        assert "│ | friends " in table
+    assert "│ genres, years | ages, genders, occupations │" in table
 
 
 def test_fetch(run: Run, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,11 +1,9 @@
 """Finding, checking and loading the public data sets: small ones made here, and real ones where they are."""
 
 import dataclasses
-import io
 import os
 import threading
 import warnings
-import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,7 +12,7 @@ import numpy as np
 import pytest
 
 from cofill.data import datasets
-from cofill.data.catalogue import CATALOGUE, Dataset
+from cofill.data.catalogue import CATALOGUE
 from cofill.data.datasets import (
     UnpublishedFileWarning,
     catalogue,
@@ -22,48 +20,13 @@ from cofill.data.datasets import (
     fetch,
     load,
     locate,
-    movielens_folds,
+    published_folds,
 )
 from cofill.errors import DatasetError
+from tests.data.dataset_files import LATIN, RATINGS, WIDE, members, packed, put, put_in_the_open, shrink
 
 REAL = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
-LATIN = "Misérables, Les (1995)"
-
-# What the members of each set look like, in the layout of its publisher.
-RATINGS = {
-    "ml-100k": "1\t10\t3\t881250949\n1\t20\t5\t881250950\n2\t10\t1\t881250951\n",
-    "ml-1m": "1::10::3::978300760\n1::20::5::978300761\n2::10::1::978300762\n",
-    "ml-10m": "1::10::3.5::838985046\n1::20::5::838985047\n2::10::0.5::838985048\n",
-    "ml-20m": "userId,movieId,rating,timestamp\n1,10,3.5,1112486\n1,20,5.0,1112487\n2,10,0.5,1112488\n",
-    "douban": "1 10 3\n1 20 5\n2 10 1\n",
-}
-TITLES = {
-    "ml-100k": f"10|{LATIN}|01-Jan-1995||http://x|0|1\n20|Quiet (1996)|||x|1|0\n30|Unseen (1996)|||x|1|0\n",
-    "ml-1m": f"10::{LATIN}::Drama|Musical\n20::Quiet (1996)::Drama\n30::Unseen (1996)::War\n",
-    "ml-10m": f"10::{LATIN}::Drama|Musical\n20::Quiet (1996)::Drama\n30::Unseen (1996)::War\n",
-    "ml-20m": f'movieId,title,genres\n10,"{LATIN}",Drama\n20,Quiet (1996),Drama\n30,Unseen (1996),War\n',
-}
-KINDS = {"ml-25m": "ml-20m", "ml-32m": "ml-20m", "ml-latest-small": "ml-20m"}
-
-
-def members(entry: Dataset) -> dict[str, bytes]:
-    """Three ratings in the format of the set."""
-    kind = KINDS.get(entry.name, entry.name)
-    made = {entry.ratings_member: RATINGS[kind].encode()}
-    if entry.titles_member:
-        made[entry.titles_member] = TITLES[kind].encode(entry.encoding)
-    first, *others = RATINGS[kind].splitlines(keepends=True)
-    for train, test in entry.folds:
-        made |= {train: "".join(others).encode(), test: first.encode()}
-    return made
-
-
-def packed(content: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-    return buffer.getvalue()
+ZIPPED = [name for name, entry in CATALOGUE.items() if entry.address is not None]
 
 
 @pytest.fixture(autouse=True)
@@ -77,22 +40,13 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalogue with three ratings a set, and no checksum that the files made here could have."""
-    shrunk = {name: dataclasses.replace(entry, ratings=3) for name, entry in CATALOGUE.items()}
-    monkeypatch.setattr(datasets, "CATALOGUE", shrunk)
-
-
-def put(folder: Path, name: str, content: dict[str, bytes] | None = None) -> Path:
-    """The zip of a set in the folder `data`."""
-    entry = dataset(name)
-    path = folder / "data" / f"{name}.zip"
-    path.write_bytes(packed(members(entry) if content is None else content))
-    return path
+    shrink(monkeypatch)
 
 
 def test_the_catalogue() -> None:
     assert list(catalogue()) == [
-        "ml-100k", "ml-1m", "ml-10m", "ml-20m", "ml-25m", "ml-32m", "ml-latest-small", "douban"
+        "ml-100k", "ml-1m", "ml-10m", "ml-20m", "ml-25m", "ml-32m", "ml-latest-small", "douban", "monti-douban",
+        "movietweetings",
     ]  # fmt: skip
     for name, entry in catalogue().items():
         assert entry.name == name
@@ -101,6 +55,9 @@ def test_the_catalogue() -> None:
         assert entry.md5 is None or len(entry.md5) == 32
         assert entry.licence
         assert entry.citation
+        sources = (*entry.about_users, *entry.about_items)
+        assert all(source.brings for source in sources)
+        assert len({source.member for source in sources}) == len(sources) > 0
     douban = dataset("douban")
     assert (douban.users, douban.items, douban.ratings) == (129_490, 58_541, 16_830_839)
 
@@ -118,7 +75,7 @@ def test_a_name_like_none() -> None:
         dataset("zzz")
 
 
-@pytest.mark.parametrize("name", [name for name in CATALOGUE if name != "douban"])
+@pytest.mark.parametrize("name", ZIPPED)
 @pytest.mark.usefixtures("small")
 def test_every_format_is_read(own_folders: Path, name: str) -> None:
     put(own_folders, name)
@@ -154,6 +111,99 @@ def test_douban_says_what_to_do() -> None:
     assert locate("douban") is None
     with pytest.raises(DatasetError, match=r"douban cannot be downloaded.*uir\.index.*COFILL_DATA.*user item rating"):
         load("douban")
+
+
+@pytest.mark.usefixtures("small")
+def test_movietweetings_lies_in_the_open(own_folders: Path) -> None:
+    path = put_in_the_open(own_folders, "movietweetings")
+    assert locate("movietweetings") == path
+    ratings = load("movietweetings")
+    assert list(ratings.items) == ["0000010", "1000020"]  # leading zeros stay
+    assert list(ratings.users) == [1, 2]
+    np.testing.assert_array_equal(ratings.values, [3, 10, 0])
+    assert tuple(ratings.scale) == (0.0, 10.0)
+    assert ratings.titles == {"0000010": WIDE, "1000020": "Quiet (1996)", "0000030": "Unseen (1999)"}
+
+
+@pytest.mark.usefixtures("small")
+def test_it_grows(own_folders: Path) -> None:
+    content = members(dataset("movietweetings"))
+    content["ratings.dat"] += b"3::0000010::7::1381620030\n"
+    put_in_the_open(own_folders, "movietweetings", content)
+    assert len(load("movietweetings")) == 4
+
+
+@pytest.mark.parametrize("folder", ["movietweetings", "MovieTweetings", "MovieTweetings/latest", "deep/movietweetings"])
+def test_a_usual_file_name_is_known_by_its_folder(own_folders: Path, folder: str) -> None:
+    for elsewhere in ("ml-1m", "latest", "movietweetings-old", "movietweetings/snapshots"):
+        (own_folders / "data" / elsewhere).mkdir(parents=True)
+        (own_folders / "data" / elsewhere / "ratings.dat").touch()
+    (own_folders / "data" / "ratings.dat").touch()
+    assert locate("movietweetings") is None
+    own = own_folders / "data" / folder / "ratings.dat"
+    own.parent.mkdir(parents=True, exist_ok=True)
+    own.touch()
+    assert locate("movietweetings") == own
+
+
+def test_the_named_folder_may_be_that_folder(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = own_folders / "movietweetings"
+    own.mkdir()
+    (own / "ratings.dat").touch()
+    monkeypatch.setenv("COFILL_DATA", str(own))
+    assert locate("movietweetings") == own / "ratings.dat"
+    monkeypatch.chdir(own)
+    monkeypatch.setenv("COFILL_DATA", ".")
+    assert locate("movietweetings") == Path("ratings.dat")
+
+
+def test_files_of_the_same_name_are_kept_apart(own_folders: Path) -> None:
+    for paper in ("flixster", "yahoo_music"):
+        (own_folders / "data" / paper).mkdir()
+        (own_folders / "data" / paper / "training_test_dataset.mat").touch()
+    assert locate("monti-douban") is None
+
+
+def test_a_file_that_should_lie_beside(own_folders: Path) -> None:
+    content = members(dataset("movietweetings"))
+    del content["movies.dat"]
+    put_in_the_open(own_folders, "movietweetings", content)
+    with pytest.raises(DatasetError, match=r"ratings\.dat: there is no movies\.dat beside it\. It is published as sev"):
+        load("movietweetings")
+
+
+@pytest.mark.parametrize(("name", "advice"), [("monti-douban", "graph networks"), ("movietweetings", "sidooms")])
+def test_sets_without_an_address_say_what_to_do(name: str, advice: str) -> None:
+    with pytest.raises(DatasetError, match=rf"{name} cannot be downloaded\. .*{advice}.*COFILL_DATA"):
+        load(name)
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize(
+    ("member", "data", "message"),
+    [
+        ("ratings.dat", b"1::10::3::9\n1::20::x::9\n2::10::1::9\n", r"ratings\.dat, line 2, .*'x'"),
+        ("ratings.dat", b"1::10::3::9\n1::20::9::9\n2::10::1::9\n", r"ratings\.dat, line 2, .*9"),
+        ("movies.dat", b"ten::Heat (1995)::War\n", r"the titles in ml-1m/movies\.dat cannot be read"),
+    ],
+)
+def test_what_is_wrong_inside_is_said_of_the_set(own_folders: Path, member: str, data: bytes, message: str) -> None:
+    content = members(dataset("ml-1m")) | {f"ml-1m/{member}": data}
+    path = put(own_folders, "ml-1m", content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnpublishedFileWarning)
+        with pytest.raises(DatasetError, match=rf"{path}.*{message}.*Get ml-1m\.zip anew") as caught:
+            load("ml-1m")
+    assert "cofill-" not in str(caught.value)  # the temporary file is nobody's concern
+
+
+@pytest.mark.usefixtures("small")
+def test_what_is_not_asked_for_may_be_missing(own_folders: Path) -> None:
+    content = members(dataset("ml-1m"))
+    del content["ml-1m/users.dat"]
+    put(own_folders, "ml-1m", content)
+    with pytest.warns(UnpublishedFileWarning):
+        assert len(load("ml-1m")) == 3
 
 
 @pytest.mark.usefixtures("small")
@@ -241,7 +291,7 @@ def test_the_place_of_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_folds_share_the_vocabularies_of_the_whole_set(own_folders: Path) -> None:
     put(own_folders, "ml-100k")
     with pytest.warns(UnpublishedFileWarning):
-        folds = list(movielens_folds())
+        folds = list(published_folds("ml-100k"))
     assert len(folds) == 5
     for train, test in folds:
         assert (len(train), len(test)) == (2, 1)
@@ -250,8 +300,8 @@ def test_folds_share_the_vocabularies_of_the_whole_set(own_folders: Path) -> Non
 
 
 def test_a_set_without_folds() -> None:
-    with pytest.raises(DatasetError, match=r"ml-1m was published without folds. Those with folds: ml-100k"):
-        movielens_folds("ml-1m")
+    with pytest.raises(DatasetError, match=r"ml-1m was published without folds\. .* ml-100k, monti-douban\."):
+        published_folds("ml-1m")
 
 
 class Publisher(BaseHTTPRequestHandler):
@@ -337,9 +387,24 @@ def test_the_real_100k_and_its_folds() -> None:
     assert ratings.titles[1] == "Toy Story (1995)"
     assert set(ratings.items) <= set(ratings.titles)
     tested = 0
-    for train, test in movielens_folds("ml-100k"):
+    for train, test in published_folds("ml-100k"):
         assert (len(train), len(test)) == (80_000, 20_000)
         assert train.users == test.users == ratings.users
         assert train.values.sum() + test.values.sum() == ratings.values.sum()
         tested += len(test)
     assert tested == 100_000
+
+
+@pytest.mark.real_data
+def test_the_real_movietweetings(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not next(REAL.glob("**/movietweetings/ratings.dat"), None):
+        pytest.skip(f"movietweetings/ratings.dat is not in {REAL}; name its folder in COFILL_DATA")
+    monkeypatch.setenv("COFILL_DATA", str(REAL))
+    ratings = load("movietweetings")
+    entry = dataset("movietweetings")
+    assert (len(ratings.users), len(ratings.items), len(ratings)) == (entry.users, entry.items, entry.ratings)
+    assert tuple(ratings.scale) == (0.0, 10.0)
+    assert ratings.titles["0002844"] == "Fantômas - À l'ombre de la guillotine (1913)"
+    assert set(ratings.items) <= set(ratings.titles)
+    user, item = ratings.users.index(1), ratings.items.index("0054890")
+    assert ratings.values[(ratings.user_index == user) & (ratings.item_index == item)].tolist() == [9.0]

@@ -2,10 +2,12 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from cofill.cli.options import SHAPES, add_json, add_seed, count, size
 from cofill.cli.output import note, print_json, print_table
+from cofill.data.dataset_entry import SideSource
 from cofill.errors import DataError, SettingsError
 
 _WORLD_MARK = "truth.safetensors"  # only a world has it
@@ -41,15 +43,24 @@ def run(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     from cofill.data import datasets
 
-    rows = []
-    for name, entry in datasets.catalogue().items():
-        rows.append((name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None))
     columns = ("name", "title", "users", "items", "ratings", "on this machine")
+    rows, documents = [], []
+    for name, entry in datasets.catalogue().items():
+        row = (name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None)
+        told = {"items": _told(entry.about_items), "users": _told(entry.about_users)}
+        documents.append(dict(zip(columns, row, strict=True)) | {"side information": told})
+        items, users = (", ".join(words) for words in told.values())
+        rows.append((name, *row[2:-1], f"{items} | {users}".strip() if users else items, row[-1]))
     if options.json:
-        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+        print_json(documents)
     else:
-        print_table("Data sets, and whether they are on this machine", (*columns[:-1], "here"), rows)
+        title = "Data sets, what they tell about items | users, and whether they are here"
+        print_table(title, ("name", *columns[2:-1], "side information", "here"), rows)
     return 0
+
+
+def _told(sources: Sequence[SideSource]) -> list[str]:
+    return [what for source in sources for what in source.brings]
 
 
 def _fetch(options: argparse.Namespace) -> int:

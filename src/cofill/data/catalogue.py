@@ -1,8 +1,15 @@
-"""What is published: of each public data set its address, checksum, size, licence and format."""
+"""What is published: of each public data set its address, checksum, size, licence, format and side information."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from cofill.data.dataset_entry import Dataset, SideSource
+
+if TYPE_CHECKING:
+    from cofill.data.features import Kind
+
+__all__ = ["CATALOGUE", "Dataset", "SideSource"]
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 HARPER_KONSTAN = (
@@ -13,44 +20,26 @@ HAO_MA = (
     "Hao Ma, Dengyong Zhou, Chao Liu, Michael R. Lyu and Irwin King (2011). Recommender Systems with Social "
     "Regularization. WSDM 2011."
 )
+MONTI = (
+    "Federico Monti, Michael M. Bronstein and Xavier Bresson (2017). Geometric Matrix Completion with Recurrent "
+    f"Multi-Graph Neural Networks. NIPS 2017. https://arxiv.org/abs/1704.06803; its ratings are of {HAO_MA}"
+)
+DOOMS = (
+    "Simon Dooms, Toon De Pessemier and Luc Martens (2013). MovieTweetings: a Movie Rating Dataset Collected From "
+    "Twitter. Workshop on Crowdsourcing and Human Computation for Recommender Systems, RecSys 2013."
+)
 _RESEARCH = "for research: no commercial use without leave of GroupLens, no implied endorsement, cite it"
 _NOT_PASSED_ON = f"{_RESEARCH}; it may not be redistributed without permission"
 _PASSED_ON = f"{_RESEARCH}; it may be redistributed under the same conditions only"
 _SEE_README = f"{_RESEARCH}; for redistribution see the README inside"
 
 
-@dataclass(frozen=True)
-class Dataset:
-    """A published set of ratings. Its members are inside a zip, or lie in the open where it is no zip."""
-
-    name: str
-    title: str
-    address: str | None
-    """None if nobody publishes it any more."""
-    md5: str | None
-    """As the publisher gives it; None if it gives none, or one that changes."""
-    size: int | None
-    """Bytes of the file at the address."""
-    users: int
-    items: int
-    """Those that are rated; the list of titles may be longer."""
-    ratings: int
-    licence: str
-    citation: str
-    file_names: tuple[str, ...]
-    """By any of these it is recognised in a folder; the first is the publisher's."""
-    ratings_member: str
-    titles_member: str | None
-    separator: str
-    header: bool
-    encoding: str
-    scale: tuple[float, float]
-    changes: bool = False
-    """Whether the publisher replaces it now and then, so that its counts are only those of one version."""
-    folds: tuple[tuple[str, str], ...] = ()
-    """Published splits: the members with the training and with the test ratings."""
-    missing: str = ""
-    """Where there is no address: why, and what the user can do."""
+def _movies_dat(member: str, encoding: str) -> SideSource:
+    """`id::title (year)::genre|genre`"""
+    return SideSource(
+        member, "table", ("genres", "years"), ("movie", "title", "genres"), "movie",
+        {"title": "date", "genres": "several"}, separator="::", encoding=encoding,
+    )  # fmt: skip
 
 
 def _movielens_csv(
@@ -64,7 +53,27 @@ def _movielens_csv(
         users=users, items=items, ratings=ratings, licence=licence, citation=HARPER_KONSTAN,
         file_names=(f"{name}.zip",), ratings_member=f"{name}/ratings.csv", titles_member=f"{name}/movies.csv",
         separator=",", header=True, encoding="utf-8", scale=(0.5, 5.0), changes=changes,
+        about_items=(
+            SideSource(
+                f"{name}/movies.csv", "table", ("genres", "years"), id="movieId",
+                columns={"title": "date", "genres": "several"}, separator=",", header=True,
+            ),
+            SideSource(f"{name}/tags.csv", "tags", ("tags",), id="movieId", separator=",", header=True),
+        ),
     )  # fmt: skip
+
+
+_GENRES_100K = (
+    "unknown genre", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
+    "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
+)  # fmt: skip
+_COLUMNS_100K: "dict[str, Kind]" = {
+    "title": "skip",  # it has the year too, but not in every cell
+    "release date": "date",
+    "video date": "skip",
+    "url": "skip",
+    **dict.fromkeys(_GENRES_100K, "flag"),
+}
 
 
 _ALL = (
@@ -87,6 +96,20 @@ _ALL = (
         encoding="latin-1",
         scale=(1.0, 5.0),
         folds=tuple((f"ml-100k/u{fold}.base", f"ml-100k/u{fold}.test") for fold in range(1, 6)),
+        about_users=(
+            SideSource(
+                "ml-100k/u.user", "table", ("ages", "genders", "occupations"),
+                ("user", "age", "gender", "occupation", "zip"), "user",
+                {"age": "number", "gender": "category", "occupation": "category", "zip": "skip"}, separator="|",
+            ),
+        ),
+        about_items=(
+            SideSource(
+                "ml-100k/u.item", "table", ("genres", "years"),
+                ("movie", "title", "release date", "video date", "url", *_GENRES_100K), "movie",
+                _COLUMNS_100K, separator="|", encoding="latin-1",
+            ),
+        ),
     ),
     Dataset(
         name="ml-1m",
@@ -106,6 +129,15 @@ _ALL = (
         header=False,
         encoding="latin-1",
         scale=(1.0, 5.0),
+        about_users=(
+            SideSource(
+                "ml-1m/users.dat", "table", ("ages", "genders", "occupations"),
+                ("user", "gender", "age", "occupation", "zip"), "user",
+                # The ages are the first years of seven groups.
+                {"gender": "category", "age": "category", "occupation": "category", "zip": "skip"}, separator="::",
+            ),
+        ),
+        about_items=(_movies_dat("ml-1m/movies.dat", "latin-1"),),
     ),
     Dataset(
         name="ml-10m",
@@ -125,6 +157,10 @@ _ALL = (
         header=False,
         encoding="utf-8",
         scale=(0.5, 5.0),
+        about_items=(
+            _movies_dat("ml-10M100K/movies.dat", "utf-8"),
+            SideSource("ml-10M100K/tags.dat", "tags", ("tags",), separator="::"),  # user::movie::tag::time
+        ),
     ),
     _movielens_csv(
         "ml-20m", "MovieLens 20M (2015)", _SEE_README, "cd245b17a1ae2cc31bb14903e1204af3", 198_702_078,
@@ -160,10 +196,69 @@ _ALL = (
         header=False,
         encoding="utf-8",
         scale=(1.0, 5.0),
+        # How others describe it; the file itself could not be seen.
+        about_users=(SideSource("social.index", "links", ("friends",), name="friends"),),
         missing=(
             "It was at https://www.cse.cuhk.edu.hk/irwin.king/pub/data/douban, which is gone; no other "
             "public address is known. Get it from its authors and put uir.index, or a douban.zip with it in, "
-            "into a folder named in COFILL_DATA: 'user item rating' a line, single spaces, ratings 1 to 5."
+            "into a folder named in COFILL_DATA: 'user item rating' a line, single spaces, ratings 1 to 5. Its friends "
+            "are taken from social.index beside it (or in the zip): two users a line, with any usual separator."
+        ),
+    ),
+    Dataset(
+        name="monti-douban",
+        title="Douban, 3,000 x 3,000 of it (2017)",
+        address=None,
+        md5=None,
+        size=None,
+        users=2_999,
+        items=3_000,
+        ratings=136_891,
+        licence="ask its authors; nothing is known of a licence",
+        citation=MONTI,
+        # Others of the same paper have files of the same name, in folders flixster and yahoo_music.
+        file_names=(
+            "monti-douban/training_test_dataset.mat", "douban/training_test_dataset.mat", "monti-douban.mat",
+        ),
+        ratings_member="M",
+        titles_member=None,
+        separator="",
+        header=False,
+        encoding="",
+        scale=(1.0, 5.0),
+        folds=(("Otraining", "Otest"),),
+        about_users=(SideSource("W_users", "links", ("friends",), name="friends", both_ways=False),),
+        matlab=True,
+        missing=(
+            "It has no address of its own; it is in public repositories of papers on graph networks, as "
+            "douban/training_test_dataset.mat (M, Otraining, Otest, W_users). Put that into a folder monti-douban in "
+            "the folder named in COFILL_DATA."
+        ),
+    ),
+    Dataset(
+        name="movietweetings",
+        title="MovieTweetings (2013)",
+        address=None,
+        md5=None,
+        size=None,
+        users=21_081,
+        items=12_611,
+        ratings=141_695,
+        licence="under the MIT licence",
+        citation=DOOMS,
+        file_names=("movietweetings/ratings.dat", "movietweetings/latest/ratings.dat"),
+        ratings_member="ratings.dat",
+        titles_member="movies.dat",
+        separator="::",
+        header=False,
+        encoding="utf-8",
+        scale=(0.0, 10.0),
+        changes=True,
+        about_items=(_movies_dat("movies.dat", "utf-8"),),
+        missing=(
+            "It is published as several files: take ratings.dat and movies.dat from the folder latest of "
+            "https://github.com/sidooms/MovieTweetings and put them into a folder movietweetings in the folder named "
+            "in COFILL_DATA."
         ),
     ),
 )  # fmt: skip

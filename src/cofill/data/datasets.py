@@ -9,32 +9,27 @@ import csv
 import difflib
 import io
 import os
-import shutil
 import sys
-import tempfile
 import warnings
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import IO
 
 import numpy as np
 
+from cofill.data import matlab
 from cofill.data.catalogue import CATALOGUE, Dataset
 from cofill.data.download import download, md5_of
+from cofill.data.members import again, count_lines, opened, unpacked
 from cofill.data.ratings import Ratings
+from cofill.data.side_information import SideInformation, read_side_information
 from cofill.data.vocabulary import Id
 from cofill.errors import DatasetError
 
 __all__ = [
-    "Dataset", "UnpublishedFileWarning", "cache_folder", "catalogue", "dataset", "fetch", "load", "locate",
-    "movielens_folds",
+    "Dataset", "SideInformation", "UnpublishedFileWarning", "cache_folder", "catalogue", "dataset", "fetch", "load",
+    "locate", "published_folds", "side_information",
 ]  # fmt: skip
-
-BLOCK = 1 << 20
 
 
 class UnpublishedFileWarning(UserWarning):
@@ -96,7 +91,16 @@ def load(name: str, *, quiet: bool = False) -> Ratings:
     return _read(entry, fetch(name, quiet=quiet))
 
 
-def movielens_folds(name: str = "ml-100k", *, quiet: bool = False) -> Iterator[tuple[Ratings, Ratings]]:
+def side_information(name: str, *, quiet: bool = False) -> SideInformation:
+    """What a data set tells about its users and items: (users, items), None for a side it says nothing of.
+
+    It may describe more of them than are in the ratings.
+    """
+    entry = dataset(name)
+    return read_side_information(entry, fetch(name, quiet=quiet))
+
+
+def published_folds(name: str, *, quiet: bool = False) -> Iterator[tuple[Ratings, Ratings]]:
     """The published splits of a data set: pairs (train, test) with the vocabularies of the whole set."""
     entry = dataset(name)
     if not entry.folds:
@@ -116,9 +120,21 @@ def _in_data_folder(entry: Dataset) -> Path | None:
         raise DatasetError(
             f"COFILL_DATA is {named}, which is no folder. Name the folder of your data sets, or unset it."
         )
-    found = [Path(parent, file) for parent, _, files in os.walk(folder) for file in files if file in entry.file_names]
-    order = {file: place for place, file in enumerate(entry.file_names)}
-    return min(found, key=lambda path: (len(path.parts), order[path.name], path), default=None)
+    wanted = {PurePosixPath(name).name for name in entry.file_names}
+    files = (Path(parent, file) for parent, _, files in os.walk(folder) for file in files if file in wanted)
+    found = [(len(path.parts), place, path) for path in files if (place := _which_name(entry, path)) is not None]
+    return min(found)[-1] if found else None
+
+
+def _which_name(entry: Dataset, path: Path) -> int | None:
+    """By which of its names a file is recognised; folders may be written in capitals."""
+    parts = path.absolute().parts
+    for place, name in enumerate(entry.file_names):
+        *folders, file = PurePosixPath(name).parts
+        above = parts[-1 - len(folders) : -1]
+        if parts[-1] == file and [folder.lower() for folder in above] == folders:
+            return place
+    return None
 
 
 def _in_cache(entry: Dataset) -> Path | None:
@@ -144,84 +160,50 @@ def _check_own_file(entry: Dataset, path: Path) -> None:
 
 
 def _check_content(entry: Dataset, path: Path) -> None:
-    """Raise if a member is missing or damaged, or if ratings are missing."""
-    again = f"Get {entry.file_names[0]} anew" + (f" from {entry.address}." if entry.address else ".")
-    members = [entry.ratings_member, entry.titles_member, *(name for fold in entry.folds for name in fold)]
-    try:
-        for member in filter(None, members):
-            with _opened(path, member) as file:
-                lines = _count_lines(file)
-            if member == entry.ratings_member and lines - entry.header != entry.ratings and not entry.changes:
-                raise DatasetError(
-                    f"{path}: {member} has {lines - entry.header:,} ratings instead of {entry.ratings:,}; "
-                    f"it is not {entry.name}, or not all of it. {again}"
-                )
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise DatasetError(f"{path}: truncated or damaged ({error}). {again}") from error
-    except KeyError as error:
-        raise DatasetError(f"{path}: {error.args[0]}. {again}") from error
-
-
-def _count_lines(file: IO[bytes]) -> int:
-    """Lines, the last of which may lack its end. Reading a member to its end also checks its CRC."""
-    lines, last = 0, b"\n"
-    while block := file.read(BLOCK):
-        lines += block.count(b"\n")
-        last = block[-1:]
-    return lines + (last != b"\n")
-
-
-@contextmanager
-def _opened(path: Path, member: str) -> Iterator[IO[bytes]]:
-    """A member of a set, from its zip or, if the set lies in the open, the file itself."""
-    if path.name == member:
-        with path.open("rb") as file:
-            yield file
+    """Raise if what the ratings need is missing or damaged; side information is checked when it is asked for."""
+    if entry.matlab:
+        matlab.check_content(entry, path)
         return
-    with zipfile.ZipFile(path) as archive, archive.open(_find_member(archive, member)) as packed:
-        yield packed
-
-
-def _find_member(archive: zipfile.ZipFile, member: str) -> str:
-    """The member, which may be in another folder of a zip that was packed anew."""
-    names = archive.namelist()
-    if member in names:
-        return member
-    own = PurePosixPath(member).name
-    elsewhere = sorted(name for name in names if PurePosixPath(name).name == own)
-    if not elsewhere:
-        raise KeyError(f"there is no {member} inside")
-    return elsewhere[0]
+    members = [entry.ratings_member, entry.titles_member, *(name for fold in entry.folds for name in fold)]
+    for member in filter(None, members):
+        with opened(entry, path, member) as file:
+            lines = count_lines(file)
+        if member == entry.ratings_member and lines - entry.header != entry.ratings and not entry.changes:
+            raise DatasetError(
+                f"{path}: {member} has {lines - entry.header:,} ratings instead of {entry.ratings:,}; "
+                f"it is not {entry.name}, or not all of it. {again(entry)}"
+            )
 
 
 def _read(entry: Dataset, path: Path) -> Ratings:
+    if entry.matlab:
+        return matlab.read_whole(entry, path)
     ratings = _read_ratings(entry, path, entry.ratings_member)
-    return replace(ratings, titles=_read_titles(entry, path)) if entry.titles_member else ratings
+    if entry.titles_member is None:
+        return ratings
+    return replace(ratings, titles=_read_titles(entry, path, entry.titles_member, ratings.items.integers))
 
 
 def _read_ratings(entry: Dataset, path: Path, member: str) -> Ratings:
-    with tempfile.TemporaryDirectory(prefix="cofill-") as folder:
-        loose = Path(folder, PurePosixPath(member).name)
-        if path.name == member:
-            loose = path
-        else:
-            with _opened(path, member) as packed, loose.open("wb") as file:
-                shutil.copyfileobj(packed, file, BLOCK)
+    with unpacked(entry, path, member) as loose:
         return Ratings.read(loose, separator=entry.separator, header=entry.header, scale=entry.scale)
 
 
-def _read_titles(entry: Dataset, path: Path) -> dict[Id, str]:
+def _read_titles(entry: Dataset, path: Path, member: str, integers: bool) -> dict[Id, str]:
     """Titles by id, from `id,title,...` with a header, `id::title::genres` or `id|title|...`."""
-    assert entry.titles_member is not None
-    with _opened(path, entry.titles_member) as packed:
+    with opened(entry, path, member) as packed:
         text = io.TextIOWrapper(packed, encoding=entry.encoding, newline="")
+        rows: Iterator[list[str]]
         if entry.header:
             rows = csv.reader(text)
             next(rows, None)
-            return {int(row[0]): row[1] for row in rows}
-        separator = "::" if entry.separator == "::" else "|"
-        cells = (line.rstrip("\r\n").split(separator) for line in text)
-        return {int(row[0]): row[1] for row in cells if len(row) > 1}
+        else:
+            separator = "::" if entry.separator == "::" else "|"
+            rows = (line.rstrip("\r\n").split(separator) for line in text)
+        try:
+            return {int(row[0]) if integers else row[0]: row[1] for row in rows if len(row) > 1}
+        except (ValueError, csv.Error) as error:
+            raise DatasetError(f"{path}: the titles in {member} cannot be read ({error}). {again(entry)}") from error
 
 
 def _read_folds(entry: Dataset, path: Path, whole: Ratings) -> Iterator[tuple[Ratings, Ratings]]:
@@ -229,7 +211,10 @@ def _read_folds(entry: Dataset, path: Path, whole: Ratings) -> Iterator[tuple[Ra
         users = whole.users.find(ratings.users.array())[ratings.user_index].astype(np.int64)
         return users * len(whole.items) + whole.items.find(ratings.items.array())[ratings.item_index]
 
+    def part(member: str) -> Ratings:
+        ratings = matlab.read_ratings(entry, path, [member]) if entry.matlab else _read_ratings(entry, path, member)
+        return whole.select(np.isin(everything, pairs(ratings)))
+
     everything = pairs(whole)
-    for members in entry.folds:
-        train, test = (whole.select(np.isin(everything, pairs(_read_ratings(entry, path, name)))) for name in members)
-        yield train, test
+    for train, test in entry.folds:
+        yield part(train), part(test)

@@ -1,0 +1,86 @@
+"""The members of a data set as files: from inside its zip, or from beside it where it lies in the open."""
+
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from cofill.data.dataset_entry import Dataset
+from cofill.errors import DataError, DatasetError
+
+BLOCK = 1 << 20
+BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
+
+
+def again(entry: Dataset) -> str:
+    """What to do about a file that is not what it should be."""
+    return f"Get {entry.file_names[0]} anew from {entry.address}." if entry.address else entry.missing
+
+
+@contextmanager
+def opened(entry: Dataset, path: Path, member: str) -> Iterator[IO[bytes]]:
+    """A member to be read on the spot. If it is missing or damaged, that is a DatasetError."""
+    try:
+        if _in_the_open(entry, path):
+            with _beside(entry, path, member).open("rb") as file:
+                yield file
+            return
+        with zipfile.ZipFile(path) as archive, archive.open(_inside(entry, path, archive, member)) as packed:
+            yield packed
+    except PermissionError as error:
+        raise DatasetError(f"{error.filename}: cannot be read ({error.strerror}). Check its permissions.") from error
+    except BROKEN as error:
+        raise DatasetError(f"{path}: truncated or damaged ({error}). {again(entry)}") from error
+
+
+@contextmanager
+def unpacked(entry: Dataset, path: Path, member: str) -> Iterator[Path]:
+    """A member as a file of its own. What is found wrong in it is said of the data set, not of that file."""
+    with tempfile.TemporaryDirectory(prefix="cofill-") as folder:
+        if _in_the_open(entry, path):
+            loose = _beside(entry, path, member)
+            called = str(loose)
+        else:
+            loose, called = Path(folder, PurePosixPath(member).name), f"{path}, {member}"
+            with opened(entry, path, member) as packed, loose.open("wb") as file:
+                shutil.copyfileobj(packed, file, BLOCK)
+        try:
+            yield loose
+        except DataError as error:
+            raise DatasetError(f"{str(error).replace(str(loose), called)}. {again(entry)}") from error
+
+
+def count_lines(file: IO[bytes]) -> int:
+    """Lines, the last of which may lack its end. Reading a member to its end also checks its CRC."""
+    lines, last = 0, b"\n"
+    while block := file.read(BLOCK):
+        lines += block.count(b"\n")
+        last = block[-1:]
+    return lines + (last != b"\n")
+
+
+def _in_the_open(entry: Dataset, path: Path) -> bool:
+    return path.name == PurePosixPath(entry.ratings_member).name
+
+
+def _beside(entry: Dataset, path: Path, member: str) -> Path:
+    loose = path.with_name(PurePosixPath(member).name)
+    if not loose.is_file():
+        raise DatasetError(f"{path}: there is no {loose.name} beside it. {again(entry)}")
+    return loose
+
+
+def _inside(entry: Dataset, path: Path, archive: zipfile.ZipFile, member: str) -> str:
+    """The member, which may be in another folder of a zip that was packed anew."""
+    names = archive.namelist()
+    if member in names:
+        return member
+    own = PurePosixPath(member).name
+    elsewhere = sorted(name for name in names if PurePosixPath(name).name == own)
+    if not elsewhere:
+        raise DatasetError(f"{path}: there is no {member} inside. {again(entry)}")
+    return elsewhere[0]

@@ -1,0 +1,163 @@
+"""Data sets that are one MATLAB file: small ones made here, and the real one where it is."""
+
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cofill.data import matlab
+from cofill.data.datasets import dataset, fetch, load, published_folds
+from cofill.data.matlab import read_links
+from cofill.errors import DatasetError
+from tests.data.dataset_files import MATRICES, put_matlab, shrink
+
+REAL = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+ADVICE = r"It has no address of its own; .*COFILL_DATA\."
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A COFILL_DATA of this test, and a catalogue in which a set has three ratings."""
+    (tmp_path / "data").mkdir()
+    monkeypatch.setenv("COFILL_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("COFILL_CACHE", str(tmp_path / "cache"))
+    shrink(monkeypatch)
+    return tmp_path
+
+
+def test_the_ratings(own_folder: Path) -> None:
+    put_matlab(own_folder, MATRICES)
+    ratings = load("monti-douban")
+    rated = ratings.frame().select("user", "item", "rating").rows()
+    assert rated == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]  # rows are users, numbers begin with 1
+    assert tuple(ratings.scale) == (1.0, 5.0)
+    assert ratings.times is None
+    assert ratings.titles == {}
+
+
+def test_the_given_split(own_folder: Path) -> None:
+    put_matlab(own_folder, MATRICES)
+    ((train, test),) = published_folds("monti-douban")
+    assert train.frame().rows() == [(1, 1, 3.0), (2, 1, 1.0)]
+    assert test.frame().rows() == [(1, 2, 5.0)]
+    assert train.users == test.users
+    assert train.items == test.items
+
+
+def test_the_links_have_their_weights(own_folder: Path) -> None:
+    links = np.array([[0.0, 0.5, 0.0], [0.0, 0.0, 2.0], [0.0, 0.0, 0.0]])
+    path = put_matlab(own_folder, MATRICES | {"W_users": links})
+    assert read_links(dataset("monti-douban"), path, "W_users") == [(1, 2, 0.5), (2, 3, 2.0)]
+
+
+@pytest.mark.parametrize("name", ["M", "Otraining", "Otest"])
+def test_a_missing_matrix(own_folder: Path, name: str) -> None:
+    path = put_matlab(own_folder, {key: matrix for key, matrix in MATRICES.items() if key != name})
+    with pytest.raises(DatasetError, match=rf"^{path}: there is no matrix {name} inside\. {ADVICE}$"):
+        load("monti-douban")
+
+
+@pytest.mark.parametrize(
+    ("name", "matrix", "message"),
+    [
+        ("M", [3.0, 5.0], "there is no matrix M inside"),
+        ("M", [[3.0, 5.0], [1.0, 0.0]], r"Otraining is 3 x 2, M is 2 x 2"),
+        ("M", [[3.0, 6.0], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*6"),
+        ("M", [[3.0, np.nan], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*"),
+        ("M", [[3.0, 0.0], [1.0, 0.0], [0.0, 0.0]], r"M: the arrays, row 2, the ratings: .*0"),
+        ("Otest", [[0.0, 2.0], [0.0, 0.0], [0.0, 0.0]], "Otest has cells that are neither 0 nor 1"),
+        ("Otest", [[0.0, np.nan], [0.0, 0.0], [0.0, 0.0]], "Otest has cells that are neither 0 nor 1"),
+        (
+            *("Otest", [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]),
+            "the rating of user 2 for item 1 is in both Otraining and Otest",
+        ),
+        ("Otest", [[0.0, 0.0], [0.0, 0.0], [0.0, 0.0]], "it has 2 ratings instead of 3; it is not monti-douban, or"),
+    ],
+)
+def test_wrong_matrices(own_folder: Path, name: str, matrix: list[object], message: str) -> None:
+    path = put_matlab(own_folder, MATRICES | {name: np.array(matrix, np.float64)})
+    with pytest.raises(DatasetError, match=rf"^{path}: {message}.*{ADVICE}$"):
+        load("monti-douban")
+
+
+def test_nothing_is_marked(own_folder: Path) -> None:
+    nothing = np.zeros((3, 2))
+    put_matlab(own_folder, MATRICES | {"Otraining": nothing, "Otest": nothing})
+    with pytest.raises(DatasetError, match="no rating is marked in Otraining or Otest"):
+        load("monti-douban")
+
+
+@pytest.mark.parametrize(
+    ("links", "message"),
+    [
+        (np.ones((3, 2)), "W_users is 3 x 2 and not square"),
+        (np.array([[0.0, np.inf], [0.0, 0.0]]), "W_users has cells that are no numbers"),
+    ],
+)
+def test_wrong_links(own_folder: Path, links: np.ndarray[tuple[int, int], np.dtype[np.float64]], message: str) -> None:
+    path = put_matlab(own_folder, MATRICES | {"W_users": links})
+    with pytest.raises(DatasetError, match=rf"^{path}: {message}\. {ADVICE}$"):
+        read_links(dataset("monti-douban"), path, "W_users")
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "text", "empty"])
+def test_a_damaged_file_is_refused(own_folder: Path, damage: str) -> None:
+    path = put_matlab(own_folder, MATRICES)
+    data = bytearray(path.read_bytes())
+    if damage == "flipped":
+        at = data.index(b"HDF")
+        data[at] ^= 0xFF
+    changed = {"cut": data[: len(data) // 2], "flipped": data, "text": b"<html>404</html>", "empty": b""}
+    path.write_bytes(bytes(changed[damage]))
+    with pytest.raises(DatasetError, match=rf"^{path}: truncated or damaged \(.*\)\. {ADVICE}$"):
+        load("monti-douban")
+
+
+def test_a_matrix_that_would_fill_the_memory(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_matlab(own_folder, MATRICES)
+    monkeypatch.setattr(matlab, "MOST_CELLS", 5)
+    with pytest.raises(DatasetError, match="M is 3 x 2, too large to be part of monti-douban"):
+        load("monti-douban")
+
+
+def test_without_h5py_the_error_says_what_to_install(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = own_folder / "data" / "monti-douban.mat"
+    path.touch()
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(DatasetError) as caught:
+        fetch("monti-douban")
+    assert str(caught.value) == (
+        f"{path}: a MATLAB file is read with h5py, which is not installed. Run: pip install 'cofill[hdf5]'"
+    )
+
+
+@pytest.mark.real_data
+def test_the_real_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("h5py", reason="h5py is not installed; pip install 'cofill[hdf5]'")
+    if not next(REAL.glob("**/monti-douban/training_test_dataset.mat"), None):
+        pytest.skip(f"monti-douban/training_test_dataset.mat is not in {REAL}; name its folder in COFILL_DATA")
+    monkeypatch.undo()
+    monkeypatch.setenv("COFILL_DATA", str(REAL))
+    entry = dataset("monti-douban")
+    ((train, test),) = published_folds("monti-douban")
+    assert (len(train.users), len(train.items)) == (entry.users, entry.items)
+    assert (len(train), len(test)) == (123_202, 13_689)
+    assert len(train) + len(test) == entry.ratings
+    assert 2_998 not in train.users  # the one who rates nothing
+    whole = load("monti-douban")
+    assert train.values.sum() + test.values.sum() == whole.values.sum()
+    # Friends watch the same films, so the axis that the links agree with is that of the users.
+    seen = np.zeros((3_001, 3_001), np.float32)
+    for user, item, _ in whole.frame().iter_rows():
+        seen[user, item] = 1.0
+    links = read_links(entry, next(REAL.glob("**/monti-douban/training_test_dataset.mat")), "W_users")
+    assert len(links) == 2_690
+    ones, others = (np.array(side) for side in list(zip(*links, strict=True))[:2])
+
+    def alike(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> float:
+        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+        return float((rows[ones] * rows[others]).sum(axis=1).mean())
+
+    assert alike(seen) > 1.5 * alike(seen.T)
