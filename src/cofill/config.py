@@ -78,6 +78,14 @@ class LossSettings(Stage):
 
     noise: Noise = Field(default="mask", description="how ratings are corrupted before the network reads them")
     noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of a row's ratings that is corrupted")
+    cold_ratio: float = _by_orientation(
+        user=0.03,
+        item=0.1,
+        ge=0,
+        le=1,
+        description="share of the rows whose ratings are all hidden, so that the network learns to predict from side "
+        "features alone; without features it has no effect",
+    )
     noise_std: float = Field(default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings")
     alpha: float = Field(default=1.0, ge=0, description="weight of corrupted ratings in the loss")
     beta: float = _by_orientation(user=0.48, item=0.65, ge=0, description="weight of the ratings left as they are")
@@ -146,6 +154,19 @@ class CompletionSettings(Stage):
         ge=0,
         description="a row with this share of a typical row's ratings is predicted half by the network and half by the "
         "fitted means; 0: by the network alone, as in the paper",
+    )
+    trust_features: float = _by_orientation(
+        user=0.25,
+        item=1.0,
+        ge=0,
+        le=1,
+        description="how far the network is believed about a row of which only side features are known; the rest is "
+        "left to the fitted means",
+    )
+    solve_columns: bool = Field(
+        default=True,
+        description="after training, let the output weights of every column follow the closed form too, which is best "
+        "for columns with few ratings; otherwise they stay as trained, as in the paper",
     )
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from cofill.cfn.corruption import Corruption
 from cofill.config import CFNSettings, Noise
+from cofill.errors import SettingsError
 
 NOISES: tuple[Noise, ...] = ("mask", "gaussian", "salt-and-pepper")
 B, EACH = 200, 100
@@ -99,3 +100,63 @@ def test_what_goes_in_stays_as_it_is(noise: Noise) -> None:
 def test_from_settings() -> None:
     settings = CFNSettings.of({"noise": "gaussian", "noise_ratio": 0.7, "noise_std": 0.2})
     assert Corruption.of(settings) == Corruption("gaussian", 0.7, 0.2)
+
+
+# Rows that lose everything, so that the network learns to read side features alone
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_cold_row_loses_all_of_its_ratings(noise: Noise) -> None:
+    """And with masking too, which otherwise leaves a row something."""
+    rows, values = minibatch(4)
+    inputs, chosen = Corruption(noise, 0.3, cold_ratio=0.25)(rows, values, B, torch.Generator().manual_seed(0))
+    cold = (inputs.reshape(B, 4) == 0).all(1)
+    assert cold.float().mean().item() == pytest.approx(0.25, abs=0.08)
+    assert chosen.reshape(B, 4)[cold].all()
+    # The other rows are corrupted as they would be without it.
+    plain, plainly_chosen = Corruption(noise, 0.3)(rows, values, B, torch.Generator().manual_seed(0))
+    assert torch.equal(inputs.reshape(B, 4)[~cold], plain.reshape(B, 4)[~cold])
+    assert torch.equal(chosen.reshape(B, 4)[~cold], plainly_chosen.reshape(B, 4)[~cold])
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_all_rows_can_be_cold(noise: Noise) -> None:
+    rows, values = minibatch(4)
+    inputs, chosen = Corruption(noise, 0.3, cold_ratio=1.0)(rows, values, B, torch.Generator().manual_seed(0))
+    assert not inputs.any()
+    assert chosen.all()
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_cold_rows_whose_entries_are_spread(noise: Noise) -> None:
+    """Entries come by column, not by row."""
+    rows, values = torch.arange(B).repeat(4), torch.ones(4 * B)
+    inputs, chosen = Corruption(noise, 0.0, cold_ratio=0.5)(rows, values, B, torch.Generator().manual_seed(0))
+    by_row = (inputs == 0).reshape(4, B)
+    assert (by_row.all(0) | ~by_row.any(0)).all()
+    assert torch.equal(chosen, inputs == 0)
+
+
+def test_no_row_is_cold_without_features() -> None:
+    settings = CFNSettings.of({"cold_ratio": 0.4})
+    assert Corruption.of(settings).cold_ratio == 0
+    assert Corruption.of(settings, with_features=True).cold_ratio == 0.4
+    assert Corruption.of(CFNSettings.of({}), with_features=True).cold_ratio > 0
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_no_cold_rows_cost_no_draw(noise: Noise) -> None:
+    """Without features all draws of a training stay those of a model that knows no cold rows: the noise's own."""
+    rows, values = minibatch()
+    generator, by_hand = (torch.Generator().manual_seed(3) for _ in range(2))
+    Corruption(noise, 0.3, cold_ratio=0.0)(rows, values, B, generator)
+    torch.rand(len(values), generator=by_hand)
+    if noise != "mask":
+        (torch.randn if noise == "gaussian" else torch.rand)(len(values), generator=by_hand)
+    assert torch.equal(torch.rand(3, generator=generator), torch.rand(3, generator=by_hand))
+
+
+@pytest.mark.parametrize("ratio", [-0.1, 1.1, float("nan")])
+def test_a_wrong_share_of_cold_rows_is_refused(ratio: float) -> None:
+    with pytest.raises(SettingsError, match="between 0 and 1"):
+        Corruption("mask", cold_ratio=ratio)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.corruption import Corruption
 from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
 from cofill.cfn.minibatch import corrupt, gather
@@ -15,10 +16,14 @@ from cofill.config import CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 
 ROWS, COLUMNS = 40, 60
+P = 3  # side features, where there are any
 
 
-def scaled_rows(seed: int = 0) -> ScaledRows:
-    """Skewed rows: empty ones, one with a single rating, full ones, and ratings that are exactly zero."""
+def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
+    """Skewed rows: empty ones, one with a single rating, full ones, and ratings that are exactly zero.
+
+    A third of the rows has no features, and the last feature is that of a few rows alone.
+    """
     rng = np.random.default_rng(seed)
     known = rng.random((ROWS, COLUMNS)) < np.linspace(0, 1, ROWS)[:, None]
     known[1] = False
@@ -28,18 +33,34 @@ def scaled_rows(seed: int = 0) -> ScaledRows:
     row, column = np.nonzero(known)
     indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
     sparse = SparseRows(indptr, column.astype(np.int32), values[row, column], COLUMNS)
-    return ScaledRows(sparse, rng.uniform(0.5, 2, ROWS).astype(np.float32))
+    loudness = rng.uniform(0.5, 2, ROWS).astype(np.float32)
+    side = rng.normal(size=(ROWS, features)).astype(np.float32)
+    side[::3] = 0
+    side[5:, -1:] = 0
+    return ScaledRows(sparse, loudness, side)
 
 
-def trained(settings: CFNSettings, *, fused: bool, dense: bool = False, steps: int = 12) -> CFNetwork:
-    network = CFNetwork(COLUMNS, settings, dense=dense, generator=torch.Generator().manual_seed(1))
+def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
+    """The features' first weights start at zero, where decay does not show: here they start anywhere."""
+    generator = torch.Generator().manual_seed(1)
+    network = CFNetwork(COLUMNS, settings, features=features, dense=dense, generator=generator)
+    if network.input.side is not None:
+        torch.nn.init.uniform_(network.input.side, -0.5, 0.5, generator=generator)
+    return network
+
+
+def trained(
+    settings: CFNSettings, *, fused: bool, features: int = 0, dense: bool = False, steps: int = 12
+) -> CFNetwork:
+    network = new_network(settings, features=features, dense=dense)
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     generator = torch.Generator().manual_seed(2)
-    rows = scaled_rows()
+    corruption = Corruption.of(settings, with_features=features > 0)
+    rows = scaled_rows(features=features)
     rng = np.random.default_rng(3)
     for step in range(steps):
         minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64))
-        engine.step(corrupt(minibatch, Corruption.of(settings), generator), 0.1 / (1 + step // 4))
+        engine.step(corrupt(minibatch, corruption, generator), 0.1 / (1 + step // 4))
     engine.settle()
     return network
 
@@ -57,6 +78,7 @@ def settings_for(noise: Noise, output: Output, hidden: tuple[int, ...], **change
             "output": output,
             "hidden": hidden,
             "noise_ratio": 0.4,
+            "cold_ratio": 0.2,
             "alpha": 1.1,
             "beta": 0.6,
             "weight_decay": 0.2,
@@ -71,44 +93,96 @@ CASES = list(
 )
 
 
+@pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
-def test_fused_equals_plain_torch(noise: Noise, output: Output, hidden: tuple[int, ...]) -> None:
+def test_fused_equals_plain_torch(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
     settings = settings_for(noise, output, hidden)
-    assert_same_weights(trained(settings, fused=True), trained(settings, fused=False))
+    fused = trained(settings, fused=True, features=features)
+    assert_same_weights(fused, trained(settings, fused=False, features=features))
+    assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
 
 
+@pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
-def test_two_shards_equal_one(noise: Noise, output: Output, hidden: tuple[int, ...]) -> None:
-    one = trained(settings_for(noise, output, hidden), fused=True)
-    two = trained(settings_for(noise, output, hidden, threads=2), fused=True)
+def test_two_shards_equal_one(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
+    one = trained(settings_for(noise, output, hidden), fused=True, features=features)
+    two = trained(settings_for(noise, output, hidden, threads=2), fused=True, features=features)
     assert_same_weights(two, one)
 
 
-@pytest.mark.parametrize("output", ["tanh", "identity"])
-def test_dense_and_sparse_modes_of_the_definition_agree(output: Output) -> None:
-    settings = settings_for("mask", output, (16, 9))
-    assert_same_weights(trained(settings, fused=False, dense=True), trained(settings, fused=False, dense=False))
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+def test_shards_that_outnumber_the_columns(hidden: tuple[int, ...], features: int) -> None:
+    many = trained(settings_for("mask", "tanh", hidden, threads=100), fused=True, features=features)
+    assert_same_weights(many, trained(settings_for("mask", "tanh", hidden), fused=True, features=features))
 
 
-def test_training_moves_the_weights() -> None:
+@pytest.mark.parametrize("features", [0, P])
+def test_training_moves_the_weights(features: int) -> None:
     """The tests above could not tell two engines that both do nothing."""
-    settings = settings_for("mask", "tanh", (16,))
-    start = trained(settings, fused=True, steps=0)
-    end = trained(settings, fused=True)
+    settings = settings_for("mask", "tanh", (16, 9))
+    start = trained(settings, fused=True, features=features, steps=0)
+    end = trained(settings, fused=True, features=features)
+    assert ("input.side" in dict(start.named_parameters())) == (features > 0)
     for name, a in start.named_parameters():
         assert not torch.allclose(a, dict(end.named_parameters())[name], rtol=1e-2), name
 
 
-def test_shards_that_outnumber_the_columns() -> None:
-    many = trained(settings_for("mask", "tanh", (16,), threads=100), fused=True)
-    assert_same_weights(many, trained(settings_for("mask", "tanh", (16,)), fused=True))
-
-
 @pytest.mark.parametrize("fused", [True, False])
-def test_outputs_are_those_of_the_definition(fused: bool) -> None:
-    settings = settings_for("mask", "tanh", (16, 9))
-    network = trained(settings, fused=True)
-    rows = scaled_rows()
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[int, ...], fused: bool) -> None:
+    """In every layer, by as much as any other weight: in step t by 1 - 0.1 * 0.2 / t."""
+    settings = settings_for("mask", "tanh", hidden)
+    network = new_network(settings, features=P)
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    rows = scaled_rows(features=P)
+    for t in (1, 2, 3):
+        minibatch = gather(rows, np.arange(6, 15, dtype=np.int64) + t)  # the last feature is that of rows 1, 2 and 4
+        assert minibatch.features[:, 0].any()
+        assert not minibatch.features[:, -1].any()
+        engine.step(minibatch, 0.1 / t)
+    engine.settle()
+    kept = float(np.prod([1 - 0.1 * 0.2 / t for t in (1, 2, 3)]))
+    read_by = ["output.weight", *(f"middle.{n}.weight" for n in range(len(hidden) - 1))]
+    after = dict(network.named_parameters())
+    for unused, used, name in [
+        (before["input.side"][-1], before["input.side"][0], "input.side"),
+        *((before[name][:, -1], before[name][:, -P], name) for name in read_by),
+    ]:
+        now = after[name].detach()
+        now_unused, now_used = (now[-1], now[0]) if name == "input.side" else (now[:, -1], now[:, -P])
+        torch.testing.assert_close(now_unused, unused * kept, rtol=1e-5, atol=1e-7)
+        assert not torch.allclose(now_used, used * kept, rtol=1e-3), name
+
+
+def test_features_of_zero_are_no_features() -> None:
+    """A network that reads rows of which nothing is known learns what one without features learns."""
+    settings = settings_for("mask", "identity", (16,))
+    plain, reads_features = new_network(settings), new_network(settings, features=P)
+    with torch.no_grad():
+        for name, weight in plain.named_parameters():
+            other = reads_features.get_parameter(name)
+            other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
+    known = scaled_rows()
+    for network, features in ((plain, 0), (reads_features, P)):
+        rows = ScaledRows(known.known, known.loudness, np.zeros((ROWS, features), np.float32))
+        engine = FusedEngine(network, settings)
+        for _ in range(5):
+            engine.step(gather(rows, np.arange(ROWS)), 0.1)
+        engine.settle()
+    for name, weight in plain.named_parameters():
+        learned = reads_features.get_parameter(name).detach()
+        torch.testing.assert_close(learned[:, :16] if name == "output.weight" else learned, weight.detach())
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9)])
+@pytest.mark.parametrize("fused", [True, False])
+def test_outputs_are_those_of_the_definition(fused: bool, hidden: tuple[int, ...], features: int) -> None:
+    settings = settings_for("mask", "tanh", hidden)
+    network = trained(settings, fused=True, features=features)
+    rows = scaled_rows(features=features)
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
@@ -121,6 +195,31 @@ def test_outputs_are_those_of_the_definition(fused: bool) -> None:
             torch.from_numpy(rows.known.indices.astype(np.int64)),
             torch.from_numpy(inputs),
             ROWS,
+            torch.from_numpy(rows.features),
         )
         expected = network.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+def test_codes_of_one_row_and_of_many_are_those_of_the_definition(hidden: tuple[int, ...], features: int) -> None:
+    """[h, s]: the features stand at the end of a code as they are."""
+    network = trained(settings_for("mask", "tanh", hidden), fused=True, features=features)
+    rows = scaled_rows(features=features)
+    known = gather(rows, np.arange(ROWS))
+    with torch.no_grad():
+        expected = network.encode(
+            torch.from_numpy(known.entry_rows.astype(np.int64)),
+            torch.from_numpy(known.entry_columns.astype(np.int64)),
+            torch.from_numpy(known.inputs),
+            ROWS,
+            torch.from_numpy(rows.features),
+        ).numpy()
+    assert expected.shape == (ROWS, network.width) == (ROWS, hidden[-1] + features)
+    np.testing.assert_array_equal(expected[:, hidden[-1] :], rows.features)
+    np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
+    for row in range(ROWS):
+        one = np.array([row])
+        alone = ScaledRows(take_rows(rows.known, one), rows.loudness[one], rows.features[one])
+        np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)

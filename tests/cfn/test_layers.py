@@ -46,6 +46,48 @@ def test_the_input_layer_by_hand(dense: bool) -> None:
     torch.testing.assert_close(z[2], 0.25 * layer.weight[1] + 0.75 * layer.weight[3] + layer.bias)
 
 
+FEATURES = torch.tensor([[1.0, 0.0], [-2.0, 0.5], [0.0, 0.0]], dtype=torch.float64)  # of the three rows
+
+
+def with_features(*, dense: bool) -> SparseInput:
+    layer = SparseInput(COLUMNS, WIDTH, features=2, dense=dense, generator=torch.Generator().manual_seed(0)).double()
+    assert layer.side is not None
+    assert not layer.side.any()  # at first the ratings speak alone
+    with torch.no_grad():
+        layer.side.add_(torch.arange(2 * WIDTH).reshape(2, WIDTH) / 5 - 0.7)
+    return layer
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_the_input_layer_with_features_by_hand(dense: bool) -> None:
+    layer = with_features(dense=dense)
+    z = layer(ROWS, KNOWN, VALUES, B, FEATURES)
+    assert layer.side is not None
+    torch.testing.assert_close(z[0], 0.5 * layer.weight[0] - layer.weight[3] + layer.side[0] + layer.bias)
+    torch.testing.assert_close(z[1], -2 * layer.side[0] + 0.5 * layer.side[1] + layer.bias)
+    torch.testing.assert_close(z[2], 0.25 * layer.weight[1] + 0.75 * layer.weight[3] + layer.bias)
+
+
+@pytest.mark.parametrize("dense", [True, False])
+def test_gradients_with_features(dense: bool) -> None:
+    layer = with_features(dense=dense)
+
+    def whole(values: Tensor, features: Tensor, weight: Tensor, bias: Tensor, side: Tensor) -> Tensor:
+        parameters = {"weight": weight, "bias": bias, "side": side}
+        z: Tensor = torch.func.functional_call(layer, parameters, (ROWS, KNOWN, values, B, features))
+        return torch.tanh(z)
+
+    inputs = [VALUES, FEATURES, *layer.parameters()]
+    assert torch.autograd.gradcheck(whole, [tensor.detach().clone().requires_grad_() for tensor in inputs])
+
+
+def test_a_layer_without_features_draws_the_same_first_weights() -> None:
+    plain = SparseInput(COLUMNS, WIDTH, generator=torch.Generator().manual_seed(0))
+    assert plain.side is None
+    assert [name for name, _ in plain.named_parameters()] == ["weight", "bias"]
+    assert torch.equal(plain.weight.double(), with_features(dense=False).weight)
+
+
 @pytest.mark.parametrize("dense", [True, False])
 def test_the_output_layer_by_hand(dense: bool) -> None:
     _, layer = layers(dense=dense)

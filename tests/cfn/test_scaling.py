@@ -1,6 +1,7 @@
-"""Rating scale -> [-1, 1], and back; damped means."""
+"""Rating scale -> [-1, 1], and back; damped means, and what features say of them."""
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +10,8 @@ from cofill.cfn.scaling import Scaling
 from cofill.config import ScalingSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+
+Floats = npt.NDArray[np.float32]
 
 
 def rows_of(*rows: list[float]) -> SparseRows:
@@ -22,8 +25,16 @@ def rows_of(*rows: list[float]) -> SparseRows:
     )
 
 
-def fit(rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0) -> Scaling:
-    return Scaling.fit(rows, scale, ScalingSettings(mean_damping=damping, length_power=length_power))
+def none(rows: int = 1) -> Floats:
+    """Features of rows of which there are none."""
+    return np.zeros((rows, 0), np.float32)
+
+
+def fit(
+    rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0, features: Floats | None = None
+) -> Scaling:
+    settings = ScalingSettings(mean_damping=damping, length_power=length_power)
+    return Scaling.fit(rows, scale, settings, none(rows.rows) if features is None else features)
 
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
@@ -37,7 +48,7 @@ def test_down_and_up_again(scale: Scale, shares: list[list[float]], damping: flo
     low, high = scale
     rows = rows_of(*[[low + share * (high - low) for share in row] for row in shares])
     scaling = fit(rows, scale, damping)
-    down = scaling.down(rows).known
+    down = scaling.down(rows, none(rows.rows)).known
     assert down.indices is rows.indices
     assert np.isfinite(scaling.means).all()
     assert (np.abs(scaling.means) <= 1 + 1e-5).all()
@@ -51,7 +62,7 @@ def test_the_ends_of_the_scale_become_minus_one_and_one(scale: Scale) -> None:
     rows = rows_of([scale.low, scale.high])
     scaling = fit(rows, scale, 0)
     np.testing.assert_allclose(scaling.means, [0.0], atol=1e-6)
-    np.testing.assert_allclose(scaling.down(rows).known.values, [-1.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(scaling.down(rows, none(rows.rows)).known.values, [-1.0, 1.0], atol=1e-6)
     np.testing.assert_allclose(scaling.up(np.array([-7, 7], np.float32), np.float32(0)), scale)
     assert scaling.unclipped(np.array([2], np.float32), np.float32(0))[0] > scale.high
 
@@ -62,8 +73,8 @@ def test_the_damped_mean_by_hand() -> None:
     assert scaling.overall == pytest.approx(1 / 3)
     expected = [(2 + 5 / 3) / 7, (-1 + 5 / 3) / 6, 1 / 3]
     np.testing.assert_allclose(scaling.means, expected, rtol=1e-6)
-    assert scaling.mean_of(np.array([5.0, 5.0], np.float32)) == pytest.approx(expected[0])
-    assert scaling.mean_of(np.empty(0, np.float32)) == pytest.approx(1 / 3)
+    assert scaling.mean_of(np.array([5.0, 5.0], np.float32), none()[0]) == pytest.approx(expected[0])
+    assert scaling.mean_of(np.empty(0, np.float32), none()[0]) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("damping", [0.0, 5.0])
@@ -86,7 +97,7 @@ def test_no_ratings_at_all() -> None:
 def test_a_row_that_comes_later_has_the_mean_it_would_have_had(shares: list[float], damping: float) -> None:
     ratings = [1 + 4 * share for share in shares]
     scaling = fit(rows_of([1.0, 2.0, 4.0], ratings), Scale(1, 5), damping)
-    later = scaling.mean_of(np.array(ratings, np.float32))
+    later = scaling.mean_of(np.array(ratings, np.float32), none()[0])
     np.testing.assert_allclose(later, scaling.means[1], rtol=0, atol=1e-5)
 
 
@@ -95,13 +106,67 @@ def test_the_loudness_by_hand() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [], [5.0])
     scaling = fit(rows, Scale(1, 5), 5, length_power=0.5)
     assert scaling.typical_length == 2
-    loudness = scaling.down(rows).loudness
+    loudness = scaling.down(rows, none(rows.rows)).loudness
     np.testing.assert_allclose(loudness[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
     assert np.isfinite(loudness[2])
-    later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32))
+    later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32), none())
     np.testing.assert_allclose(later.loudness, [1.0], rtol=1e-6)
 
 
 def test_without_a_power_all_rows_are_equally_loud() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [])
-    assert fit(rows, Scale(1, 5), 5).down(rows).loudness.tolist() == [1, 1, 1]
+    assert fit(rows, Scale(1, 5), 5).down(rows, none(3)).loudness.tolist() == [1, 1, 1]
+
+
+# Side features
+
+
+def rows_that_follow_features(count: int, seed: int, width: int = 2) -> tuple[SparseRows, Floats, Floats]:
+    """Ratings on a scale of 1 to 5 around 3 + features . (1, -0.5, ...); every fourth row has none. Also the truth."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(0, 0.5, (count, width)).astype(np.float32)
+    truth = (3 + features @ np.array([1.0, -0.5, *[0] * (width - 2)], np.float32)).astype(np.float32)
+    lengths = np.where(np.arange(count) % 4 == 0, 0, rng.integers(1, 12, count))
+    rows = [list(np.clip(rng.normal(truth[i], 0.3, n), 1, 5).astype(float)) for i, n in enumerate(lengths.tolist())]
+    return rows_of(*rows), features, truth
+
+
+def test_the_mean_of_a_cold_row_follows_its_features() -> None:
+    rows, features, truth = rows_that_follow_features(200, 0)
+    scaling = fit(rows, Scale(1, 5), 7.0, features=features)
+    cold = rows.counts() == 0
+    assert cold.sum() == 50
+    as_ratings = scaling.means * 2 + 3
+    assert np.corrcoef(as_ratings[cold], truth[cold])[0, 1] > 0.99
+    np.testing.assert_allclose(as_ratings[cold], truth[cold], rtol=0, atol=0.15)
+    plain = fit(rows, Scale(1, 5), 7.0)
+    np.testing.assert_allclose(plain.means[cold], plain.overall, rtol=1e-6)
+    assert scaling.overall == plain.overall
+
+
+def test_ratings_outweigh_features_the_more_there_are() -> None:
+    """A row is damped towards what its features lead one to expect, by hand."""
+    rows, features, _ = rows_that_follow_features(200, 1)
+    scaling = fit(rows, Scale(1, 5), 7.0, features=features)
+    expected = scaling.overall + scaling.by_features.expected(features)[:, 0]
+    for row in (0, 1, 2, 3):
+        ratings = rows.row(row)[1]
+        by_hand = (((ratings - 3) / 2).sum() + 7.0 * expected[row]) / (len(ratings) + 7.0)
+        assert scaling.means[row] == pytest.approx(by_hand, abs=1e-6)
+
+
+@LAW
+@given(seed=st.integers(0, 99), damping=st.floats(0, 20), width=st.integers(2, 4))
+def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, damping: float, width: int) -> None:
+    rows, features, _ = rows_that_follow_features(12, seed, width)
+    scaling = fit(rows, Scale(1, 5), damping, features=features)
+    later = [scaling.mean_of(rows.row(row)[1], features[row]) for row in range(12)]
+    np.testing.assert_allclose(later, scaling.means, rtol=0, atol=1e-5)
+
+
+def test_the_features_come_along_untouched() -> None:
+    rows, features, _ = rows_that_follow_features(12, 0)
+    before = features.copy()
+    scaling = fit(rows, Scale(1, 5), 7.0, features=features)
+    assert scaling.down(rows, features).features is features
+    np.testing.assert_array_equal(features, before)

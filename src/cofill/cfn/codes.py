@@ -17,7 +17,7 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     known = rows.known
     inputs = known.values * np.repeat(rows.loudness, known.counts())
     if known.rows == 1 and weight.device.type == "cpu":
-        return _encode_one(network, known.indices, inputs)[None]
+        return _encode_one(network, known.indices, inputs, rows.features[0])[None]
     z = functional.embedding_bag(
         torch.from_numpy(known.indices.astype(np.int64)).to(weight.device),
         weight,
@@ -25,22 +25,25 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
         mode="sum",
         per_sample_weights=torch.from_numpy(inputs).to(weight.device),
     )
-    codes: Floats = network.code(z + network.input.bias).cpu().numpy()
+    features = torch.from_numpy(rows.features).to(weight.device)
+    codes: Floats = network.code(z + network.input.offset(features), features).cpu().numpy()
     return codes
 
 
-def _encode_one(network: CFNetwork, columns: Ints, inputs: Floats) -> Floats:
+def _encode_one(network: CFNetwork, columns: Ints, inputs: Floats, features: Floats) -> Floats:
     """The same for a single row in numpy alone: (width,).
 
     Somebody waits for this one, and what follows is numpy's. Its threads and torch's spin in each other's way: with
     torch here, fold-in and top 10 of 10,000 items took 7 ms instead of 1.5 ms.
     """
     z = inputs @ network.input.weight.numpy()[columns] + network.input.bias.numpy()
-    hidden: Floats = np.tanh(z)
+    if network.input.side is not None:
+        z += features @ network.input.side.numpy()
+    code: Floats = np.append(np.tanh(z), features)
     for layer in network.middle:
         weight, bias = (parameter.numpy() for parameter in layer.parameters())
-        hidden = np.tanh(weight @ hidden + bias)
-    return hidden
+        code = np.append(np.tanh(weight @ code + bias), features)
+    return code
 
 
 def take_rows(rows: SparseRows, chosen: Longs) -> SparseRows:

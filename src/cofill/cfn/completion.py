@@ -3,12 +3,15 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.cfn.fold_in import ColumnPrior, calibration_columns, spread, with_one
+from cofill.cfn.column_weights import ColumnWeights
+from cofill.cfn.fold_in import ColumnPrior
 from cofill.cfn.means import FittedMeans
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.row_codes import RowCodes, grown
 from cofill.cfn.scaling import Scaling
+from cofill.config import CompletionSettings
 from cofill.data.known import KnownRatings
+from cofill.data.known_features import SideFeatures
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -16,19 +19,18 @@ Longs = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 1024
 _ENTRIES_AT_ONCE = 8192
-# With tanh at the output, a column's weights are found by this many linearised regressions.
-_GAUSS_NEWTON_STEPS = 4
 
 
 class Completion:
     """Predictions in terms of rows and columns, in ratings, not clipped to the scale.
 
-    - A row with ratings is read by the network, as it stands now.
-    - A column that was trained has its weights; later ratings move them (see `fold_in`); a new one gets its own.
+    - A row is read by the network as it stands now: its ratings, and its side features.
+    - A column has its output weights (see `ColumnWeights`), which follow its ratings and its side features.
     - The fewer ratings a row has, the more its fitted means count beside the network: it was trained on longer rows.
-    - A row or a column with no rating at all has its fitted means and nothing else.
+    - A row or a column of which nothing is known, no rating and no feature, has its fitted means and nothing else.
 
-    What is predicted depends on the ratings alone, not on the order in which they came or on what was asked between.
+    What is predicted depends on the ratings and features alone, not on the order in which they came or on what was
+    asked between.
     """
 
     def __init__(
@@ -36,27 +38,39 @@ class Completion:
         network: CFNetwork,
         scaling: Scaling,
         known: KnownRatings,
+        settings: CompletionSettings,
         *,
-        trust_length: float,
+        row_features: SideFeatures,
+        column_features: SideFeatures,
         prior: ColumnPrior | None = None,
     ) -> None:
-        """With `trust_length` times the ratings of a typical row, a row is half the network's and half the means'."""
+        """Without a prior, one is fitted."""
         self.network = network
         self.scaling = scaling
         self.known = known
-        self._half_trusted = trust_length * scaling.typical_length
-        self._codes = RowCodes(network, scaling, known)
-        # The network's own memory until a column moves: these are the largest arrays there are.
-        self._weight = network.output.weight.detach().numpy()  # (columns, width)
-        self._bias = network.output.bias.detach().numpy()  # (columns,)
-        self._moved: set[int] = set()  # columns whose weights are out of date
-        self._means = FittedMeans(known.trained, known.trained_columns, scaling.damping)
+        self.row_features = row_features
+        self.column_features = column_features
+        # With this many ratings, a row without features is half the network's and half the means'.
+        self._half_trusted = settings.trust_length * scaling.typical_length
+        self._trust_features = settings.trust_features
+        self._codes = RowCodes(network, scaling, known, row_features)
+        self.column_weights = ColumnWeights(network, scaling, known, self._codes, column_features, prior)
+        self._means = FittedMeans(
+            known.trained,
+            known.trained_columns,
+            scaling.damping,
+            row_features=row_features.trained,
+            column_features=column_features.trained,
+        )
         self.row_counts = known.trained.counts()
         self.column_counts = known.trained_columns.counts()
         self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
-        self.prior = prior or self._fit_prior()
+        self._grow(len(row_features.values), len(column_features.values))
         later_rows, later_columns, _ = known.later()
-        self._take_in(later_rows, later_columns)
+        self._take_in(
+            np.concatenate([later_rows, row_features.later()[0]]),
+            np.concatenate([later_columns, column_features.later()[0]]),
+        )
 
     @property
     def rows(self) -> int:
@@ -66,94 +80,119 @@ class Completion:
     def columns(self) -> int:
         return self.known.columns
 
-    # New ratings
+    # What comes later
 
     def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
         """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
         for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
             self.known.add(row, column, rating)
+        self._grow(self.rows, self.columns)
         self._take_in(rows, columns)
 
-    def _take_in(self, rows: Ints, columns: Ints) -> None:
-        """Bring up to date what depends on the ratings of these rows and columns."""
+    def describe_rows(self, rows: Ints, features: Floats) -> None:
+        """What is known of some rows, old or new, from now on: (n,), (n, P)."""
+        self._grow(int(rows.max(initial=-1)) + 1, 0)
+        for row, vector in zip(rows.tolist(), features, strict=True):
+            self.row_features.describe(row, vector)
+        self._take_in(rows, rows[:0])
+
+    def describe_columns(self, columns: Ints, features: Floats) -> None:
+        """What is known of some columns, old or new, from now on: (n,), (n, Q)."""
+        self._grow(0, int(columns.max(initial=-1)) + 1)
+        for column, vector in zip(columns.tolist(), features, strict=True):
+            self.column_features.describe(column, vector)
+        self._take_in(columns[:0], columns)
+
+    def _grow(self, rows: int, columns: int) -> None:
+        """Make room for more rows and columns; of new ones nothing is known yet."""
+        old_rows, old_columns = len(self.row_counts), len(self.column_counts)
+        self.known.grow(rows, columns)
+        self.row_features.grow(self.rows)
+        self.column_features.grow(self.columns)
         self.row_counts, self._heard = grown(self.row_counts, self.rows), grown(self._heard, self.rows)
-        self._means.row = grown(self._means.row, self.rows)
         self.column_counts = grown(self.column_counts, self.columns)
+        self._means.row = grown(self._means.row, self.rows)
         self._means.column = grown(self._means.column, self.columns)
+        self._take_in(np.arange(old_rows, self.rows), np.arange(old_columns, self.columns))
+
+    def _take_in(self, rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer]) -> None:
+        """Bring up to date what depends on the ratings and features of these rows and columns."""
         for row in np.unique(rows).tolist():
             known = self.known.row(row)
             self.row_counts[row], self._heard[row] = len(known[0]), self._heard_of(known[0])
-            self._means.row[row] = self._means.row_of(*known)
+            self._means.row[row] = self._means.row_of(*known, self.row_features.values[row])
             self._codes.changed(row)
             if not self._codes.was_trained(np.array([row]))[0]:
-                self._moved.update(self.known.later_in_row(row))  # they are fitted to this row's code
+                for column in self.known.later_in_row(row):  # their weights are fitted to this row's code
+                    self.column_weights.moved(column)
         for column in np.unique(columns).tolist():
-            ratings = self.known.column(column)[1]
-            self.column_counts[column], self._means.column[column] = len(ratings), self._means.column_of(ratings)
-            self._moved.add(column)
+            known = self.known.column(column)
+            self.column_counts[column] = len(known[0])
+            self._means.column[column] = self._means.column_of(*known, self.column_features.values[column])
+            self.column_weights.moved(column)
 
     # Predictions
 
     def row(self, row: int) -> Floats:
         """Every column (columns,) for one row."""
-        return self.new_row(*self.known.row(row))
+        return self.new_row(*self.known.row(row), self.row_features.values[row])
 
     def column(self, column: int) -> Floats:
         """Every row (rows,) for one column."""
-        self._settle_columns()
-        weight, bias = self._weight[column], self._bias[column]
-        known = self.column_counts[column] > 0
-        return self._down_a_column(weight, bias, self._means.column[column], known)
+        weight, bias = self.column_weights.now()
+        known = bool(self._column_known()[column])
+        return self._down_a_column(weight[column], bias[column], self._means.column[column], known)
 
-    def new_row(self, columns: Ints, ratings: Floats) -> Floats:
-        """Every column (columns,) for a row known only by these ratings."""
-        self._settle_columns()
-        code, mean = self._codes.of_ratings(columns, ratings)
-        outputs = self._weight[: self.columns] @ code + self._bias[: self.columns]
-        means = self._means.overall + self._means.column + self._means.row_of(columns, ratings)
-        heard = np.array([self._heard_of(columns)])
-        return self._blend(outputs, mean, means, heard, self.column_counts > 0)
+    def new_row(self, columns: Ints, ratings: Floats, features: Floats) -> Floats:
+        """Every column (columns,) for a row known only by these ratings and features (P,)."""
+        weight, bias = self.column_weights.now()
+        code, mean = self._codes.of_ratings(columns, ratings, features)
+        means = self._means.overall + self._means.column + self._means.row_of(columns, ratings, features)
+        trust = self._trust(np.array([self._heard_of(columns)]), np.array([features.any()]))
+        return self._blend(weight @ code + bias, mean, means, trust, self._column_known())
 
-    def new_column(self, rows: Ints, ratings: Floats) -> Floats:
-        """Every row (rows,) for a column known only by these ratings."""
-        weights = self._weights_from(rows, ratings, self.prior.mean, held=0)
-        return self._down_a_column(weights[:-1], weights[-1], self._means.column_of(ratings), len(ratings) > 0)
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats) -> Floats:
+        """Every row (rows,) for a column known only by these ratings and features (Q,)."""
+        weights = self.column_weights.of_new(rows, ratings, features)
+        deviation = self._means.column_of(rows, ratings, features)
+        return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or bool(features.any()))
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
-        self._settle_columns()
-        row_means = np.where(rows >= 0, self._means.row[rows], np.float32(0))
-        predicted = self._means.overall + row_means + np.where(columns >= 0, self._means.column[columns], np.float32(0))
-        warm = np.flatnonzero((rows >= 0) & (columns >= 0))
-        distinct, place = np.unique(rows[warm], return_inverse=True)
+        weight, bias = self.column_weights.now()
+        row_means = np.where(rows >= 0, self._means.row[rows], self._means.row_of_nobody())
+        column_means = np.where(columns >= 0, self._means.column[columns], self._means.column_of_nothing())
+        predicted = self._means.overall + row_means + column_means
+        seen = np.flatnonzero((rows >= 0) & (columns >= 0))
+        trust, column_known = self._row_trust(), self._column_known()
+        distinct, place = np.unique(rows[seen], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         for first in range(0, len(distinct), _ROWS_AT_ONCE):
             low, high = np.searchsorted(place[by_row], [first, first + _ROWS_AT_ONCE])
             codes, means = self._codes.now(distinct[first : first + _ROWS_AT_ONCE].astype(np.int64))
             for start in range(low, high, _ENTRIES_AT_ONCE):
                 chosen = by_row[start : min(start + _ENTRIES_AT_ONCE, high)]
-                at, local = warm[chosen], place[chosen] - first
+                at, local = seen[chosen], place[chosen] - first
                 row, column = rows[at], columns[at]
-                outputs = np.einsum("ij,ij->i", codes[local], self._weight[column]) + self._bias[column]
-                known = self.column_counts[column] > 0
-                predicted[at] = self._blend(outputs, means[local], predicted[at], self._heard[row], known)
+                outputs = np.einsum("ij,ij->i", codes[local], weight[column]) + bias[column]
+                predicted[at] = self._blend(outputs, means[local], predicted[at], trust[row], column_known[column])
         return predicted
 
     def many_rows(self, rows: Longs) -> Floats:
         """(n, columns) for some rows at a time."""
-        self._settle_columns()
+        weight, bias = self.column_weights.now()
         codes, means = self._codes.now(rows)
-        outputs = codes @ self._weight[: self.columns].T + self._bias[: self.columns]
         fitted = self._means.overall + self._means.column + self._means.row[rows][:, None]
-        return self._blend(outputs, means[:, None], fitted, self._heard[rows][:, None], self.column_counts > 0)
+        trust = self._row_trust()[rows][:, None]
+        return self._blend(codes @ weight.T + bias, means[:, None], fitted, trust, self._column_known())
 
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
-        self._settle_columns()
+        weight, bias = self.column_weights.now()
         codes, means = self._codes.all_now()
-        outputs = self._weight[columns] @ codes.T + self._bias[columns][:, None]
+        outputs = weight[columns] @ codes.T + bias[columns][:, None]
         fitted = self._means.overall + self._means.column[columns][:, None] + self._means.row
-        return self._blend(outputs, means, fitted, self._heard, (self.column_counts[columns] > 0)[:, None])
+        return self._blend(outputs, means, fitted, self._row_trust(), self._column_known()[columns][:, None])
 
     # Representations
 
@@ -163,90 +202,45 @@ class Completion:
 
     def column_vectors(self) -> Floats:
         """(columns, width): the output weights."""
-        self._settle_columns()
-        return self._weight[: self.columns]
+        return self.column_weights.now()[0]
 
-    # Weights of columns
-
-    def _settle_columns(self) -> None:
-        """Give the columns that have later ratings the weights that fit them."""
-        if not self._moved:
-            return
-        if np.shares_memory(self._weight, self.network.output.weight.detach().numpy()):
-            self._weight, self._bias = self._weight.copy(), self._bias.copy()
-        if self.columns > len(self._weight):  # with room to spare: the next new column should not copy it all again
-            self._weight = grown(self._weight, self.columns + self.columns // 16)
-            self._bias = grown(self._bias, self.columns + self.columns // 16)
-        for column in self._moved:
-            later = self.known.later_in_column(column)
-            rows = np.array(sorted(later), np.int32)  # sorted: the order of arrival must not change the rounding
-            ratings = np.array([later[row] for row in rows.tolist()], np.float32)
-            start, held = self._start_of(column)
-            weights = self._weights_from(rows, ratings, start, held)
-            self._weight[column], self._bias[column] = weights[:-1], weights[-1]
-        self._moved.clear()
-
-    def _start_of(self, column: int) -> tuple[Floats, int]:
-        """A column's weights (width + 1,) before any later rating, and how many ratings they were trained on."""
-        held = len(self.known.trained_columns.row(column)[0]) if column < self.network.columns else 0
-        if held == 0:
-            return self.prior.mean, 0
-        weight, bias = self.network.output.weight[column], self.network.output.bias[column]
-        return np.append(weight.detach().numpy(), np.float32(bias.item())), held
-
-    def _weights_from(self, rows: Ints, ratings: Floats, start: Floats, held: int) -> Floats:
-        """Column weights (width + 1,) that follow these ratings as far as the prior believes them."""
-        codes, means = self._codes.for_regression(rows.astype(np.int64))
-        codes = with_one(codes)
-        targets = self.scaling.down_values(ratings, means)
-        if not self.network.squash:
-            return start + self.prior.solve(codes, targets - codes @ start, held)
-        weights = start
-        for _ in range(_GAUSS_NEWTON_STEPS):
-            outputs = np.tanh(codes @ weights)
-            slope = 1 - outputs**2
-            # Linearised at the present weights, but pulled towards where they started.
-            residuals = targets - outputs + slope * (codes @ (weights - start))
-            weights = start + self.prior.solve(codes * slope[:, None], residuals, held)
-        return weights
+    # Outputs into ratings
 
     def _down_a_column(self, weight: Floats, bias: np.float32, deviation: np.float32, known: bool) -> Floats:
         codes, means = self._codes.all_now()
         fitted = self._means.overall + deviation + self._means.row
-        return self._blend(codes @ weight + bias, means, fitted, self._heard, np.array([known]))
-
-    def _fit_prior(self) -> ColumnPrior:
-        by_column = self.known.trained_columns
-        columns = [spread(*by_column.row(int(column))) for column in calibration_columns(by_column.counts())]
-        needed = np.unique(np.concatenate([rows for rows, _ in columns] or [np.empty(0, np.int32)]))
-        codes, means = self._codes.for_regression(needed.astype(np.int64))
-        examples = []
-        for rows, ratings in columns:
-            place = np.searchsorted(needed, rows)
-            examples.append((with_one(codes[place]), self.scaling.down_values(ratings, means[place])))
-        return ColumnPrior.fit(self._weight, self._bias, by_column.counts() > 0, examples)
-
-    # Outputs into ratings
+        return self._blend(codes @ weight + bias, means, fitted, self._row_trust(), np.array([known]))
 
     def _blend(
         self,
         outputs: Floats,
         means: np.float32 | Floats,
         fitted: Floats,
-        heard: Longs,
+        trust: Floats,
         known: npt.NDArray[np.bool_],
     ) -> Floats:
-        """The network's rating and that of the fitted means, weighed by what the network has heard of the row.
+        """The network's rating and that of the fitted means, weighed by the trust in the network.
 
-        `known` says whether the column has any rating; without one the network cannot say anything about it.
+        `known` says whether anything is known of the column; if not, the network cannot say anything about it.
         """
-        network = self.scaling.unclipped(self._activate(outputs), means)
-        trust = (heard / np.maximum(heard + self._half_trusted, 1e-9)).astype(np.float32) * known
-        blended: Floats = fitted + trust * (network - fitted)
+        network = self.scaling.unclipped(np.tanh(outputs) if self.network.squash else outputs, means)
+        blended: Floats = fitted + trust * known * (network - fitted)
         return blended
+
+    def _row_trust(self) -> Floats:
+        """(rows,)"""
+        return self._trust(self._heard, self.row_features.described)
+
+    def _trust(self, heard: Longs, described: npt.NDArray[np.bool_]) -> Floats:
+        """How far the network is believed about rows, by the ratings that it reads and whether there are features."""
+        by_ratings = heard / np.maximum(heard + self._half_trusted, 1e-9)
+        by_features = self._trust_features * described
+        trust: Floats = (by_features + (1 - by_features) * by_ratings).astype(np.float32)
+        return trust
+
+    def _column_known(self) -> npt.NDArray[np.bool_]:
+        """(columns,): of which columns there is a rating or a feature."""
+        return (self.column_counts > 0) | self.column_features.described
 
     def _heard_of(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
-
-    def _activate(self, outputs: Floats) -> Floats:
-        return np.tanh(outputs) if self.network.squash else outputs

@@ -17,22 +17,33 @@ class Corruption:
     noise: Noise = "mask"
     ratio: float = 0.2
     std: float = 0.3
+    cold_ratio: float = 0.0
 
     def __post_init__(self) -> None:
         if self.noise not in get_args(Noise):
             raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
         if not (0 <= self.ratio <= 1 and self.std >= 0):
             raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
+        if not 0 <= self.cold_ratio <= 1:
+            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
 
     @classmethod
-    def of(cls, settings: LossSettings) -> Self:
-        return cls(settings.noise, settings.noise_ratio, settings.noise_std)
+    def of(cls, settings: LossSettings, *, with_features: bool = False) -> Self:
+        cold_ratio = settings.cold_ratio if with_features else 0
+        return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
 
     def __call__(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """(n,) rows in 0..B-1 and (n,) values -> (n,) noisy inputs and (n,) bool: which were corrupted.
 
         Draws are made on the CPU, so that a seed means the same on every device.
         """
+        inputs, corrupted = self._noisy(rows, values, batch, generator)
+        if self.cold_ratio == 0:
+            return inputs, corrupted
+        cold = (torch.rand(batch, generator=generator) < self.cold_ratio).to(values.device)[rows]
+        return inputs.masked_fill(cold, 0), corrupted | cold
+
+    def _noisy(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         device = values.device
         chosen = (torch.rand(len(values), generator=generator) < self.ratio).to(device)
         if self.noise == "mask":

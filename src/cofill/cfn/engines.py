@@ -79,17 +79,18 @@ class TorchEngine:
         pass  # torch keeps its own threads
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
-        rows, columns, inputs, targets, corrupted = (
+        rows, columns, inputs, features, targets, corrupted = (
             torch.from_numpy(array).to(self.device)
             for array in (
                 minibatch.entry_rows.astype(np.int64),
                 minibatch.entry_columns.astype(np.int64),
                 minibatch.inputs,
+                minibatch.features,
                 minibatch.targets,
                 minibatch.corrupted,
             )
         )
-        codes = self.network.encode(rows, columns, inputs, minibatch.batch)
+        codes = self.network.encode(rows, columns, inputs, minibatch.batch, features)
         loss = self.loss(self.network.decode(codes, rows, columns), targets, corrupted, minibatch.batch)
         self.optimizer.param_groups[0]["lr"] = learning_rate
         self.optimizer.zero_grad()
@@ -110,6 +111,7 @@ class TorchEngine:
                 torch.from_numpy(known.entry_columns.astype(np.int64)).to(self.device),
                 torch.from_numpy(known.inputs).to(self.device),
                 known.batch,
+                torch.from_numpy(known.features).to(self.device),
             )
             columns = torch.from_numpy(entry_columns[first:last].astype(np.int64)).to(self.device)
             scores = self.network.decode(codes, torch.from_numpy(local).to(self.device), columns)
@@ -140,7 +142,9 @@ class FusedEngine:
         self._w_in = network.input.weight.detach().numpy()
         self._w_out = network.output.weight.detach().numpy()
         self._b_out = network.output.bias.detach().numpy()
-        self._small = [network.input.bias, *network.middle.parameters()]
+        self._deep = self._w_out.shape[1] - network.features  # hidden units that the output layer reads
+        side = [] if network.input.side is None else [network.input.side]
+        self._small = [network.input.bias, *side, *network.middle.parameters()]
         self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
         self._torch_threads = torch.get_num_threads()
         self._decay = 0.0
@@ -162,13 +166,13 @@ class FusedEngine:
         bounds = minibatch.bounds(self.shards)
         step = log1p(-learning_rate * self.settings.weight_decay)
 
-        hidden, backward = self._middle(self._encode(minibatch), learning_rate)
+        codes, backward = self._middle(self._encode(minibatch), minibatch.features, learning_rate)
         alpha, beta = self.settings.alpha, self.settings.beta
-        dh = self._buffer(minibatch.batch, self._w_out.shape[1])
+        dh = self._buffer(minibatch.batch, self._deep)
         losses = self._on_shards(
             lambda s: kernels.decode_and_step(
                 self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
-                *entries, minibatch.targets, minibatch.corrupted, alpha, beta, hidden, bounds[s], bounds[s + 1], dh[s],
+                *entries, minibatch.targets, minibatch.corrupted, alpha, beta, codes, bounds[s], bounds[s + 1], dh[s],
             )
         )  # fmt: skip
         dz = backward(dh.sum(0))
@@ -199,7 +203,10 @@ class FusedEngine:
         self.settle()
         outputs = np.empty(len(entry_rows), np.float32)
         for first, last, chosen, local in _chunks_of_rows(entry_rows, _CHUNK):
-            codes = self.network.code(torch.from_numpy(self._encode(gather(rows, chosen))) + self.network.input.bias)
+            known = gather(rows, chosen)
+            features = torch.from_numpy(known.features)
+            z = torch.from_numpy(self._encode(known)) + self.network.input.offset(features)
+            codes = self.network.code(z, features)
             asked = (codes.numpy(), local, entry_columns[first:last])
             cuts = np.linspace(0, last - first, self.shards + 1).astype(np.int64)
             target = outputs[first:last]
@@ -216,42 +223,53 @@ class FusedEngine:
         return self.network.activate(torch.from_numpy(outputs)).numpy()
 
     def _middle(
-        self, z: kernels.Floats, learning_rate: float
+        self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
     ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
-        """What lies between the big layers: z without its bias -> h, and a function from dh to dz that takes its step.
+        """What lies between the big layers: z without its offset -> codes [h, s], and a function from dh to dz that
+        takes the step of all weights between.
 
-        Without further layers that is a bias and a tanh, and not worth a graph; with them it is torch's autograd.
+        Without further layers those are a bias, the features' first weights and a tanh, and not worth a graph; with
+        them it is torch's autograd.
         """
-        bias = self.network.input.bias
         if not len(self.network.middle):
-            offset = bias.detach().numpy()
-            hidden: kernels.Floats = torch.tanh(torch.from_numpy(z + offset)).numpy()
-
-            def backward(dh: kernels.Floats) -> kernels.Floats:
-                with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
-                    dz: kernels.Floats = dh * (1 - hidden * hidden)
-                    offset[:] -= np.float32(learning_rate) * (
-                        dz.sum(0) + np.float32(self.settings.weight_decay) * offset
-                    )
-                return dz
-
-            return hidden, backward
-
-        leaf = torch.from_numpy(z).requires_grad_()
-        codes = self.network.code(leaf + bias)
+            return self._shallow_middle(z, features, learning_rate)
+        leaf, side = torch.from_numpy(z).requires_grad_(), torch.from_numpy(features)
+        codes = self.network.code(leaf + self.network.input.offset(side), side)
 
         def backward_through_layers(dh: kernels.Floats) -> kernels.Floats:
             self._optimizer.param_groups[0]["lr"] = learning_rate
             self._optimizer.zero_grad()
-            codes.backward(torch.from_numpy(dh))
+            codes[:, : self._deep].backward(torch.from_numpy(dh))
             self._optimizer.step()
             assert leaf.grad is not None
             return leaf.grad.numpy()
 
         return codes.detach().numpy(), backward_through_layers
 
+    def _shallow_middle(
+        self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
+    ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
+        bias = self.network.input.bias.detach().numpy()
+        side = None if self.network.input.side is None else self.network.input.side.detach().numpy()
+        z += bias if side is None else features @ side + bias
+        codes = np.empty((len(z), self._deep + features.shape[1]), np.float32)
+        codes[:, self._deep :] = features
+        hidden = codes[:, : self._deep]
+        torch.tanh(torch.from_numpy(z), out=torch.from_numpy(hidden))
+
+        def backward(dh: kernels.Floats) -> kernels.Floats:
+            rate, decay = np.float32(learning_rate), np.float32(self.settings.weight_decay)
+            with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
+                dz: kernels.Floats = dh * (1 - hidden * hidden)
+                bias[:] -= rate * (dz.sum(0) + decay * bias)
+                if side is not None:
+                    side[:] -= rate * (features.T @ dz + decay * side)
+            return dz
+
+        return codes, backward
+
     def _encode(self, minibatch: Minibatch) -> kernels.Floats:
-        """z without its bias: (B, widths[0])."""
+        """z without its offset: (B, widths[0])."""
         bounds = minibatch.bounds(self.shards)
         z = self._buffer(minibatch.batch, self._w_in.shape[1])
         self._on_shards(

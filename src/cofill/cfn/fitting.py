@@ -10,6 +10,7 @@ import torch
 
 from cofill.cfn.checkpoint import Checkpoint
 from cofill.cfn.engines import shard_count
+from cofill.cfn.kernels import Floats
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.pretraining import pretrained_network
 from cofill.cfn.scaling import ScaledRows, Scaling
@@ -44,11 +45,12 @@ def fit_matrix(
     scale: Scale,
     settings: CFNSettings,
     *,
+    features: Floats,
     checkpoint_path: Path | None = None,
     resume: bool = False,
     report: Report | None = None,
 ) -> Fitted:
-    """Train on the known ratings of a matrix.
+    """Train on the known ratings of a matrix and the side features (rows, P) of its rows; P may be 0.
 
     With a validation part, a first run on the rest finds the number of epochs; then, if `refit`, a second run
     of that length uses every rating. With a checkpoint path, either run can be killed and resumed; the file is left
@@ -57,7 +59,7 @@ def fit_matrix(
     checkpoint = None
     resumed = None
     if checkpoint_path is not None:
-        run = _run_name(rows, scale, settings)
+        run = _run_name(rows, features, scale, settings)
         checkpoint = Checkpoint(checkpoint_path, run=run, seconds=settings.checkpoint_seconds)
         resumed = checkpoint.load() if resume else None
         if resumed is None:
@@ -66,13 +68,13 @@ def fit_matrix(
     state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
 
     held_out = _validation_entries(rows, settings)
-    scaling = Scaling.fit(rows, scale, settings)
+    scaling = Scaling.fit(rows, scale, settings, features)
     if len(held_out) == 0 and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
     if state.phase == "search":
         part, validation = _hold_out(rows, held_out)
-        part_scaling = Scaling.fit(part, scale, settings)
-        scaled = part_scaling.down(part)
+        part_scaling = Scaling.fit(part, scale, settings, features)
+        scaled = part_scaling.down(part, features)
         network = _network_of(weights, scaled, part_scaling, settings, state, report)
         weights = None
         run_epochs(
@@ -92,7 +94,7 @@ def fit_matrix(
             state.phase, state.epoch = "train", 0
     if state.phase == "train":
         trained_on = rows
-        scaled = scaling.down(rows)
+        scaled = scaling.down(rows, features)
         network = _network_of(weights, scaled, scaling, settings, state, report)
         weights = None
         run_epochs(
@@ -126,7 +128,7 @@ def _network_of(
     """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
     if weights is None and settings.pretrain:
         return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
-    network = new_network(rows.known.columns, settings, state.phase)
+    network = new_network(rows, settings, state.phase)
     if weights is not None:
         network.load_state_dict(weights)
     return network
@@ -158,10 +160,10 @@ def _forget_untrained_columns(network: CFNetwork, rows: SparseRows) -> None:
             parameter[untrained.to(parameter.device)] = 0
 
 
-def _run_name(rows: SparseRows, scale: Scale, settings: CFNSettings) -> str:
+def _run_name(rows: SparseRows, features: Floats, scale: Scale, settings: CFNSettings) -> str:
     """A name for data and settings together; what only says how often to save does not count."""
     digest = hashlib.sha256()
-    for array in (rows.indptr, rows.indices, rows.values):
+    for array in (rows.indptr, rows.indices, rows.values, features):
         digest.update(np.ascontiguousarray(array).view(np.uint8).data)
     relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {"threads": shard_count(settings)}
     digest.update(json.dumps([relevant, list(scale)], sort_keys=True).encode())

@@ -9,10 +9,12 @@ A column's weights and its bias are one vector here, (width + 1,), and a code ha
 """
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+
+from cofill.cfn.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 
@@ -20,85 +22,128 @@ _NOISES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 _CALIBRATION_COLUMNS = 200
 _CALIBRATION_RATINGS = 40
 _CHUNK = 4096
+# Columns from which it is learned how weights follow features: enough for hundreds of features.
+_REGRESSION_COLUMNS = 10_000
 
 
 @dataclass(frozen=True)
 class ColumnPrior:
-    """weights ~ N(mean, factor factor^T), ratings = code . weights + noise of variance `noise`, all scaled.
+    """weights ~ N(expected, factor factor^T), ratings = code . weights + noise of variance `noise`, all scaled.
 
+    What is expected of a column's weights is their mean, or what its side features lead one to expect.
     The directions (columns of `factor`) are chosen so that the codes of rated rows are uncorrelated along them:
     `pull[d]` is their mean square along direction d, and n ratings hold a column in place there with n * pull[d].
     """
 
     mean: Floats  # (width + 1,)
+    by_features: FeatureRegression  # what a column's weights exceed the mean by
     factor: Floats  # (width + 1, directions)
     pull: Floats  # (directions,)
     noise: float
 
     @classmethod
     def fit(
-        cls, weight: Floats, bias: Floats, trained: npt.NDArray[np.bool_], examples: list[tuple[Floats, Floats]]
+        cls,
+        weight: Floats,
+        bias: Floats,
+        ratings: npt.NDArray[np.int64],
+        features: Floats,
+        examples: list["ExampleColumn"],
     ) -> Self:
-        """From the weights (columns, width) and biases (columns,) of the trained columns, and some of their ratings.
-
-        Each example is a column: the codes (n, width + 1) of rows that it rated, and its ratings (n,), scaled.
+        """From the weights (columns, width) and biases (columns,) of the columns, how many ratings they were trained
+        on (columns,), their features (columns, Q), and some of their ratings.
         """
-        columns = np.flatnonzero(trained)
-        total = np.zeros(weight.shape[1] + 1)
-        square = np.zeros((len(total), len(total)))
+        columns = np.flatnonzero(ratings > 0)
+        mean, by_features = _expectation(weight, bias, ratings, features, columns)
+        square = np.zeros((len(mean), len(mean)))
         for first in range(0, len(columns), _CHUNK):  # in chunks: the weights are the largest thing in memory
             chosen = columns[first : first + _CHUNK]
-            both = np.column_stack([weight[chosen], bias[chosen]])
-            total += both.sum(0, dtype=np.float64)
-            square += both.T @ both
-        count = max(len(columns), 1)
-        mean = total / count
-        values, vectors = np.linalg.eigh(square / count - np.outer(mean, mean))
+            surprise = np.column_stack([weight[chosen], bias[chosen]]) - mean - by_features.expected(features[chosen])
+            square += surprise.T @ surprise
+        values, vectors = np.linalg.eigh(square / max(len(columns), 1))
         kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
         factor = vectors[:, kept] * np.sqrt(values[kept])
-        codes = np.concatenate([codes for codes, _ in examples] or [np.zeros((1, len(total)), np.float32)])
+        codes = np.concatenate([example.codes for example in examples] or [np.zeros((1, len(mean)), np.float32)])
         along = codes @ factor
         pull, turn = np.linalg.eigh(along.T @ along / len(along))
         prior = cls(
-            mean=mean.astype(np.float32),
+            mean=mean,
+            by_features=by_features,
             factor=(factor @ turn).astype(np.float32),
             pull=np.maximum(pull, 0).astype(np.float32),
             noise=0.1,
         )
         return prior._calibrated(examples)
 
+    def expected(self, features: Floats) -> Floats:
+        """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
+        return self.mean + self.by_features.expected(features)
+
     def solve(self, codes: Floats, residuals: Floats, held: int = 0) -> Floats:
         """What to add to a column's weights, (width + 1,), given what its ratings exceed its outputs by.
 
-        codes (n, width + 1), residuals (n,); `held` is how many other ratings the column was trained on. In the dual
-        where there are fewer ratings than directions.
+        codes (n, width + 1), residuals (n,); `held` is how many other ratings the column was trained on.
         """
-        features = codes @ self.factor  # (n, directions)
+        return self.solve_along(codes @ self.factor, residuals, held)
+
+    def solve_along(self, along: Floats, residuals: Floats, held: int = 0) -> Floats:
+        """As `solve`, given the codes along the directions (n, directions).
+
+        In the dual where there are fewer ratings than directions.
+        """
         stiffness = np.float32(self.noise) + held * self.pull  # (directions,)
-        if len(features) <= features.shape[1]:
-            loose = features / stiffness
-            gram = loose @ features.T
+        if len(along) <= along.shape[1]:
+            loose = along / stiffness
+            gram = loose @ along.T
             gram[np.diag_indices_from(gram)] += 1
             move = loose.T @ np.linalg.solve(gram, residuals)
         else:
-            gram = features.T @ features
+            gram = along.T @ along
             gram[np.diag_indices_from(gram)] += stiffness
-            move = np.linalg.solve(gram, features.T @ residuals)
+            move = np.linalg.solve(gram, along.T @ residuals)
         added: Floats = self.factor @ move
         return added
 
-    def _calibrated(self, examples: list[tuple[Floats, Floats]]) -> Self:
+    def _calibrated(self, examples: list["ExampleColumn"]) -> Self:
         """With the noise that serves best when half of a known column's ratings predict the other half."""
-        halves = [(codes[::2], x[::2], codes[1::2], x[1::2]) for codes, x in examples if len(x) >= 4]
+        long = [example for example in examples if len(example.ratings) >= 4]
 
         def error(prior: ColumnPrior) -> float:
-            return sum(
-                float(((x2 - h2 @ (prior.mean + prior.solve(h1, x1 - h1 @ prior.mean))) ** 2).sum())
-                for h1, x1, h2, x2 in halves
-            )
+            total = 0.0
+            for example in long:
+                left = example.ratings - example.codes @ prior.expected(example.features[None])[0]
+                moved = prior.solve(example.codes[::2], left[::2])
+                total += float(((left[1::2] - example.codes[1::2] @ moved) ** 2).sum())
+            return total
 
         candidates = [replace(self, noise=noise) for noise in _NOISES]
-        return min(candidates, key=error) if halves else self
+        return min(candidates, key=error) if long else self
+
+
+class ExampleColumn(NamedTuple):
+    """A trained column: codes (n, width + 1) of rows that it rated, its ratings (n,), scaled, its features (Q,)."""
+
+    codes: Floats
+    ratings: Floats
+    features: Floats
+
+
+def _expectation(
+    weight: Floats,
+    bias: Floats,
+    ratings: npt.NDArray[np.int64],
+    features: Floats,
+    columns: npt.NDArray[np.int64],
+) -> tuple[Floats, FeatureRegression]:
+    """The mean of the columns' weights (width + 1,), and how they follow the columns' features."""
+    total = np.zeros(weight.shape[1] + 1)
+    for first in range(0, len(columns), _CHUNK):
+        chosen = columns[first : first + _CHUNK]
+        total += np.append(weight[chosen].sum(0, dtype=np.float64), bias[chosen].sum(dtype=np.float64))
+    mean = (total / max(len(columns), 1)).astype(np.float32)
+    some = columns[:: max(1, -(-len(columns) // _REGRESSION_COLUMNS))] if features.shape[1] else columns[:0]
+    surplus = np.column_stack([weight[some], bias[some]]) - mean
+    return mean, FeatureRegression.fit(features[some], surplus, ratings[some])
 
 
 def calibration_columns(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -117,9 +117,11 @@ def decode_and_step(
 ) -> float:
     """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
 
-    dh_i = dL/dh_i over this shard; returns its part of sum_e c_e (y_e - x_e)^2.
+    dh_i = dL/dh_i over this shard; returns its part of sum_e c_e (y_e - x_e)^2. `hidden` may be wider than `dh`: what
+    follows are side features, which nobody asks the gradient of.
     """
     batch, width = hidden.shape
+    deep = dh.shape[1]
     keep = np.float32(exp(step))
     rate = np.float32(learning_rate)
     per_row = np.float32(2.0 / batch)
@@ -155,17 +157,19 @@ def decode_and_step(
         for e in range(count - 1):
             dh_i = dh[entry_rows[start + e]]
             g = gradients[e] * factor
-            for q in range(width):
+            for q in range(deep):
                 dh_i[q] += g * w[q]
         h_i = hidden[entry_rows[start + count - 1]]
         dh_i = dh[entry_rows[start + count - 1]]
         g = gradients[count - 1] * factor
         shrink = factor * keep
         move = -rate * gradients[count - 1]
-        for q in range(width):
+        for q in range(deep):
             w_q = w[q]
             dh_i[q] += g * w_q
             w[q] = shrink * w_q + move * h_i[q]
+        for q in range(deep, width):
+            w[q] = shrink * w[q] + move * h_i[q]
         for e in range(count - 1):
             h_i = hidden[entry_rows[start + e]]
             move = -rate * gradients[e]

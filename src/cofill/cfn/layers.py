@@ -14,28 +14,48 @@ from torch.nn import functional
 
 
 class SparseInput(nn.Module):
-    """z_i = sum over the known j of row i of x_ij W[j], plus b: a linear layer that only meets known entries.
+    """z_i = sum over the known j of row i of x_ij W[j], plus s_i S, plus b: it only ever meets known entries.
 
-    `dense=True` fills a B x columns matrix just in time and multiplies (the paper's way, right for a GPU);
-    otherwise the rows of W that are needed are gathered. Both give the same result.
+    s_i are the side features of row i; with `features=0` there are none. `dense=True` fills a B x columns matrix just
+    in time and multiplies (the paper's way, right for a GPU); otherwise the rows of W that are needed are gathered.
+    Both give the same result.
     """
 
     def __init__(
-        self, columns: int, width: int, *, dense: bool = False, generator: torch.Generator | None = None
+        self,
+        columns: int,
+        width: int,
+        *,
+        features: int = 0,
+        dense: bool = False,
+        generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         self.dense = dense
         self.weight = nn.Parameter(fan_in_uniform((columns, width), columns, generator))
         self.bias = nn.Parameter(fan_in_uniform((width,), columns, generator))
+        # From zero: at first the ratings speak alone, and features come in as far as they help.
+        self.side = nn.Parameter(torch.zeros(features, width)) if features else None
 
-    def forward(self, rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> Tensor:
-        """(n,), (n,), (n,) -> (B, width)"""
+    def forward(
+        self, rows: Tensor, columns: Tensor, values: Tensor, batch: int, features: Tensor | None = None
+    ) -> Tensor:
+        """(n,), (n,), (n,), and the features (B, P) where there are any -> (B, width)"""
         if self.dense:
             filled = self.weight.new_zeros(batch, self.weight.shape[0])  # (B, columns)
             filled[rows, columns] = values
-            return filled @ self.weight + self.bias
-        gathered = values[:, None] * self.weight[columns]  # (n, width)
-        return self.weight.new_zeros(batch, self.weight.shape[1]).index_add(0, rows, gathered) + self.bias
+            from_ratings = filled @ self.weight
+        else:
+            gathered = values[:, None] * self.weight[columns]  # (n, width)
+            from_ratings = self.weight.new_zeros(batch, self.weight.shape[1]).index_add(0, rows, gathered)
+        return from_ratings + self.offset(features)
+
+    def offset(self, features: Tensor | None = None) -> Tensor:
+        """What is added whatever the ratings are: (width,) without features, (B, width) with them."""
+        if self.side is None:
+            return self.bias
+        assert features is not None, "this layer was made for rows with features"
+        return features @ self.side + self.bias
 
 
 class SampledOutput(nn.Module):

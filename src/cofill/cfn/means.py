@@ -1,48 +1,90 @@
-"""The fitted means: what is known of a row and of a column apart from each other. Cold ones have nothing else."""
+"""The fitted means: what is known of a row and of a column apart from each other."""
 
 import numpy as np
 import numpy.typing as npt
 
+from cofill.cfn.feature_ridge import FeatureRegression
 from cofill.data.sparse import SparseRows
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
+# Rows and columns in turn: what is left to settle after this many turns is below a thousandth of a rating.
+_TURNS = 4
+
 
 class FittedMeans:
-    """rating = overall + column deviation + row deviation, both damped with `damping` ratings of deviation zero.
+    """rating = overall + row deviation + column deviation, each fitted to what the other leaves over.
 
-    A column deviates from the overall mean, a row from what its columns get from everybody. Later ratings change
-    both, but a row is always compared with the columns as they were in the training: so the order in which ratings
-    come makes no difference.
+    Both deviations are damped with `damping` ratings of what the features of the row or column lead one to expect,
+    which is zero where there are none. A cold one has nothing else.
+
+    Later ratings change both, but a row is always compared with the columns as they were in the training, and a column
+    with the rows: so the order in which ratings come makes no difference.
     """
 
-    def __init__(self, trained: SparseRows, trained_columns: SparseRows, damping: float) -> None:
+    def __init__(
+        self,
+        trained: SparseRows,
+        trained_columns: SparseRows,
+        damping: float,
+        *,
+        row_features: Floats,
+        column_features: Floats,
+    ) -> None:
+        """Features (rows, P) and (columns, Q); P and Q may be 0."""
         self._damping = damping
         self.overall = np.float32(trained.values.mean(dtype=np.float64)) if trained.nnz else np.float32(0)
-        self._trained_columns = self._deviations(trained_columns, trained_columns.values - self.overall)
-        self.column = self._trained_columns.copy()  # (columns,) as they stand now
-        left = trained.values - self.overall
-        left -= self._trained_columns[trained.indices]
-        self.row = self._deviations(trained, left)  # (rows,) as they stand now
+        self._trained_row = np.zeros(trained.rows, np.float32)
+        rated_rows, rated_columns = trained.counts() > 0, trained_columns.counts() > 0
+        row_surprise = np.zeros(trained.rows)
+        for _ in range(_TURNS):
+            self._by_column_features, self._trained_column, column_surprise = self._fit(
+                trained_columns, self._trained_row, column_features
+            )
+            # What could be added to all columns and taken off all rows would take many turns to find its place.
+            shift = row_surprise[rated_rows].sum() - column_surprise[rated_columns].sum()
+            self._trained_column[rated_columns] += shift / max(rated_rows.sum() + rated_columns.sum(), 1)
+            self._by_row_features, self._trained_row, row_surprise = self._fit(
+                trained, self._trained_column, row_features
+            )
+        self.row, self.column = self._trained_row.copy(), self._trained_column.copy()  # as they stand now
 
-    def row_of(self, columns: Ints, ratings: Floats) -> np.float32:
-        """The deviation of a row with these ratings."""
-        usual = np.zeros(len(columns), np.float32)
-        old = columns < len(self._trained_columns)
-        usual[old] = self._trained_columns[columns[old]]
-        return self._damped(ratings - self.overall - usual)
+    def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
+        """The deviation of a row with these ratings and features (P,)."""
+        return self._deviation(columns, ratings, self._trained_column, self._by_row_features, features)
 
-    def column_of(self, ratings: Floats) -> np.float32:
-        """The deviation of a column with these ratings."""
-        return self._damped(ratings - self.overall)
+    def column_of(self, rows: Ints, ratings: Floats, features: Floats) -> np.float32:
+        """The deviation of a column with these ratings and features (Q,)."""
+        return self._deviation(rows, ratings, self._trained_row, self._by_column_features, features)
 
-    def _damped(self, deviations: Floats) -> np.float32:
-        total = len(deviations) + self._damping
-        return np.float32(deviations.sum(dtype=np.float64) / total if total > 0 else 0)
+    def row_of_nobody(self) -> np.float32:
+        """The deviation of a row of which nothing is known, neither a rating nor a feature."""
+        return np.float32(self._by_row_features.slope[-1, 0])
 
-    def _deviations(self, rows: SparseRows, values: Floats) -> Floats:
-        totals = rows.counts() + self._damping
-        found: Doubles = np.divide(rows.row_sums(values), totals, out=np.zeros(rows.rows), where=totals > 0)
-        return found.astype(np.float32)
+    def column_of_nothing(self) -> np.float32:
+        """The deviation of a column of which nothing is known, neither a rating nor a feature."""
+        return np.float32(self._by_column_features.slope[-1, 0])
+
+    def _deviation(
+        self, others: Ints, ratings: Floats, trained: Floats, by_features: FeatureRegression, features: Floats
+    ) -> np.float32:
+        usual = np.zeros(len(others), np.float32)
+        old = others < len(trained)
+        usual[old] = trained[others[old]]
+        total = len(ratings) + self._damping
+        expected = by_features.expected(features[None])[0, 0]
+        sums = (ratings - self.overall - usual).sum(dtype=np.float64) + self._damping * expected
+        return np.float32(sums / total if total > 0 else expected)
+
+    def _fit(self, rows: SparseRows, others: Floats, features: Floats) -> tuple[FeatureRegression, Floats, Doubles]:
+        """How deviations follow features, the damped deviation of each row (rows,), given those of its columns, and
+        what it exceeds the expected one by.
+        """
+        sums, counts = rows.row_sums(rows.values - self.overall - others[rows.indices]), rows.counts()
+        by_features = FeatureRegression.fit(features, (sums / np.maximum(counts, 1))[:, None], counts)
+        expected = by_features.expected(features)[:, 0].astype(np.float64)
+        totals = counts + self._damping
+        found: Doubles = np.divide(sums + self._damping * expected, totals, out=expected.copy(), where=totals > 0)
+        return by_features, found.astype(np.float32), found - expected

@@ -22,6 +22,7 @@ class Minibatch:
     inputs: Floats  # (n,) the targets with noise, times the loudness of their row
     corrupted: npt.NDArray[np.bool_]  # (n,)
     loudness: Floats  # (B,)
+    features: Floats  # (B, P), P may be 0
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -51,7 +52,8 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     )
     loudness = rows.loudness[chosen]
     nothing = np.zeros(len(targets), np.bool_)
-    return Minibatch(present, starts, entry_rows, targets, targets * loudness[entry_rows], nothing, loudness)
+    inputs = targets * loudness[entry_rows]
+    return Minibatch(present, starts, entry_rows, targets, inputs, nothing, loudness, rows.features[chosen])
 
 
 def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:

@@ -15,29 +15,41 @@ _BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 class CFNetwork(nn.Module):
     """Sparse row in, hidden code, any of its columns out.
 
-        z = sum_j x_j W_in[j] + b_in          h = tanh(z)
-        h' = tanh(h W + b)                    for every further hidden layer
-        y_j = out(h . W_out[j] + b_out[j])    out = tanh or identity
+        z = sum_j x_j W_in[j] + s S_in + b_in      h = tanh(z)
+        h' = tanh([h, s] W + b)                    for every further hidden layer
+        y_j = out([h, s] . W_out[j] + b_out[j])    out = tanh or identity
 
-    Both big matrices are stored one row a column of the ratings, (columns, width), so that what belongs to a
-    column lies together in memory. `dense` chooses how a minibatch is multiplied, not what comes out.
+    s are the row's side features, P = `features` of them; they enter at every layer. What the output layer reads,
+    [h, s], is the row's code. Both big matrices are stored one row a column of the ratings, (columns, width), so that
+    what belongs to a column lies together in memory. `dense` chooses how a minibatch is multiplied, not what comes out.
     """
 
     def __init__(
-        self, columns: int, settings: NetworkSettings, *, dense: bool = False, generator: torch.Generator
+        self,
+        columns: int,
+        settings: NetworkSettings,
+        *,
+        features: int = 0,
+        dense: bool = False,
+        generator: torch.Generator,
     ) -> None:
         super().__init__()
         widths = settings.hidden
         self.columns = columns
-        self.input = SparseInput(columns, widths[0], dense=dense, generator=generator)
-        self.middle = nn.ModuleList(fan_in_linear(fan_in, fan_out, generator) for fan_in, fan_out in pairwise(widths))
-        self.output = SampledOutput(widths[-1], columns, dense=dense, generator=generator)
+        self.features = features
+        self.input = SparseInput(columns, widths[0], features=features, dense=dense, generator=generator)
+        self.middle = nn.ModuleList(
+            fan_in_linear(fan_in + features, fan_out, generator) for fan_in, fan_out in pairwise(widths)
+        )
+        self.output = SampledOutput(widths[-1] + features, columns, dense=dense, generator=generator)
         self.squash = settings.output == "tanh"
 
     @classmethod
     def of(cls, weights: dict[str, Tensor], settings: NetworkSettings) -> Self:
         """A network with these weights; they must be those of the settings' shape."""
-        network = cls(1, settings, generator=torch.Generator())  # the big layers are replaced before they cost
+        features = len(weights["input.side"]) if "input.side" in weights else 0
+        # The big layers are replaced before they cost.
+        network = cls(1, settings, features=features, generator=torch.Generator())
         network.columns = len(weights["input.weight"])
         for name, parameter in list(network.named_parameters()):
             wanted = [network.columns, *parameter.shape[1:]] if name in _BY_COLUMN else list(parameter.shape)
@@ -50,16 +62,30 @@ class CFNetwork(nn.Module):
             raise ValueError(f"there are weights that no layer takes: {', '.join(weights)}")
         return network
 
-    def encode(self, rows: Tensor, columns: Tensor, values: Tensor, batch: int) -> Tensor:
-        """Known entries of B rows -> their codes (B, width)."""
-        return self.code(self.input(rows, columns, values, batch))
+    @property
+    def width(self) -> int:
+        """Of a code: the last hidden layer and the features."""
+        return self.output.weight.shape[1]
 
-    def code(self, z: Tensor) -> Tensor:
-        """What the input layer gives (B, widths[0]) -> codes (B, widths[-1])."""
-        hidden = torch.tanh(z)
+    def encode(
+        self, rows: Tensor, columns: Tensor, values: Tensor, batch: int, features: Tensor | None = None
+    ) -> Tensor:
+        """Known entries of B rows, and their features (B, P) -> their codes (B, width)."""
+        return self.code(self.input(rows, columns, values, batch, features), features)
+
+    def code(self, z: Tensor, features: Tensor | None = None) -> Tensor:
+        """What the input layer gives (B, widths[0]) -> codes (B, width)."""
+        code = self._beside(torch.tanh(z), features)
         for layer in self.middle:
-            hidden = torch.tanh(layer(hidden))
-        return hidden
+            code = self._beside(torch.tanh(layer(code)), features)
+        return code
+
+    def _beside(self, hidden: Tensor, features: Tensor | None) -> Tensor:
+        """[h, s]"""
+        if not self.features:
+            return hidden
+        assert features is not None, "this network was made for rows with features"
+        return torch.cat([hidden, features], dim=1)
 
     def decode(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Codes (B, width) -> outputs at the entries asked for (n,)."""

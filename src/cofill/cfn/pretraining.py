@@ -28,7 +28,7 @@ def pretrained_network(
 ) -> CFNetwork:
     """A stack whose layers have been trained pair by pair. The epochs of the outermost pair join the history."""
     outer_settings = settings.changed({"hidden": settings.hidden[:1], "pretrain": False})
-    outer = new_network(rows.known.columns, outer_settings, phase)
+    outer = new_network(rows, outer_settings, phase)
     state = TrainingState("pretrain")
     run_epochs(
         outer,
@@ -40,7 +40,7 @@ def pretrained_network(
         report=report,
     )
     history.extend(state.history)
-    stack = new_network(rows.known.columns, settings, phase)
+    stack = new_network(rows, settings, phase)
     stack.input.load_state_dict(outer.input.state_dict())
     stack.output.load_state_dict(outer.output.state_dict())
     filled = np.flatnonzero(rows.known.counts())
@@ -50,24 +50,28 @@ def pretrained_network(
             for first in range(0, len(filled), _CHUNK)
         ]
     ).to(settings.device)
+    hidden, features = codes.split([settings.hidden[0], outer.features], dim=1)
     generator = torch.Generator().manual_seed(epoch_seed(settings, "pretrain", settings.pretrain_epochs + 1))
     for depth in range(len(settings.hidden) // 2):
-        encoder, decoder, codes = _inner_pair(codes, settings.hidden[depth + 1], settings, generator)
+        encoder, decoder, hidden = _inner_pair(hidden, features, settings.hidden[depth + 1], settings, generator)
         stack.middle[depth].load_state_dict(encoder.state_dict())
         stack.middle[-1 - depth].load_state_dict(decoder.state_dict())
     return stack
 
 
 def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
-    return ScaledRows(take_rows(rows.known, chosen), rows.loudness[chosen])
+    return ScaledRows(take_rows(rows.known, chosen), rows.loudness[chosen], rows.features[chosen])
 
 
 def _inner_pair(
-    codes: Tensor, width: int, settings: CFNSettings, generator: torch.Generator
+    hidden: Tensor, features: Tensor, width: int, settings: CFNSettings, generator: torch.Generator
 ) -> tuple[nn.Linear, nn.Linear, Tensor]:
-    """Learn codes (n, w) -> (n, width) -> codes from noisy ones; returns both layers and the inner codes."""
-    encoder = fan_in_linear(codes.shape[1], width, generator).to(codes.device)
-    decoder = fan_in_linear(width, codes.shape[1], generator).to(codes.device)
+    """Learn hidden (n, w) -> (n, width) -> hidden from noisy ones, with the features (n, P) beside either.
+
+    Returns both layers and the inner hidden units.
+    """
+    encoder = fan_in_linear(hidden.shape[1] + features.shape[1], width, generator).to(hidden.device)
+    decoder = fan_in_linear(width + features.shape[1], hidden.shape[1], generator).to(hidden.device)
     optimizer = torch.optim.SGD(
         [*encoder.parameters(), *decoder.parameters()],
         lr=settings.inner_learning_rate,
@@ -78,14 +82,15 @@ def _inner_pair(
         optimizer.param_groups[0]["lr"] = settings.inner_learning_rate / (
             1 + epoch * settings.inner_learning_rate_decay
         )
-        for chosen in torch.randperm(len(codes), generator=generator).split(settings.inner_batch):
-            clean = codes[chosen.to(codes.device)]
+        for chosen in torch.randperm(len(hidden), generator=generator).split(settings.inner_batch):
+            clean, side = hidden[chosen.to(hidden.device)], features[chosen.to(hidden.device)]
             noisy = torch.rand(clean.shape, generator=generator) < settings.inner_noise_ratio
             noise = torch.randn(clean.shape, generator=generator) * settings.inner_noise_std * noisy
-            outputs = torch.tanh(decoder(torch.tanh(encoder(clean + noise.to(codes.device)))))
+            inner = torch.tanh(encoder(torch.cat([clean + noise.to(hidden.device), side], dim=1)))
+            outputs = torch.tanh(decoder(torch.cat([inner, side], dim=1)))
             loss = ((outputs - clean) ** 2).sum() / len(clean)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        return encoder, decoder, torch.tanh(encoder(codes))
+        return encoder, decoder, torch.tanh(encoder(torch.cat([hidden, features], dim=1)))

@@ -9,6 +9,7 @@ from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
 from cofill.data.known import KnownRatings
+from cofill.data.known_features import SideFeatures
 from cofill.data.sparse import SparseRows
 
 Floats = npt.NDArray[np.float32]
@@ -21,36 +22,38 @@ _CHUNK = 1024
 class RowCodes:
     """Reads rows through the network. Codes come with the scaled mean of their row."""
 
-    def __init__(self, network: CFNetwork, scaling: Scaling, known: KnownRatings) -> None:
+    def __init__(self, network: CFNetwork, scaling: Scaling, known: KnownRatings, features: SideFeatures) -> None:
         self._network = network
         self._scaling = scaling
         self._known = known
+        self._features = features  # of the rows
         self._trained: Floats | None = None  # (rows, width), once all of them were needed
         self._current: Floats | None = None  # the same where rows have changed since
         self._current_means = scaling.means
-        self._stale = set(known.changed_rows())
+        self._changed = set(known.changed_rows()) | set(features.later()[0].tolist())  # since the training
+        self._stale = set(self._changed)  # of these, the ones whose codes are out of date
 
     def changed(self, row: int) -> None:
-        """The row has other ratings than before."""
+        """The row has other ratings or features than before."""
+        self._changed.add(row)
         self._stale.add(row)
 
-    def of_ratings(self, columns: Ints, ratings: Floats) -> tuple[Floats, np.float32]:
-        """Code (width,) and mean of a row that is known only by these ratings.
+    def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
+        """Code (width,) and mean of a row that is known only by these ratings and features (P,).
 
         A column that the network was not trained on tells it nothing.
         """
-        mean = self._scaling.mean_of(ratings)
+        mean = self._scaling.mean_of(ratings, features)
         trained = columns < self._network.columns
         row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
-        return encode_rows(self._network, self._scaling.down_with(row, np.array([mean])))[0], mean
+        return encode_rows(self._network, self._scaling.down_with(row, np.array([mean]), features[None]))[0], mean
 
     def now(self, rows: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,) of rows as they stand now."""
         if self._trained is not None:
             codes, means = self.all_now()
             return codes[rows], means[rows]
-        changed = np.isin(rows, self._known.changed_rows())
-        return self._mixed(rows, ~changed)
+        return self._mixed(rows, ~np.isin(rows, list(self._changed)))
 
     def for_regression(self, rows: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,) of rows as they were trained; of rows that came later, as they stand now.
@@ -77,33 +80,36 @@ class RowCodes:
             self._current = grown(self._current, self._known.rows)
             self._current_means = grown(self._current_means, self._known.rows)
             for row in self._stale:
-                self._current[row], self._current_means[row] = self.of_ratings(*self._known.row(row))
+                self._current[row], self._current_means[row] = self._of_row(row)
             self._stale.clear()
         return self._trained if self._current is None else self._current, self._current_means
 
+    def as_trained(self) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,) of every row of the training; not kept."""
+        return self._encode_trained(np.arange(self._known.trained.rows)), self._scaling.means
+
     def _mixed(self, rows: Longs, as_trained: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Some rows as they were trained, the others as they stand now."""
-        codes = np.empty((len(rows), self._width), np.float32)
+        codes = np.empty((len(rows), self._network.width), np.float32)
         means = np.empty(len(rows), np.float32)
         old = rows[as_trained]
         codes[as_trained] = self._encode_trained(old) if self._trained is None else self._trained[old]
         means[as_trained] = self._scaling.means[old]
         for position in np.flatnonzero(~as_trained).tolist():
-            codes[position], means[position] = self.of_ratings(*self._known.row(int(rows[position])))
+            codes[position], means[position] = self._of_row(int(rows[position]))
         return codes, means
 
+    def _of_row(self, row: int) -> tuple[Floats, np.float32]:
+        return self.of_ratings(*self._known.row(row), self._features.values[row])
+
     def _encode_trained(self, rows: Longs) -> Floats:
-        codes = np.empty((len(rows), self._width), np.float32)
+        codes = np.empty((len(rows), self._network.width), np.float32)
         for first in range(0, len(rows), _CHUNK):
             chosen = rows[first : first + _CHUNK]
             part = take_rows(self._known.trained, chosen)
-            scaled = self._scaling.down_with(part, self._scaling.means[chosen])
+            scaled = self._scaling.down_with(part, self._scaling.means[chosen], self._features.trained[chosen])
             codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
         return codes
-
-    @property
-    def _width(self) -> int:
-        return self._network.output.weight.shape[1]
 
 
 _Array = TypeVar("_Array", Floats, Longs)

@@ -6,6 +6,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.cfn.feature_ridge import FeatureRegression
 from cofill.config import ScalingSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -25,14 +26,16 @@ class ScaledRows:
 
     known: SparseRows
     loudness: Floats  # (rows,)
+    features: Floats  # (rows, P), P may be 0
 
 
 @dataclass(frozen=True)
 class Scaling:
     """x = (r - centre) / half - mean of the row; both ends of the rating scale become -1 and 1 before the mean.
 
-    A row's mean is damped: `damping` ratings of the overall mean are added to it. A row with no ratings has the
-    overall mean. A row with n ratings has the loudness (typical_length / n) ** length_power.
+    A row's mean is damped: `damping` ratings are added to it of what its features lead one to expect. A row with no
+    ratings has just that, and without features the overall mean. A row with n ratings has the loudness
+    (typical_length / n) ** length_power.
     """
 
     scale: Scale
@@ -40,38 +43,45 @@ class Scaling:
     length_power: float
     typical_length: float
     overall: float  # mean of all ratings, scaled
+    by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
     means: Floats  # (rows,) scaled
 
     @classmethod
-    def fit(cls, rows: SparseRows, scale: Scale, settings: ScalingSettings) -> Self:
+    def fit(cls, rows: SparseRows, scale: Scale, settings: ScalingSettings, features: Floats) -> Self:
+        """From the ratings and the features (rows, P) of the rows; P may be 0."""
         scaled = _to_unit(rows.values, scale)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
         counts = rows.counts()
+        sums = rows.row_sums(scaled)
+        by_features = FeatureRegression.fit(features, (sums / np.maximum(counts, 1) - overall)[:, None], counts)
+        expected = overall + by_features.expected(features)[:, 0]
         return cls(
             scale=scale,
             damping=settings.mean_damping,
             length_power=settings.length_power,
             typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
             overall=overall,
-            means=_damped(rows.row_sums(scaled), counts, settings.mean_damping, overall),
+            by_features=by_features,
+            means=_damped(sums, counts, settings.mean_damping, expected),
         )
 
-    def mean_of(self, ratings: Floats) -> np.float32:
-        """The mean of a row that arrived later, from its ratings."""
+    def mean_of(self, ratings: Floats, features: Floats) -> np.float32:
+        """The mean of a row that arrived later, from its ratings and its features (P,)."""
         total = _to_unit(ratings, self.scale).sum(dtype=np.float64)
-        return np.float32(_damped(np.array([total]), np.array([len(ratings)]), self.damping, self.overall)[0])
+        expected = self.overall + self.by_features.expected(features[None])[0]
+        return np.float32(_damped(np.array([total]), np.array([len(ratings)]), self.damping, expected)[0])
 
-    def down(self, rows: SparseRows) -> ScaledRows:
+    def down(self, rows: SparseRows, features: Floats) -> ScaledRows:
         """The rows that were fitted, as the network reads them."""
-        return self.down_with(rows, self.means)
+        return self.down_with(rows, self.means, features)
 
-    def down_with(self, rows: SparseRows, means: Floats) -> ScaledRows:
-        """Any rows, given their means (rows,)."""
+    def down_with(self, rows: SparseRows, means: Floats, features: Floats) -> ScaledRows:
+        """Any rows, given their means (rows,) and features (rows, P)."""
         values = _to_unit(rows.values, self.scale)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
         lengths = np.maximum(rows.counts(), 1) / max(self.typical_length, 1e-9)
-        return ScaledRows(known, (lengths**-self.length_power).astype(np.float32))
+        return ScaledRows(known, (lengths**-self.length_power).astype(np.float32), features)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row."""
@@ -93,7 +103,8 @@ def _to_unit(ratings: Floats, scale: Scale) -> Floats:
     return unit
 
 
-def _damped(sums: Doubles, counts: Longs, damping: float, overall: float) -> Floats:
+def _damped(sums: Doubles, counts: Longs, damping: float, expected: Floats) -> Floats:
     total = counts + damping
-    means: Doubles = np.divide(sums + damping * overall, total, out=np.full(len(sums), overall), where=total > 0)
+    wanted = expected.astype(np.float64)
+    means: Doubles = np.divide(sums + damping * wanted, total, out=wanted.copy(), where=total > 0)
     return np.asarray(means, np.float32)

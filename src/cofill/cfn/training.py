@@ -73,10 +73,15 @@ Report = Callable[[EpochRecord, int], None]
 """Called after every epoch with its record and the most epochs that this phase may take."""
 
 
-def new_network(columns: int, settings: CFNSettings, phase: Phase) -> CFNetwork:
-    """A network with its first weights, on the device of the settings."""
-    generator = torch.Generator().manual_seed(epoch_seed(settings, phase, 0))
-    network = CFNetwork(columns, settings, dense=uses_dense_layers(settings), generator=generator)
+def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetwork:
+    """A network for such rows with its first weights, on the device of the settings."""
+    network = CFNetwork(
+        rows.known.columns,
+        settings,
+        features=rows.features.shape[1],
+        dense=uses_dense_layers(settings),
+        generator=torch.Generator().manual_seed(epoch_seed(settings, phase, 0)),
+    )
     try:
         if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
             raise RuntimeError("it holds no numbers")
@@ -150,7 +155,7 @@ def _one_epoch(
     All draws of an epoch come from its own generator, so an epoch is the same whatever happened before it.
     """
     generator = torch.Generator().manual_seed(epoch_seed(settings, phase, epoch))
-    corruption = Corruption.of(settings)
+    corruption = Corruption.of(settings, with_features=rows.features.shape[1] > 0)
     filled = np.flatnonzero(rows.known.counts())  # a row without ratings has nothing to learn from
     order = filled[torch.randperm(len(filled), generator=generator).numpy()]
     total = 0.0

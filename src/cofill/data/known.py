@@ -25,8 +25,12 @@ class KnownRatings:
         """A rating that came later; it takes the place of an earlier one of the same pair."""
         self._later_by_row.setdefault(row, {})[column] = rating
         self._later_by_column.setdefault(column, {})[row] = rating
-        self.rows = max(self.rows, row + 1)
-        self.columns = max(self.columns, column + 1)
+        self.grow(row + 1, column + 1)
+
+    def grow(self, rows: int, columns: int) -> None:
+        """At least so many rows and columns, new ones without a rating."""
+        self.rows = max(self.rows, rows)
+        self.columns = max(self.columns, columns)
 
     def row(self, row: int) -> tuple[Ints, Floats]:
         """Columns (ascending) and ratings of a row, all of them."""

@@ -1,0 +1,152 @@
+"""The output weights of the columns, as they stand now: trained, solved for, and moved by later ratings."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
+from cofill.cfn.network import CFNetwork
+from cofill.cfn.row_codes import RowCodes, grown
+from cofill.cfn.scaling import Scaling
+from cofill.data.known import KnownRatings
+from cofill.data.known_features import SideFeatures
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+# With tanh at the output, a column's weights are found by this many linearised regressions.
+_GAUSS_NEWTON_STEPS = 4
+# Of a column with few ratings the solved weights count in full, of one with many they count half: training moved the
+# former only a few times, and the mean of two good estimates is better than either. Chosen on validation data.
+_FEW_RATINGS = 100
+_COLUMNS_PER_REPORT = 256
+
+
+class ColumnWeights:
+    """weight (columns, width) and bias (columns,) for the codes of rows.
+
+    A column that was trained has its weights; later ratings move them (see `fold_in`). A column that came later gets
+    its own from its ratings and features, and a cold one has what its features lead one to expect.
+    """
+
+    def __init__(
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        codes: RowCodes,
+        features: SideFeatures,
+        prior: ColumnPrior | None,
+    ) -> None:
+        self._network = network
+        self._scaling = scaling
+        self._known = known
+        self._codes = codes
+        self._features = features
+        # The network's own memory until a column moves: these are the largest arrays there are.
+        self._weight = network.output.weight.detach().numpy()
+        self._bias = network.output.bias.detach().numpy()
+        self._moved: set[int] = set()  # columns whose weights are out of date
+        self.prior = prior or self._fit_prior()
+        if prior is None:
+            self._expect_of_cold()
+
+    def moved(self, column: int) -> None:
+        """The column has later ratings or features that its weights do not follow yet."""
+        self._moved.add(column)
+
+    def now(self) -> tuple[Floats, Floats]:
+        """Weights (columns, width) and biases (columns,), up to date."""
+        if self._moved:
+            self._settle()
+        columns = self._known.columns
+        return self._weight[:columns], self._bias[:columns]
+
+    def of_new(self, rows: Ints, ratings: Floats, features: Floats) -> Floats:
+        """Weights (width + 1,) of a column that is known only by these ratings and features (Q,)."""
+        return self._following(rows, ratings, self.prior.expected(features[None])[0], held=0)
+
+    def solve_trained(self, share_done: Callable[[float], None] | None = None) -> None:
+        """Right after training: let every column's weights follow the closed form too (see `_FEW_RATINGS`)."""
+        by_column = self._known.trained_columns
+        counts = by_column.counts()
+        codes, means = self._codes.as_trained()
+        factor = self.prior.factor
+        along = codes @ factor[:-1] + factor[-1]  # once for all columns, because that is most of the work
+        filled = np.flatnonzero(counts > 0)
+        for done, column in enumerate(filled.tolist()):
+            rows, ratings = by_column.row(column)
+            targets = self._scaling.down_values(ratings, means[rows])
+            start = self.prior.expected(self._features.trained[[column]])[0]
+            if self._network.squash:
+                solved = self._fitted_to(with_one(codes[rows]), targets, start, held=0)
+            else:
+                left = targets - codes[rows] @ start[:-1] - start[-1]
+                solved = start + self.prior.solve_along(along[rows], left)
+            share = np.float32((_FEW_RATINGS + counts[column] / 2) / (_FEW_RATINGS + counts[column]))
+            self._weight[column] += share * (solved[:-1] - self._weight[column])
+            self._bias[column] += share * (solved[-1] - self._bias[column])
+            if share_done is not None and done % _COLUMNS_PER_REPORT == 0:
+                share_done(done / len(filled))
+
+    def _expect_of_cold(self) -> None:
+        """Right after training: a column without ratings has what its features lead one to expect."""
+        cold = np.flatnonzero(self._known.trained_columns.counts() == 0)
+        expected = self.prior.expected(self._features.trained[cold])
+        self._weight[cold], self._bias[cold] = expected[:, :-1], expected[:, -1]
+
+    def _settle(self) -> None:
+        """Give the columns that have moved the weights that follow what is known of them now."""
+        if np.shares_memory(self._weight, self._network.output.weight.detach().numpy()):
+            self._weight, self._bias = self._weight.copy(), self._bias.copy()
+        columns = self._known.columns
+        if columns > len(self._weight):  # with room to spare: the next new column should not copy it all again
+            self._weight = grown(self._weight, columns + columns // 16)
+            self._bias = grown(self._bias, columns + columns // 16)
+        for column in self._moved:
+            later = self._known.later_in_column(column)
+            rows = np.array(sorted(later), np.int32)  # sorted: the order of arrival must not change the rounding
+            ratings = np.array([later[row] for row in rows.tolist()], np.float32)
+            weights = self._following(rows, ratings, *self._start_of(column))
+            self._weight[column], self._bias[column] = weights[:-1], weights[-1]
+        self._moved.clear()
+
+    def _start_of(self, column: int) -> tuple[Floats, int]:
+        """A column's weights (width + 1,) before any later rating, and how many ratings they were trained on."""
+        held = len(self._known.trained_columns.row(column)[0]) if column < self._network.columns else 0
+        if held == 0:
+            return self.prior.expected(self._features.values[[column]])[0], 0
+        weight, bias = self._network.output.weight[column], self._network.output.bias[column]
+        return np.append(weight.detach().numpy(), np.float32(bias.item())), held
+
+    def _following(self, rows: Ints, ratings: Floats, start: Floats, held: int) -> Floats:
+        """Column weights (width + 1,) that follow these ratings as far as the prior believes them."""
+        codes, means = self._codes.for_regression(rows.astype(np.int64))
+        return self._fitted_to(with_one(codes), self._scaling.down_values(ratings, means), start, held)
+
+    def _fitted_to(self, codes: Floats, targets: Floats, start: Floats, held: int) -> Floats:
+        """Column weights (width + 1,) for codes (n, width + 1) and scaled ratings (n,)."""
+        if not self._network.squash:
+            return start + self.prior.solve(codes, targets - codes @ start, held)
+        weights = start
+        for _ in range(_GAUSS_NEWTON_STEPS):
+            outputs = np.tanh(codes @ weights)
+            slope = 1 - outputs**2
+            # Linearised at the present weights, but pulled towards where they started.
+            residuals = targets - outputs + slope * (codes @ (weights - start))
+            weights = start + self.prior.solve(codes * slope[:, None], residuals, held)
+        return weights
+
+    def _fit_prior(self) -> ColumnPrior:
+        by_column = self._known.trained_columns
+        counts, features = by_column.counts(), self._features.trained
+        columns = [(int(c), *spread(*by_column.row(int(c)))) for c in calibration_columns(counts)]
+        needed = np.unique(np.concatenate([rows for _, rows, _ in columns] or [np.empty(0, np.int32)]))
+        codes, means = self._codes.for_regression(needed.astype(np.int64))
+        examples = []
+        for column, rows, ratings in columns:
+            place = np.searchsorted(needed, rows)
+            targets = self._scaling.down_values(ratings, means[place])
+            examples.append(ExampleColumn(with_one(codes[place]), targets, features[column]))
+        return ColumnPrior.fit(self._weight, self._bias, counts, features, examples)

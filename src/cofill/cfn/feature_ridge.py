@@ -1,0 +1,60 @@
+"""What side features lead one to expect: ridge regression, its strength chosen by leaving each example out in turn."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Longs = npt.NDArray[np.int64]
+
+_STRENGTHS = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
+
+
+@dataclass(frozen=True)
+class FeatureRegression:
+    """expected (n, m) = [features (n, P), 1] . slope. Without features (P = 0) nothing is expected but zero."""
+
+    slope: Floats  # (P + 1, m)
+
+    @classmethod
+    def fit(cls, features: Floats, targets: Floats | Doubles, ratings: Longs) -> Self:
+        """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
+
+        An example with a typical number of ratings counts half of one that has very many.
+        The strength is the one with which the other examples predict each example best, which has a closed form for
+        ridge regression. Where none beats expecting zero, the slope is zero.
+        """
+        used = ratings > 0
+        nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
+        if not used.any() or not features.shape[1]:
+            return nothing
+        f = _with_one(features[used]).astype(np.float64)
+        t = targets[used].astype(np.float64)
+        w = (ratings[used] / (ratings[used] + ratings[used].mean()))[:, None]
+        values, vectors = np.linalg.eigh((f * w).T @ f)
+        values = np.maximum(values, 0)
+        turned = f @ vectors  # (n, P + 1): features along the directions in which strength acts
+        moments = (turned * w).T @ t
+        best, best_error = None, float((w * t**2).sum())
+        for strength in _STRENGTHS:
+            solved = moments / (values + strength)[:, None]
+            leverage = w * (turned**2 / (values + strength)).sum(1, keepdims=True)  # how much each predicts itself
+            left_out = (t - turned @ solved) / np.maximum(1 - leverage, 1e-6)
+            error = float((w * left_out**2).sum())
+            if error < best_error:
+                best, best_error = solved, error
+        return nothing if best is None else cls((vectors @ best).astype(np.float32))
+
+    def expected(self, features: Floats) -> Floats:
+        """(n, P) -> (n, m)"""
+        if not features.shape[1]:
+            return np.zeros((len(features), self.slope.shape[1]), np.float32)
+        found: Floats = features @ self.slope[:-1] + self.slope[-1]
+        return found
+
+
+def _with_one(features: Floats) -> Floats:
+    return np.column_stack([features, np.ones(len(features), np.float32)])
