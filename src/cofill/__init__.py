@@ -1,6 +1,6 @@
 """cofill turns sparse ratings into dense predictions, with autoencoders that run fast on plain CPUs.
 
-    ratings file -> Ratings -> split -> scaling -> network
+    ratings file -> Ratings -> split -> scaling -> network <- Features <- tables, tags, links, vectors
                                           |           |
                                      evaluation <- training -> model file -> recommender
 
@@ -8,6 +8,9 @@
 >>> model = CFN().fit(Ratings.read("ratings.csv"))
 >>> model.recommend(42)
 >>> model.recommend({"Alien": 5, "Notting Hill": 1})
+
+>>> films = Features.read("movies.csv")  # what is known about items apart from ratings
+>>> CFN().fit(Ratings.read("ratings.csv"), item_features=films)
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cofill.config import CFNSettings
     from cofill.data.datasets import load as load_dataset
+    from cofill.data.datasets import side_information as load_side_information
+    from cofill.data.features import Features
     from cofill.data.ratings import Ratings, Scale
     from cofill.data.splits import k_folds, split
     from cofill.errors import CofillError
@@ -28,6 +33,7 @@ __all__ = [
     "CFNSettings",
     "CofillError",
     "Evaluation",
+    "Features",
     "Ratings",
     "Recommendation",
     "Scale",
@@ -35,6 +41,7 @@ __all__ = [
     "evaluate",
     "k_folds",
     "load_dataset",
+    "load_side_information",
     "split",
 ]
 
@@ -45,6 +52,7 @@ _HOMES = {
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
     "Evaluation": "cofill.evaluation",
+    "Features": "cofill.data.features",
     "Ratings": "cofill.data.ratings",
     "Recommendation": "cofill.recommender",
     "Scale": "cofill.data.ratings",
@@ -52,6 +60,7 @@ _HOMES = {
     "evaluate": "cofill.evaluation",
     "k_folds": "cofill.data.splits",
     "load_dataset": "cofill.data.datasets:load",
+    "load_side_information": "cofill.data.datasets:side_information",
     "split": "cofill.data.splits",
 }
 

@@ -3,6 +3,7 @@
     model.json                    what the model is: settings, data, history, measures, and the files that belong to it
     weights-<hash>.safetensors    the network and what fold-in needs
     ratings-<hash>.safetensors    the ratings it was trained on, and those added later
+    features-<hash>.safetensors   side features and what was learned about their columns, where there are any
     users-<hash>.parquet          ids, in the order of their indices
     items-<hash>.parquet          ids and titles
 
@@ -13,6 +14,7 @@ the old model or the new one, never a mixture, whenever the writer was stopped. 
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +22,20 @@ import numpy as np
 import polars as pl
 import safetensors
 import safetensors.numpy
-import torch
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
 from cofill.atomic import replacing
-from cofill.cfn.completion import Completion
-from cofill.cfn.fold_in import ColumnPrior
-from cofill.cfn.network import CFNetwork
-from cofill.cfn.scaling import Scaling
 from cofill.cfn.training import EpochRecord
 from cofill.config import CFNSettings
-from cofill.data.known import KnownRatings
 from cofill.data.ratings import Scale
-from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError
+from cofill.model_parts import Arrays, arrays_of, learned_of, restore
 from cofill.recommender import CFN
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2  # 1 knew no features
 _CARD = "model.json"
-
-_Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 class _File(BaseModel):
@@ -68,54 +62,33 @@ class _Card(BaseModel):
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
+    features: dict[str, dict[str, Any]] = {}  # what was learned about those of "users" and "items"
     files: dict[str, _File]
     sha256: str  # of this document without this field
 
     def digest(self) -> str:
-        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}), sort_keys=True)
+        # Fields that an older version did not write are not part of what it signed.
+        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}, exclude_unset=True), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
 def save_model(model: CFN, folder: Path) -> None:
     """Write a fitted model into a folder."""
-    completion = model.completion
-    network, prior, known = completion.network, completion.prior, completion.known
+    scaling = model.completion.scaling
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelFileError(f"{folder}: cannot be made: {error.strerror}; choose another place") from None
-    weights: _Arrays = {name: tensor.detach().numpy() for name, tensor in network.state_dict().items()}
-    weights |= {
-        "row_means": completion.scaling.means,
-        "prior.mean": prior.mean,
-        "prior.factor": prior.factor,
-        "prior.pull": prior.pull,
-        "prior.noise": np.array([prior.noise], np.float64),
-    }
-    later_rows, later_columns, later_ratings = known.later()
-    ratings: _Arrays = {
-        "indptr": known.trained.indptr,
-        "indices": known.trained.indices,
-        "values": known.trained.values,
-        "shape": np.array([known.trained.rows, known.trained.columns], np.int64),
-        "later.rows": later_rows,
-        "later.columns": later_columns,
-        "later.ratings": later_ratings,
-    }
     titles = [model.titles.get(item) for item in model.items]
     files = {
-        "weights": _write(folder, "weights", ".safetensors", lambda path: _save_arrays(weights, path)),
-        "ratings": _write(folder, "ratings", ".safetensors", lambda path: _save_arrays(ratings, path)),
-        "users": _write(folder, "users", ".parquet", _ids_frame(model.users).write_parquet),
-        "items": _write(
-            folder,
-            "items",
-            ".parquet",
-            _ids_frame(model.items).with_columns(title=pl.Series(titles, dtype=pl.String)).write_parquet,
-        ),
+        kind: _write(folder, kind, ".safetensors", partial(_save_arrays, arrays))
+        for kind, arrays in arrays_of(model).items()
     }
+    files["users"] = _write(folder, "users", ".parquet", _ids_frame(model.users).write_parquet)
+    items = _ids_frame(model.items).with_columns(title=pl.Series(titles, dtype=pl.String))
+    files["items"] = _write(folder, "items", ".parquet", items.write_parquet)
     card = _Card(
         format="cofill-model",
         format_version=FORMAT_VERSION,
@@ -123,11 +96,12 @@ def save_model(model: CFN, folder: Path) -> None:
         kind="cfn",
         settings=model.settings.model_dump(mode="json"),
         scale=(model.scale.low, model.scale.high),
-        overall_mean=completion.scaling.overall,
-        typical_length=completion.scaling.typical_length,
+        overall_mean=scaling.overall,
+        typical_length=scaling.typical_length,
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
+        features=learned_of(model),
         files=files,
         sha256="",
     )
@@ -150,77 +124,36 @@ def load_model(folder: Path) -> CFN:
 
 
 def _load_as_described(folder: Path, card: _Card) -> CFN:
-    arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in ("weights", "ratings")}
+    kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
+    arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in ("users", "items")}
     try:
-        return _assemble(card, arrays["weights"], arrays["ratings"], frames["users"], frames["items"])
+        return _assemble(card, arrays, frames["users"], frames["items"])
     except (CofillError, KeyError, ValueError, TypeError, RuntimeError, pl.exceptions.PolarsError) as error:
         raise ModelFileError(
             f"{folder}: the parts of this model do not fit together ({error}); train it again"
         ) from error
 
 
-def _assemble(card: _Card, weights: _Arrays, ratings: _Arrays, users: pl.DataFrame, items: pl.DataFrame) -> CFN:
+def _assemble(card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame) -> CFN:
+    if card.kind != "cfn":
+        raise ValueError(f"the kind of model {card.kind!r} is not known")
+    if not card.scale[0] < card.scale[1]:
+        raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
     model = CFN(CFNSettings.of(card.settings))
-    rows, columns = (int(size) for size in ratings["shape"])
-    trained = SparseRows(ratings["indptr"], ratings["indices"], ratings["values"], columns)
-    _check_ratings(trained, rows, weights, ratings)
-    prior = ColumnPrior(
-        mean=weights.pop("prior.mean"),
-        factor=weights.pop("prior.factor"),
-        pull=weights.pop("prior.pull"),
-        noise=float(weights.pop("prior.noise")[0]),
-    )
-    scaling = Scaling(
-        scale=Scale(*card.scale),
-        damping=model.settings.mean_damping,
-        length_power=model.settings.length_power,
-        typical_length=card.typical_length,
-        overall=card.overall_mean,
-        means=weights.pop("row_means"),
-    )
-    network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, model.settings)
-    known = KnownRatings(trained, trained.transpose())
-    for row, column, rating in zip(
-        ratings["later.rows"].tolist(),
-        ratings["later.columns"].tolist(),
-        ratings["later.ratings"].tolist(),
-        strict=True,
-    ):
-        known.add(row, column, rating)
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
-    _check_card(card, model, known)
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
-    model.restore(Completion(network, scaling, known, trust_length=model.settings.trust_length, prior=prior))
+    restore(
+        model,
+        arrays,
+        card.features,
+        scale=Scale(*card.scale),
+        overall_mean=card.overall_mean,
+        typical_length=card.typical_length,
+    )
     return model
-
-
-def _check_card(card: _Card, model: CFN, known: KnownRatings) -> None:
-    """What its checksum cannot tell: that the parts are of one model, and of one that is known here."""
-    ids = (len(model.users), len(model.items))
-    if ids != ((known.rows, known.columns) if model.orientation == "user" else (known.columns, known.rows)):
-        raise ValueError("there is another number of users and items than the ratings have")
-    if not card.scale[0] < card.scale[1]:
-        raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
-    if card.kind != "cfn":
-        raise ValueError(f"the kind of model {card.kind!r} is not known")
-
-
-def _check_ratings(trained: SparseRows, rows: int, weights: _Arrays, ratings: _Arrays) -> None:
-    """Indices that point outside would read the wrong memory, or none."""
-    ends = np.diff(trained.indptr)
-    if len(trained.indptr) != rows + 1 or len(weights["row_means"]) != rows or (ends < 0).any():
-        raise ValueError("the rows of the ratings are out of order")
-    if not trained.indptr[0] == 0 or not trained.indptr[-1] == len(trained.indices) == len(trained.values):
-        raise ValueError("the ratings have no consistent length")
-    if trained.nnz and not 0 <= int(trained.indices.min()) <= int(trained.indices.max()) < trained.columns:
-        raise ValueError("a rating points at a column that does not exist")
-    if any((ratings[name] < 0).any() for name in ("later.rows", "later.columns")):
-        raise ValueError("a later rating points at a row or column that does not exist")
-    if len(weights["input.weight"]) != trained.columns or len(weights["output.weight"]) != trained.columns:
-        raise ValueError("the network has another number of columns than the ratings")
 
 
 def _read_card(folder: Path) -> _Card:
@@ -290,7 +223,7 @@ def _write(folder: Path, kind: str, suffix: str, write: Any) -> _File:
 
 def _remove_leftovers(folder: Path, current: set[str]) -> None:
     """Files of the model that was here before, and drafts of writers that were stopped."""
-    for kind in ("weights", "ratings", "users", "items"):
+    for kind in ("weights", "ratings", "features", "users", "items"):
         for path in [*folder.glob(f"{kind}-????????????.*"), *folder.glob(f".{kind}.*")]:
             if path.name not in current:
                 path.unlink(missing_ok=True)
@@ -300,11 +233,11 @@ def _remove_leftovers(folder: Path, current: set[str]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _save_arrays(arrays: _Arrays, path: Path) -> None:
+def _save_arrays(arrays: Arrays, path: Path) -> None:
     safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
 
 
-def _load_arrays(path: Path) -> _Arrays:
+def _load_arrays(path: Path) -> Arrays:
     try:
         return safetensors.numpy.load_file(path)
     except (safetensors.SafetensorError, ValueError) as error:

@@ -1,8 +1,8 @@
 """fit, predict, recommend, similar, fold in, save, load: the model as people use it, in their own ids."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,16 @@ from cofill.cfn.completion import Completion
 from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.cfn.training import EpochRecord, Report
 from cofill.config import CFNSettings, Orientation
+from cofill.data.feature_matching import matched, side_of, warn_of_width
 from cofill.data.known import KnownRatings
+from cofill.data.known_features import SideFeatures
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
+
+if TYPE_CHECKING:
+    from cofill.data.features import Features
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -49,7 +54,8 @@ class CFN:
 
     `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN). Every field of
     `CFNSettings` can be given by name. Whatever the orientation, users and items that were never seen are folded
-    in from their ratings, and ids without any rating get the fitted means.
+    in from their ratings, from what their side features tell, or from both; ids of which nothing is known get the
+    fitted means.
 
     A model is asked by one thread at a time: new ratings are worked in when the next question needs them.
     """
@@ -64,6 +70,8 @@ class CFN:
         self.users = Vocabulary()
         self.items = Vocabulary()
         self.titles: dict[Id, str] = {}
+        self.item_features: Features | None = None
+        self.user_features: Features | None = None
         self._completion: Completion | None = None
 
     def __repr__(self) -> str:
@@ -76,41 +84,75 @@ class CFN:
         self,
         ratings: object,
         *,
+        item_features: "Features | None" = None,
+        user_features: "Features | None" = None,
         checkpoint: Path | str | None = None,
         resume: bool = False,
         report: Report | None = None,
+        solved: Callable[[float], None] | None = None,
     ) -> Self:
-        """Train on ratings, or on anything that `Ratings.read` takes.
+        """Train on ratings, or on anything that `Ratings.read` takes, and on side features where there are any.
+
+        Ids with features and without a rating become known to the model: they are the cold ones.
 
         `checkpoint` names a file that lets a killed run go on with `resume=True`; remove it once the model is saved.
-        `report` is called after every
-        epoch with its record and the most epochs that are left to the phase.
+        `report` is called after every epoch with its record and the most epochs that the phase may take, `solved` with
+        the share done while the columns are solved for at the end.
         """
         ratings = _as_ratings(ratings)
         if len(ratings) == 0:
             raise DataError("there are no ratings to train on; give at least one")
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
+        side = {
+            "user_features": matched(user_features, "user", ratings.users, ratings.user_index),
+            "item_features": matched(item_features, "item", ratings.items, ratings.item_index),
+        }
+        ratings = ratings.including(
+            users=user_features.ids if user_features else (), items=item_features.ids if item_features else ()
+        )
+        of_users, of_items = side_of(user_features, ratings.users), side_of(item_features, ratings.items)
+        row_features, column_features = (of_users, of_items) if self.orientation == "user" else (of_items, of_users)
         rows = ratings.rows(self.settings.orientation)
+        warn_of_width(row_features.width, self.settings.hidden, rows.columns)
         fitted = fit_matrix(
             rows,
             ratings.scale,
             self.settings,
+            features=row_features.values,
             checkpoint_path=Path(checkpoint) if checkpoint else None,
             resume=resume,
             report=report,
         )
         across: Orientation = "item" if self.orientation == "user" else "user"
-        self._take(fitted, ratings, KnownRatings(rows, ratings.rows(across)))
+        self._take(fitted, ratings, KnownRatings(rows, ratings.rows(across)), row_features, column_features)
+        self.data_summary |= side
+        self.item_features, self.user_features = item_features, user_features
+        if self.settings.solve_columns:
+            self.completion.column_weights.solve_trained(solved)
         return self
 
-    def _take(self, fitted: Fitted, ratings: Ratings, known: KnownRatings) -> None:
+    def _take(
+        self,
+        fitted: Fitted,
+        ratings: Ratings,
+        known: KnownRatings,
+        row_features: SideFeatures,
+        column_features: SideFeatures,
+    ) -> None:
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
         self.data_summary = ratings.summary()
         self.users, self.items = ratings.users.copy(), ratings.items.copy()
         self.titles = dict(ratings.titles)
-        self._completion = Completion(fitted.network, fitted.scaling, known, trust_length=self.settings.trust_length)
+        self._completion = Completion(
+            fitted.network,
+            fitted.scaling,
+            known,
+            self.settings,
+            row_features=row_features,
+            column_features=column_features,
+        )
 
     def restore(self, completion: Completion) -> None:
         """Take the place of a fit: what a model file holds."""
@@ -148,21 +190,33 @@ class CFN:
         return self._clip(self.completion.entries(rows, columns))
 
     def recommend(
-        self, user: Id | Mapping[Any, float], n: int = 10, *, exclude_known: bool = True
+        self,
+        user: Id | Mapping[Any, float],
+        n: int = 10,
+        *,
+        features: Mapping[str, object] | None = None,
+        exclude_known: bool = True,
     ) -> list[Recommendation]:
         """The n items that a user would rate highest, best first.
 
-        `user` is an id, or the ratings {item: rating} of somebody whom the model has never seen. An id that is
-        not known gets what the means recommend.
+        `user` is an id, or the ratings {item: rating} of somebody whom the model has never seen, described by
+        `features` {column: value} or not; {} with features is somebody who has rated nothing. An id that is not known
+        gets what the means recommend.
         """
         _check_count(n)
         if isinstance(user, Mapping):
             items, ratings = self._ratings_of_somebody(user)
-            scores = self._scores_of_somebody(items, ratings)
+            scores = self._scores_of_somebody(items, ratings, self._encoded("user", features))
+        elif features is not None:
+            raise DataError(
+                f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
+                f"or tell the model about the user with describe_users first"
+            )
         else:
             index = int(self.users.find([user])[0])
             if index < 0:
-                items, scores = np.empty(0, np.int32), self._scores_of_somebody(*_no_ratings())
+                items = np.empty(0, np.int32)
+                scores = self._scores_of_somebody(*_no_ratings(), self._encoded("user", None))
             else:
                 items, scores = self._known_items(index), self._scores(index)
         return self._best(scores, items if exclude_known else items[:0], n)
@@ -186,16 +240,19 @@ class CFN:
                 yield self.users.id(user), self._best(scores, known, n)
 
     def similar(self, item: Id, n: int = 10) -> list[Similar]:
-        """The n items most like this one: by their codes, or by what the network weighs them with."""
+        """The n items most like this one: by their codes, or by what the network weighs them with.
+
+        An item without a rating can be asked about, and be an answer, if it has features.
+        """
         _check_count(n)
         index = self.items.index(item)
         completion = self.completion
         by_row = self.orientation == "item"
-        counts = completion.row_counts if by_row else completion.column_counts
-        if counts[index] == 0:
+        side = completion.row_features if by_row else completion.column_features
+        rated = (self.item_counts() > 0) | side.described
+        if not rated[index]:
             raise UnknownIdError(f"item {item!r} has no ratings yet, so nothing can be said to be like it")
         vectors = completion.row_vectors() if by_row else completion.column_vectors()
-        rated = counts > 0
         centred = vectors - vectors[rated].mean(0)
         norms = np.maximum(np.linalg.norm(centred, axis=1), np.finfo(np.float32).tiny)
         likeness = centred @ centred[index] / (norms * norms[index])
@@ -235,6 +292,37 @@ class CFN:
         completion.add(rows, columns, ratings.values)
         return self
 
+    def describe_items(self, source: object) -> Self:
+        """Items known or new, described by the columns that the model was trained with; predictions follow at once.
+
+        `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
+        """
+        return self._describe("item", source)
+
+    def describe_users(self, source: object) -> Self:
+        """Users known or new, described by the columns that the model was trained with; predictions follow at once.
+
+        `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
+        """
+        return self._describe("user", source)
+
+    def _describe(self, side: Orientation, source: object) -> Self:
+        learned = self._learned(side)
+        vocabulary = self.users if side == "user" else self.items
+        if isinstance(source, Mapping):
+            ids: Iterable[Any] = list(source)
+            vectors = np.array([self._encoded(side, about) for about in source.values()], np.float32)
+            vectors = vectors.reshape(-1, learned.width)
+        else:
+            described = learned.encode_table(source)
+            ids, vectors = described.ids.array(), described.values
+        indices = vocabulary.add(ids)
+        if side == self.orientation:
+            self.completion.describe_rows(indices, vectors)
+        else:
+            self.completion.describe_columns(indices, vectors)
+        return self
+
     def item_counts(self) -> npt.NDArray[np.int64]:
         """(items,): ratings of each item."""
         return self.completion.row_counts if self.orientation == "item" else self.completion.column_counts
@@ -270,9 +358,26 @@ class CFN:
     def _scores(self, user: int) -> Floats:
         return self.completion.row(user) if self.orientation == "user" else self.completion.column(user)
 
-    def _scores_of_somebody(self, items: Ints, ratings: Floats) -> Floats:
+    def _scores_of_somebody(self, items: Ints, ratings: Floats, features: Floats) -> Floats:
         ask = self.completion.new_row if self.orientation == "user" else self.completion.new_column
-        return ask(items, ratings)
+        return ask(items, ratings, features)
+
+    def _learned(self, side: Orientation) -> "Features":
+        """What the model learned about the columns that describe its users or its items."""
+        learned = self.user_features if side == "user" else self.item_features
+        if learned is None:
+            raise DataError(
+                f"the model was trained without features of {side}s, so it cannot make use of any; "
+                f"train it with {side}_features=..."
+            )
+        return learned
+
+    def _encoded(self, side: Orientation, description: Mapping[str, object] | None) -> Floats:
+        """A description as the model reads it; zeros where there is none."""
+        if description is not None:
+            return self._learned(side).encode(description)
+        known = self.completion.row_features if side == self.orientation else self.completion.column_features
+        return np.zeros(known.width, np.float32)
 
     def _known_items(self, user: int) -> Ints:
         known = self.completion.known

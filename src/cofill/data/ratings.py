@@ -1,7 +1,7 @@
 """Ratings: who rated what, how and when, as sorted arrays; from any source, and back to a file."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -136,6 +136,13 @@ class Ratings:
             *(self.users, self.items, self.user_index[mask], self.item_index[mask], self.values[mask], times),
             *(self.scale, self.titles),
         )
+
+    def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> "Ratings":
+        """The same ratings with more ids, which nobody has rated or which have rated nothing; new ones come last."""
+        with_users, with_items = self.users.copy(), self.items.copy()
+        with_users.add(users or ())
+        with_items.add(items or ())
+        return replace(self, users=with_users, items=with_items)
 
     def frame(self) -> "pl.DataFrame":
         """A polars frame with the columns user, item, rating and, if known, time."""

@@ -72,9 +72,13 @@ def evaluate(model: RatingModel, test: Ratings) -> Evaluation:
 def _by_popularity(errors: npt.NDArray[np.float64], items: Ints, counts: npt.NDArray[np.int64]) -> list[Cluster]:
     """Five groups with as many items each, from the least to the most rated, as in the paper.
 
-    An item that the model has never heard of has no training rating: it belongs to the first group.
+    Items that are rated neither in training nor in the test do not count: a model may know them by their features. An
+    item that the model has never heard of has no training rating: it belongs to the first group.
     """
-    groups = np.array_split(np.argsort(counts, kind="stable"), CLUSTERS)
+    rated = counts > 0
+    rated[items[items >= 0]] = True
+    order = np.argsort(counts, kind="stable")
+    groups = np.array_split(order[rated[order]], CLUSTERS)
     group_of = np.zeros(len(counts) + 1, np.int64)  # one more: index -1 is the unknown item, group 0
     for number, group in enumerate(groups):
         group_of[group] = number
