@@ -11,13 +11,10 @@ import json
 import time
 import warnings
 from collections.abc import Iterator
-from statistics import mean, stdev
 
 from cofill import CFN, Ratings, evaluate, load_dataset, split
 from cofill.data.datasets import UnpublishedFileWarning, published_folds
-
-# Student's t for a 95 % interval over that many runs.
-_T95 = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776}
+from intervals import mean_and_interval
 
 
 def parts(dataset: str, seeds: int) -> Iterator[tuple[int, Ratings, Ratings]]:
@@ -35,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", choices=("ml-1m", "ml-100k"))
     parser.add_argument("--orientation", choices=("item", "user"), action="append")
-    parser.add_argument("--seeds", type=int, default=5, choices=sorted(_T95), help="splits of ml-1m (default 5)")
+    parser.add_argument("--seeds", type=int, default=5, help="splits of ml-1m (default 5)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnpublishedFileWarning)
@@ -56,10 +53,10 @@ def main() -> None:
                     flush=True,
                 )
         values = [float(run["rmse"] or 0) for run in runs]
-        interval = _T95[len(values)] * stdev(values) / len(values) ** 0.5
-        document.append({"orientation": orientation, "rmse": mean(values), "interval95": interval, "runs": runs})
+        middle, interval = mean_and_interval(values)
+        document.append({"orientation": orientation, "rmse": middle, "interval95": interval, "runs": runs})
         if not options.json:
-            print(f"{options.dataset} {orientation}: RMSE {mean(values):.4f} +- {interval:.4f} (95 %)", flush=True)
+            print(f"{options.dataset} {orientation}: RMSE {middle:.4f} +- {interval:.4f} (95 %)", flush=True)
     if options.json:
         print(json.dumps(document, indent=2))
 

@@ -15,6 +15,7 @@ _ROUNDS = 7
 _FUSED_MINIBATCHES = 40
 _DENSE_MINIBATCHES = 1
 _REQUESTS = 300
+_FEATURES = 70
 
 
 def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
             rounds=_ROUNDS,
             fused_minibatches=_FUSED_MINIBATCHES,
             dense_minibatches=_DENSE_MINIBATCHES,
+            features=_FEATURES,
         )
     folded = {}
     for orientation in ("user", "item"):
@@ -59,6 +61,8 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
         ),
         "triad_bandwidth": median(turn["triad"] for turn in turns),
         "share_of_triad": median(turn["fused_bandwidth"] / turn["triad"] for turn in turns),
+        "features": _FEATURES,
+        "times_seconds_with_features": median(turn["seconds_with_features"] for turn in turns),
         "fold_in": folded,
     }
 

@@ -47,14 +47,21 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def compare(path: str, settings: dict[str, Any], rounds: int, fused_minibatches: int, dense_minibatches: int) -> Any:
-    """The fused engine, densified torch and a triad, turn by turn on the same cores."""
+def compare(
+    path: str,
+    settings: dict[str, Any],
+    rounds: int,
+    fused_minibatches: int,
+    dense_minibatches: int,
+    features: int,
+) -> Any:
+    """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
     import torch
 
     from cofill.cfn.corruption import Corruption
     from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
     from cofill.cfn.minibatch import Minibatch, corrupt, gather
-    from cofill.cfn.scaling import Scaling
+    from cofill.cfn.scaling import ScaledRows, Scaling
     from cofill.cfn.training import new_network
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
@@ -62,7 +69,12 @@ def compare(path: str, settings: dict[str, Any], rounds: int, fused_minibatches:
     config = CFNSettings.of(settings)
     ratings = Ratings.read(Path(path))
     raw = ratings.rows(config.orientation)
-    rows = Scaling.fit(raw, ratings.scale, config).down(raw)
+
+    def scaled(width: int) -> ScaledRows:
+        side = np.random.default_rng(config.seed).standard_normal((raw.rows, width), np.float32) / max(width, 1) ** 0.5
+        return Scaling.fit(raw, ratings.scale, config, side).down(raw, side)
+
+    rows, rows_with_features = scaled(0), scaled(features)
     generator = torch.Generator().manual_seed(config.seed)
     corruption = Corruption.of(config)
 
@@ -77,29 +89,34 @@ def compare(path: str, settings: dict[str, Any], rounds: int, fused_minibatches:
             engine.step(batch, config.learning_rate / 10)
         return time.perf_counter() - started
 
-    def fused_seconds(engine: FusedEngine, count: int) -> tuple[float, int, int]:
+    def fused_seconds(engine: FusedEngine, read: ScaledRows, count: int, seed: int) -> tuple[float, int, int]:
         """With gathering and noise, as in training: seconds, ratings, columns present."""
-        order = torch.randperm(raw.rows, generator=generator).numpy()
+        own = torch.Generator().manual_seed(seed)
+        order = torch.randperm(raw.rows, generator=own).numpy()
         entries = columns = 0
         started = time.perf_counter()
         for first in range(0, min(count * config.batch, len(order)), config.batch):
-            batch = corrupt(gather(rows, order[first : first + config.batch]), corruption, generator)
+            batch = corrupt(gather(read, order[first : first + config.batch]), corruption, own)
             engine.step(batch, config.learning_rate / 10)
             entries += len(batch)
             columns += len(batch.present)
         return time.perf_counter() - started, entries, columns
 
-    fused = FusedEngine(new_network(raw.columns, config, "train"), config)
-    dense_network = new_network(raw.columns, config.changed({"engine": "dense"}), "train")
+    fused = FusedEngine(new_network(rows, config, "train"), config)
+    hybrid = FusedEngine(new_network(rows_with_features, config, "train"), config)
+    dense_network = new_network(rows, config.changed({"engine": "dense"}), "train")
     dense = TorchEngine(dense_network, config)
-    fused_seconds(fused, 2)  # compiled, and pages touched
+    fused_seconds(fused, rows, 2, seed=0)  # compiled, and pages touched
+    fused_seconds(hybrid, rows_with_features, 2, seed=0)
     seconds(dense, draw(1))
     bytes_a_column = 2 * 2 * 4 * config.hidden[0]  # both matrices, read and written once, single precision
     turns = []
-    for _ in range(rounds):
+    for turn in range(rounds):
         bandwidth = triad_bandwidth(shard_count(config))
         with fused:
-            elapsed, entries, columns = fused_seconds(fused, fused_minibatches)
+            elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
+        with hybrid:  # the same rows and the same noise
+            hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
         batches = draw(dense_minibatches)
         dense_elapsed = seconds(dense, batches)
         turns.append(
@@ -109,6 +126,7 @@ def compare(path: str, settings: dict[str, Any], rounds: int, fused_minibatches:
                 "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
                 "fused_rows_per_second": min(fused_minibatches * config.batch, raw.rows) / elapsed,
                 "fused_bandwidth": columns * bytes_a_column / elapsed,
+                "seconds_with_features": hybrid_elapsed / elapsed,
             }
         )
     return {"turns": turns}

@@ -56,6 +56,7 @@ def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("times the speed of densified torch", f"{result['times_densified_torch']:.1f}"),
         ("triad", f"{result['triad_bandwidth'] / 1e9:.1f} GB/s"),
         ("share of the triad's bandwidth", f"{result['share_of_triad']:.0%}"),
+        (f"time of an epoch with {result['features']} features", f"{result['times_seconds_with_features']:.2f} times"),
         ("peak memory of training, all told", _megabytes(result["peak_bytes"])),
     ]
     for orientation, found in result["fold_in"].items():
