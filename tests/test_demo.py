@@ -1,10 +1,14 @@
 """The demo: everything that it promises is there at its end."""
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 
 from cofill.cli import main
+from cofill.cli.tour import hold_out
+from cofill.data.world import make_world
 from cofill.recommender import CFN
 
 TINY = ["--users", "40", "--items", "20", "--ratings", "300"]
@@ -19,13 +23,45 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["model", "report.md", "world"]
     report = (out / "report.md").read_text(encoding="utf-8")
     assert "300 ratings of 20 generated films by 40 people" in report
-    for line in ("cofill, rows are items", "the truth, which nobody can beat"):
+    for line in (
+        "cofill, rows are items",
+        "cofill, rows are users, with side information",
+        "the truth, which nobody can beat",
+        "new films",
+        "new people",
+        "Somebody new, who rated nothing: age ",
+    ):
         assert line in report
         assert line in printed.out
     assert f"report: {out / 'report.md'}" in printed.err
-    first = CFN.load(out / "model").recommend(1, 1)[0]
-    assert first.title
+    model = CFN.load(out / "model")
+    assert model.recommend(1, 1)[0].title
+    assert model.item_features is not None
+    assert model.user_features is not None
+    describing = next(line for line in printed.err.splitlines() if "--describe" in line)
+    assert main(shlex.split(describing)[1:]) == 0  # what it says to do next works
     assert (out / "world" / "truth.safetensors").exists()
+
+
+def test_what_is_held_out() -> None:
+    ratings = make_world(users=100, items=60, ratings=2000, seed=1).ratings
+    parts = hold_out(ratings, seed=0)
+    pieces = (parts.train, parts.test, parts.new_films, parts.new_people)
+    pairs = [{*zip(part.user_index.tolist(), part.item_index.tolist(), strict=True)} for part in pieces]
+    assert sum(map(len, pairs)) == len(set().union(*pairs)) <= 2000
+    trained_items, trained_users = set(parts.train.item_index.tolist()), set(parts.train.user_index.tolist())
+    assert len(set(parts.new_films.item_index.tolist())) == 3
+    assert not trained_items & set(parts.new_films.item_index.tolist())
+    assert len(set(parts.new_people.user_index.tolist())) == 5
+    assert not trained_users & set(parts.new_people.user_index.tolist())
+
+
+def test_demo_in_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--out", str(tmp_path / "demo"), "--quiet", "--json", *TINY]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert [len(row) for row in result["measures"]] == [5] * 7
+    assert len(result["clusters"]) == 5
+    assert [len(person["recommendations"]) for person in result["described"]] == [5, 5]
 
 
 def test_demo_leaves_other_folders_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:  # the making of worlds shows progress too, and need not wait for torch
     from rich.progress import TaskID
@@ -14,18 +14,26 @@ if TYPE_CHECKING:  # the making of worlds shows progress too, and need not wait 
 _Item = TypeVar("_Item")
 
 _PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
+_SOLVING = "solving the columns"
 _SECONDS_BETWEEN_LINES = 2.0
 _WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 
+class TrainingProgress(NamedTuple):
+    """What `fit` calls: `epoch` after every epoch, `solved` with the share of the columns solved for; or nothing."""
+
+    epoch: "Report | None" = None
+    solved: Callable[[float], None] | None = None
+
+
 @contextmanager
-def training_progress(quiet: bool = False) -> "Iterator[Report | None]":
-    """A report for `fit` that shows epoch, loss, validation RMSE, ratings per second and time left on stderr."""
+def training_progress(quiet: bool = False) -> Iterator[TrainingProgress]:
+    """Shows epoch, loss, validation RMSE, ratings per second and time left on stderr, then the columns solved for."""
     if quiet:
-        yield None
+        yield TrainingProgress()
         return
     if not sys.stderr.isatty():
-        yield _LogLines()
+        yield TrainingProgress(_LogLines(), _ShareLines(_SOLVING, begun=False))
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
@@ -33,7 +41,7 @@ def training_progress(quiet: bool = False) -> "Iterator[Report | None]":
     console = Console(stderr=True)
     wide = console.width >= _WIDE
     columns = (
-        TextColumn("[bold]{task.description:<18}"),
+        TextColumn("[bold]{task.description:<19}"),
         *([BarColumn(bar_width=16)] if wide else []),
         TextColumn("{task.fields[measures]}"),
     )
@@ -41,14 +49,22 @@ def training_progress(quiet: bool = False) -> "Iterator[Report | None]":
         waiting = bars.add_task("preparing", total=None, measures="")  # the first epoch may take a while
         tasks: dict[str, TaskID] = {}
 
-        def report(record: "EpochRecord", epochs: int) -> None:
+        def show(what: str, completed: float, total: float, measures: str) -> None:
             bars.update(waiting, visible=False)
-            if record.phase not in tasks:
-                tasks[record.phase] = bars.add_task(_PHASES[record.phase], total=epochs, measures="")
-            measures = f"epoch {record.epoch}/{epochs}  {_measures(record, epochs, speed=wide)}"
-            bars.update(tasks[record.phase], total=epochs, completed=record.epoch, measures=measures)
+            if what not in tasks:
+                tasks[what] = bars.add_task(what, total=total, measures="")
+            bars.update(tasks[what], total=total, completed=completed, measures=measures)
 
-        yield report
+        def epoch(record: "EpochRecord", epochs: int) -> None:
+            measures = f"epoch {record.epoch}/{epochs}  {_measures(record, epochs, speed=wide)}"
+            show(_PHASES[record.phase], record.epoch, epochs, measures)
+
+        def solved(share: float) -> None:
+            show(_SOLVING, share, 1.0, f"{share:.0%}")
+
+        yield TrainingProgress(epoch, solved)
+        if _SOLVING in tasks:
+            solved(1.0)
         bars.update(waiting, visible=False)
 
 
@@ -87,15 +103,20 @@ def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], Non
 
 
 class _ShareLines:
-    """Where nobody watches: a line with the share done, if the work takes long at all."""
+    """Where nobody watches: a line with the share done, if the work takes long at all.
 
-    def __init__(self, what: str) -> None:
+    Unless it has `begun`, the work begins with the first call.
+    """
+
+    def __init__(self, what: str, begun: bool = True) -> None:
         self._what = what
-        self._last = time.monotonic()
+        self._last = time.monotonic() if begun else None
 
     def __call__(self, share: float) -> None:
         now = time.monotonic()
-        if now - self._last >= _SECONDS_BETWEEN_LINES:
+        if self._last is None:
+            self._last = now
+        elif now - self._last >= _SECONDS_BETWEEN_LINES:
             self._last = now
             sys.stderr.write(f"{self._what}: {share:.0%}\n")
             sys.stderr.flush()

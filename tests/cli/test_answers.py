@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from cofill.data.ratings import Ratings
+from cofill.model_file import FORMAT_VERSION
 from cofill.recommender import CFN
 from tests.cli.conftest import LONG_TITLE, Run
 
@@ -213,7 +214,7 @@ def test_damaged_model(refused: Callable[..., str], model: Path, tmp_path: Path,
     elif damage == "card":
         card.write_text(card.read_text().replace('"scale": [\n    0.5', '"scale": [\n    0.0'))
     else:
-        card.write_text(card.read_text().replace('"format_version": 1', '"format_version": 99'))
+        card.write_text(card.read_text().replace(f'"format_version": {FORMAT_VERSION}', '"format_version": 99'))
     message = refused("recommend", copy, "--user", "1")
     assert {"newer": "upgrade cofill"}.get(damage, "the model again") in message
     assert (card.name if damage in ("card", "newer") else weights.name) in message

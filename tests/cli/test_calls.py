@@ -3,12 +3,14 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from inspect import signature
 
 import pytest
 
 from cofill import __version__
 from cofill.cli import _COMMANDS
 from cofill.config import CFNSettings
+from cofill.data.features import Features
 from tests.cli.conftest import Run
 
 HEAVY = ("torch", "numba", "numpy", "scipy", "polars", "pydantic", "rich", "safetensors")
@@ -48,6 +50,15 @@ def test_help_of_train_describes_every_setting(run: Run) -> None:
         assert " ".join(str(field.description).split()[:3]) in text
 
 
+def test_help_of_train_describes_side_information(run: Run) -> None:
+    text = " ".join(run("train", "--help").out.split())
+    for side in ("item", "user"):
+        for what in ("features", "text", "tags", "links", "vectors"):
+            assert f"--{side}-{what} FILE" in text
+    size = signature(Features.read).parameters["reduce_to"].default
+    assert f"(default {size})" in text
+
+
 def test_help_imports_nothing_heavy() -> None:
     program = (
         "import sys\nfrom cofill.cli import main\ntry:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
@@ -69,8 +80,16 @@ def test_help_imports_nothing_heavy() -> None:
         (["evaluate", "m", "r.csv", "more"], "no place for 'more'"),
         (["predict", "m", "p.csv", "--scale", "1", "5"], "no option --scale"),
         (["train", "r.csv", "--out", "m", "--scale", "low", "5"], "invalid float value: 'low'"),
-        (["recommend", "m"], "one of the arguments --user --ratings --all is required"),
+        (["recommend", "m"], "one of the arguments --user --ratings --describe --all is required"),
         (["recommend", "m", "--user", "1", "--all"], "not allowed with"),
+        (["recommend", "m", "--describe", "age"], "must be COLUMN=VALUE, such as age=25, got 'age'"),
+        (["recommend", "m", "--describe", "=25"], "must be COLUMN=VALUE, such as age=25, got '=25'"),
+        (["train", "r.csv", "--out", "m", "--feature-kind", "age"], "must be COLUMN=KIND with a kind among number,"),
+        (["train", "r.csv", "--out", "m", "--feature-kind", "age=long"], "date, text, skip, got 'age=long'"),
+        (["train", "r.csv", "--out", "m", "--feature-size", "0"], "must be a whole number of at least 1, got '0'"),
+        (["train", "r.csv", "--out", "m", "--item-tag", "t.csv"], "no option --item-tag (did you mean --item-tags?)"),
+        (["features", "f.csv", "--kind", "list"], "invalid choice: 'list'"),
+        (["features"], "required: SOURCE"),
         (["recommend", "m", "--user", "1", "-n", "0"], "-n: must be a whole number of at least 1, got '0'"),
         (["recommend", "m", "--all", "-n", "-1"], "at least 1, got '-1'"),
         (["similar", "m", "--item", "1", "-n", "many"], "at least 1, got 'many'"),

@@ -115,7 +115,8 @@ def test_make(run: Run, world: Path, tmp_path: Path) -> None:
     assert again.code == 0
     assert (tmp_path / "same" / "ratings.csv").read_bytes() != (world / "ratings.csv").read_bytes()
     folder = tmp_path / "same"
-    assert again.err == f"next: cofill train {folder / 'ratings.csv'} --titles {folder / 'movies.csv'} --out model\n"
+    about = f"--item-features {folder / 'movies.csv'} --user-features {folder / 'users.csv'}"
+    assert again.err == f"next: cofill train {folder / 'ratings.csv'} {about} --out model\n"
 
 
 def test_make_like(run: Run, tmp_path: Path) -> None:

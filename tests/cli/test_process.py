@@ -1,5 +1,6 @@
 """The command line as a real process: killed, interrupted, read by nobody."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import HYBRID, Run
 from tests.cli.test_train import weights
 
 COFILL = (sys.executable, "-m", "cofill.cli")
@@ -52,6 +53,29 @@ def test_interrupt(world: Path, tmp_path: Path) -> None:
     assert process.returncode == 130
     assert err.endswith("the same command with --resume goes on from the last checkpoint\ncofill: stopped\n")
     assert "Traceback" not in err
+
+
+def test_from_features_to_somebody_new(some: Path, about: list[str], tmp_path: Path) -> None:
+    """The whole way in processes of their own: nothing is carried over but the files."""
+
+    def run(*words: str) -> str:
+        done = subprocess.run([*COFILL, *words], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    model = str(tmp_path / "m")
+    run("train", str(some), "--out", model, "--quiet", *about, *HYBRID)
+    told = json.loads(run("features", model, "--json"))
+    assert [line["column"] for line in told["users"]["about"]] == ["age", "occupation", "links"]
+    describe = [f"--describe={column}" for column in ("age=70", "occupation=retired", "links=")]
+    old = json.loads(run("recommend", model, *describe, "--json"))
+    describe[:2] = ["--describe=age=15", "--describe=occupation=pupil"]
+    young = json.loads(run("recommend", model, *describe, "--json"))
+    year_of_old, year_of_young = (
+        sum(int(entry["title"][-5:-1]) for entry in found) / 10  # titles end in (1995)
+        for found in (old, young)
+    )
+    assert year_of_old < year_of_young - 5
 
 
 def test_a_reader_that_goes_away(model: Path) -> None:

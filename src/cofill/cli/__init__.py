@@ -17,6 +17,7 @@ _COMMANDS = {
     "predict": "predict the ratings of pairs of user and item",
     "recommend": "recommend items to a user, to somebody new, or to everybody",
     "similar": "list the items most like one",
+    "features": "show how a file of side information is read, or what a model learned from it",
     "split": "cut a ratings file into a training and a test part",
     "datasets": "list, fetch or make data sets",
     "benchmark": "measure speed and memory on this machine",
@@ -27,6 +28,7 @@ _EPILOG = """\
 first steps:
   cofill train ratings.csv --out model        learn from a file with user, item, rating
   cofill recommend model --user 42            what would user 42 like?
+  cofill features movies.csv                  how would this table of items or users be read?
   cofill demo --out demo                      no file at hand? see it all on generated films
 
 cofill COMMAND --help tells the options of a command."""

@@ -102,5 +102,6 @@ def _make(options: argparse.Namespace) -> int:
         names = ("folder", "users", "items", "ratings", "mean", "noise")
         print_table("A world of films", ("what", "value"), [(name, summary[name]) for name in names])
         if not options.quiet:
-            note(f"next: cofill train {out / 'ratings.csv'} --titles {out / 'movies.csv'} --out model")
+            about = f"--item-features {out / 'movies.csv'} --user-features {out / 'users.csv'}"
+            note(f"next: cofill train {out / 'ratings.csv'} {about} --out model")
     return 0

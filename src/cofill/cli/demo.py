@@ -1,12 +1,18 @@
 """cofill demo --out DIR"""
 
 import argparse
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
 
 from cofill.cli.options import add_json, add_seed, count
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
+
+if TYPE_CHECKING:
+    from cofill.cli.tour_report import Recommended
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from cofill.cli.tour import run_demo
+    from cofill.cli.tour_report import CLUSTER_COLUMNS, MEASURED, cluster_rows
 
     out: Path = options.out
     ours = (out / "report.md", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
@@ -39,20 +46,24 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"folder": str(out), **asdict(result)})
         return 0
-    print_table("How far off predictions are, on ratings nobody trained on", ("who predicts", "RMSE"), result.measures)
-    print_table(
-        "Somebody new, who rated three films",
-        ("film", "rating given"),
-        [(title, rating) for title, rating in result.somebody],
-    )
-    print_table(
-        "What they would like",
-        ("", "film", "predicted", "truth"),
-        [(rank, *row) for rank, row in enumerate(result.recommendations, 1)],
-    )
+    print_table("How far off predictions are (RMSE), on ratings nobody trained on", MEASURED, result.measures)
+    print_table("The same by popularity of the films, rows are items", CLUSTER_COLUMNS, cluster_rows(result))
+    print_table("Somebody new, who rated three films", ("film", "rating given"), result.somebody)
+    _print_recommended("What they would like", result.recommendations)
+    for described in result.described:
+        _print_recommended(f"Somebody new, who rated nothing: {described.who}", described.recommendations)
     if options.quiet:
         return 0
+    model = quote(str(out / "model"))
+    words = [f"--describe {quote(f'{column}={value}')}" for column, value in result.described[0].features.items()]
     note(f"\nreport: {out / 'report.md'}")
-    note(f"next:   cofill recommend {out / 'model'} --user 1")
-    note(f"        cofill similar {out / 'model'} --item 1")
+    note(f"next:   cofill recommend {model} --user 1")
+    note(f"        cofill recommend {model} {' '.join(words)}")
+    note(f"        cofill similar {model} --item 1")
+    note(f"        cofill features {model}")
     return 0
+
+
+def _print_recommended(title: str, recommended: Sequence["Recommended"]) -> None:
+    rows = [(rank, *row) for rank, row in enumerate(recommended, 1)]
+    print_table(title, ("", "film", "predicted", "truth"), rows)

@@ -27,8 +27,11 @@ def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Numbers to the right, text to the left; a column without a single value is left out."""
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, beside: bool = False) -> None:
+    """Numbers to the right, text to the left; a column without a single value is left out.
+
+    `beside`: on standard error, as a remark.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -43,8 +46,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
         table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold", no_wrap=short)
     for row in rows:
         table.add_row(*(Text(printable(shown(cell))) for cell in row))  # Text: a title with [brackets] is no markup
-    known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
-    console = Console(width=None if known_width else 120)
+    target = sys.stderr if beside else sys.stdout
+    known_width = target.isatty() or "COLUMNS" in os.environ
+    console = Console(file=target, width=None if known_width else 120)
     console.print(Text(printable(title), style="bold"))  # not the table's own title, which is as narrow as the table
     console.print(table)
 

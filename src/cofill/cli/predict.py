@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from cofill.cli.describing import add_describing, describe_from
 from cofill.cli.options import add_json, add_reading, reading_from
 from cofill.cli.output import check_table_file, note, print_json
 from cofill.errors import SettingsError
@@ -18,6 +19,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write there (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
     )
+    add_describing(parser)
     add_json(parser)
     add_reading(parser, ("user", "item"))
 
@@ -34,6 +36,7 @@ def run(options: argparse.Namespace) -> int:
             raise SettingsError("--json prints and --out writes a table; leave out one of them")
         check_table_file(options.out)
     model = CFN.load(options.model)
+    describe_from(options, model)
     users, items = read_pairs(options.pairs, **reading_from(options))
     predicted = model.predict((users, items))
     new = int(((model.users.find(users) < 0) | (model.items.find(items) < 0)).sum())

@@ -1,4 +1,4 @@
-"""cofill recommend MODEL (--user ID | --ratings FILE | --all)"""
+"""cofill recommend MODEL (--user ID | --ratings FILE | --describe COLUMN=VALUE | --all)"""
 
 import argparse
 import csv
@@ -7,47 +7,65 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cofill.cli.describing import add_describing, describe_from, learned_columns
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from cofill.recommender import CFN, Recommendation
+    from cofill.answers import Recommendation
+    from cofill.data.vocabulary import Id
+    from cofill.recommender import CFN
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
-    who = parser.add_mutually_exclusive_group(required=True)
-    who.add_argument("--user", metavar="ID", help="somebody the model knows")
+    who = parser.add_mutually_exclusive_group()
+    who.add_argument("--user", metavar="ID", help="somebody the model knows, or whom --user-features describes")
     who.add_argument(
         "--ratings", type=Path, metavar="FILE", help="somebody new: a file with the columns item and rating"
     )
     who.add_argument("--all", action="store_true", help="everybody: CSV, or one JSON document a line with --json")
+    parser.add_argument(
+        "--describe",
+        action="append",
+        type=_column_and_value,
+        metavar="COLUMN=VALUE",
+        help="somebody new, with or without --ratings: what is known about them, such as age=25; "
+        "`cofill features MODEL` lists the columns",
+    )
+    add_describing(parser)
     add_count(parser)
     parser.add_argument("--include-known", action="store_true", help="do not leave out what the user has rated")
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write there instead of printing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_reading(parser, ("item", "rating"))
+    parser.set_defaults(refuse=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
     from cofill.recommender import CFN
 
-    if options.out is not None and not options.all:
-        raise SettingsError("--out goes with --all; leave it out, or redirect the output")
+    _check_call(options)
     model = CFN.load(options.model)
+    describe_from(options, model)
     if options.all:
         return _everybody(model, options)
     if options.user is not None:
         who: Any = options.user
         title = f"For user {options.user}"
+        about = None
+        unknown: list[str] = []
     else:
-        from cofill.data.pairs import read_somebody
-
-        who = read_somebody(options.ratings, **reading_from(options))
-        title = f"For somebody with {len(who)} rating{'s' if len(who) > 1 else ''}"
-    found = model.recommend(who, options.n, exclude_known=not options.include_known)
+        who, title, about = _somebody_new(model, options)
+        unknown = [column for column, value in (about or {}).items() if value is None]
+    try:
+        found = model.recommend(who, options.n, features=about, exclude_known=not options.include_known)
+    except DataError as error:
+        raise DataError(str(error).replace("pass None where it is unknown", "leave it out if it is unknown")) from error
+    if unknown and not options.quiet:
+        note(f"not described, so taken as unknown: {', '.join(unknown)}")
     if options.user is not None and options.user not in model.users and not options.quiet:
         note(f"user {options.user!r} is not in the model: these are what the means recommend to anybody")
     if not found and not options.quiet:
@@ -61,6 +79,47 @@ def run(options: argparse.Namespace) -> int:
             [(rank, str(entry.item), entry.rating, entry.title) for rank, entry in enumerate(found, 1)],
         )
     return 0
+
+
+def _check_call(options: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    new = options.ratings is not None or options.describe
+    if not (new or options.user is not None or options.all):
+        options.refuse("one of the arguments --user --ratings --describe --all is required")
+    if options.out is not None and not options.all:
+        raise SettingsError("--out goes with --all; leave it out, or redirect the output")
+    if options.describe and (options.user is not None or options.all):
+        other = "--all" if options.all else "--user"
+        raise SettingsError(
+            f"--describe is for somebody new; leave out {other}, or describe users by their ids with --user-features"
+        )
+    if options.user_features and new:
+        raise SettingsError(
+            "--user-features describes users by their ids; give --user ID or --all with it, or --describe COLUMN=VALUE "
+            "instead for somebody without an id"
+        )
+
+
+def _somebody_new(model: "CFN", options: argparse.Namespace) -> "tuple[dict[Id, float], str, dict[str, Any] | None]":
+    """Their ratings, a title for the table, and their description."""
+    ratings: dict[Id, float] = {}
+    words = []
+    if options.ratings is not None:
+        from cofill.data.pairs import read_somebody
+
+        ratings = read_somebody(options.ratings, **reading_from(options))
+        words.append(f"{len(ratings)} rating{'s' if len(ratings) > 1 else ''}")
+    if not options.describe:
+        return ratings, f"For somebody with {words[0]}", None
+    about: dict[str, Any] = {}
+    for column, value in options.describe:
+        if column in about:
+            raise SettingsError(f"--describe {column}=... is given twice; keep one of them")
+        about[column] = value
+    words += [f"{column} {value or 'unknown'}" for column, value in about.items()]
+    learned = learned_columns(model, options.model, "user", "--describe")
+    columns = [column.name for source in learned.sources for column in source.used]
+    return ratings, f"For somebody with {', '.join(words)}", dict.fromkeys(columns) | about
 
 
 def _everybody(model: "CFN", options: argparse.Namespace) -> int:
@@ -96,6 +155,13 @@ def _write_everybody(model: "CFN", options: argparse.Namespace, file: TextIO) ->
     for user, found in watched:
         for rank, entry in enumerate(found, 1):
             writer.writerow((user, rank, entry.item, f"{entry.rating:.4f}", entry.title or ""))
+
+
+def _column_and_value(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not column or not equals:
+        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, such as age=25, got {text!r}")
+    return column, value
 
 
 def _as_json(entry: "Recommendation") -> dict[str, Any]:

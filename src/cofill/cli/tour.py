@@ -1,74 +1,178 @@
 """A tour of cofill on a generated world of films, whose truth is known: what `make demo` runs."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
+from cofill.answers import Recommendation
 from cofill.atomic import replacing
-from cofill.cli.output import note, shown
+from cofill.cli.output import note
+from cofill.cli.tour_report import DemoResult, Described, Recommended, markdown
+from cofill.config import Orientation
+from cofill.data.feature_matching import FeatureWidthWarning
+from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.data.world import World, make_world
+from cofill.data.world_names import OCCUPATIONS
 from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
+from cofill.evaluation.ratings import RatingModel
 from cofill.progress import share_done, training_progress
 from cofill.recommender import CFN
 
 _LEAST_ITEMS = 4  # three that somebody rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test
+_ONE_IN = 20  # films and people are held out entirely
+_SAME_AGE = 5  # years, up or down
+_TO_THE_DESCRIBED = 5  # recommendations
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class DemoResult:
-    """What the demo shows at its end."""
+class Parts:
+    """What is trained on, and what is measured on: ratings of known films and people, of new films, by new people."""
 
-    measures: list[tuple[str, float]]
-    somebody: list[tuple[str, float]]
-    recommendations: list[tuple[str, float, float]]  # title, predicted, truth of a like-minded person
+    train: Ratings
+    test: Ratings
+    new_films: Ratings
+    new_people: Ratings
+
+
+class Answers:
+    """Something to compare with that answers as a model does: a formula for indices of users and items."""
+
+    def __init__(self, train: Ratings, formula: Callable[[Ints, Ints], npt.NDArray[np.floating]]) -> None:
+        self.users, self.items = train.users, train.items
+        self._train, self._formula = train, formula
+
+    def predict_indices(self, users: Ints, items: Ints) -> Floats:
+        return self._formula(users, items).astype(np.float32)
+
+    def user_counts(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self._train.user_index, minlength=len(self.users))
+
+    def item_counts(self) -> npt.NDArray[np.int64]:
+        return np.bincount(self._train.item_index, minlength=len(self.items))
 
 
 def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quiet: bool) -> DemoResult:
-    """Make a world, train both orientations, measure them, recommend, and write report.md."""
+    """Make a world, train with and without side information, measure, recommend, and write report.md."""
     for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
         if count < least:
             raise SettingsError(f"the demo needs at least {least} {what} to have something to show. Got {count}")
     _say(f"1. a world of {items:,} films and {users:,} people, with {ratings:,} ratings", quiet)
-    with share_done("making the world", quiet) as progress:
-        world = make_world(users=users, items=items, ratings=ratings, seed=seed, progress=progress)
+    with share_done("making the world", quiet) as share:
+        world = make_world(users=users, items=items, ratings=ratings, seed=seed, progress=share)
     world.write(out / "world")
-    parts = random_split(world.ratings, ratio=0.9, seed=seed)
+    parts = hold_out(world.ratings, seed)
+    about_films, about_people = _side_information(world, out / "world")
 
-    models: dict[str, CFN] = {}
-    for number, (orientation, what) in enumerate((("item", "items"), ("user", "users")), 2):
-        _say(f"{number}. training on 90 % of them, rows are {what}", quiet)
-        with training_progress(quiet) as report:
-            models[orientation] = CFN(orientation=orientation, seed=seed).fit(parts.train, report=report)
-    model = models["item"]
+    models: dict[tuple[Orientation, bool], CFN] = {}
+    kinds: tuple[tuple[Orientation, bool], ...] = (("user", False), ("user", True), ("item", False), ("item", True))
+    for number, (orientation, hybrid) in enumerate(kinds, 2):
+        told = "with side information" if hybrid else "on ratings alone"
+        _say(f"{number}. training, rows are {orientation}s, {told}", quiet)
+        with training_progress(quiet) as progress, warnings.catch_warnings():
+            # A world may be made so small that no network is narrow enough for it; that is no news.
+            warnings.simplefilter("ignore", FeatureWidthWarning)
+            models[orientation, hybrid] = CFN(orientation=orientation, seed=seed).fit(
+                parts.train,
+                item_features=about_films if hybrid else None,
+                user_features=about_people if hybrid else None,
+                report=progress.epoch,
+                solved=progress.solved,
+            )
+    model = models["item", True]
     model.save(out / "model")
 
-    _say("4. measuring on the other 10 %", quiet)
-    evaluations = {orientation: evaluate(model, parts.test) for orientation, model in models.items()}
-    measures = [
-        ("everybody's mean", _rmse(np.full(len(parts.test), parts.train.values.mean()), parts.test)),
-        ("each film's mean", _rmse(_film_means(parts.train, parts.test), parts.test)),
-        ("cofill, rows are users", evaluations["user"].rmse),
-        ("cofill, rows are items", evaluations["item"].rmse),
-        ("the truth, which nobody can beat", _rmse(_truth(world, parts.test), parts.test)),
-    ]
-    somebody = _somebody(world)
-    found = model.recommend({world.ratings.items.id(item): rating for item, rating in somebody}, 10)
-    truth = _likeminded_truth(world, somebody)
-    recommendations = [
-        (entry.title or str(entry.item), entry.rating, float(truth[world.ratings.items.index(entry.item)]))
-        for entry in found
-    ]
-    titles = world.films.titles
-    result = DemoResult(measures, [(titles[item], rating) for item, rating in somebody], recommendations)
+    _say("6. measuring on what was held out", quiet)
+    known = {key: evaluate(model, parts.test) for key, model in models.items()}
+    result = DemoResult(
+        summary=world.ratings.summary(),
+        held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
+        measures=_measures(world, parts, models, known),
+        clusters=[
+            (plain, told.rmse)
+            for plain, told in zip(known["item", False].clusters, known["item", True].clusters, strict=True)
+        ],
+        somebody=[(world.films.titles[item], rating) for item, rating in _somebody(world)],
+        recommendations=_for_somebody(model, world),
+        described=[_for_described(model, world, person) for person in _youngest_and_oldest(world)],
+        curve=[(r.epoch, r.loss, r.validation_rmse) for r in model.history if r.validation_rmse is not None],
+        epochs=model.measures["epochs"],
+    )
     with replacing(out / "report.md") as draft:
-        draft.write_text(_report(world, models, evaluations["item"], result), encoding="utf-8")
+        draft.write_text(markdown(result), encoding="utf-8")
     return result
+
+
+def hold_out(ratings: Ratings, seed: int) -> Parts:
+    """Some films and people entirely, and a tenth of the ratings of the others."""
+    rng = np.random.default_rng(seed)
+    new_film = _chosen(len(ratings.items), rng)[ratings.item_index]
+    new_person = _chosen(len(ratings.users), rng)[ratings.user_index]
+    if (~new_film & ~new_person).sum() < _LEAST_RATINGS:
+        new_film[:] = new_person[:] = False
+    train, test = random_split(ratings.select(~new_film & ~new_person), ratio=0.9, seed=seed)
+    return Parts(train, test, ratings.select(new_film & ~new_person), ratings.select(new_person & ~new_film))
+
+
+def _chosen(count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+    chosen: npt.NDArray[np.bool_] = rng.permutation(count) < count // _ONE_IN
+    return chosen
+
+
+def _side_information(world: World, folder: Path) -> tuple[Features, Features]:
+    """From the files of the world, as anybody would read them: about films and about people."""
+    films = [Features.read(folder / "movies.csv", columns={"title": "skip"})]  # the year has a column of its own
+    people = [Features.read(folder / "users.csv")]
+    if len(world.films.tag_film):
+        films.append(Features.read(folder / "tags.csv"))
+    if len(world.people.friends):
+        people.append(Features.read(folder / "friends.csv", kind="links", name="friends"))
+    return Features.join(films), Features.join(people)
+
+
+def _measures(
+    world: World,
+    parts: Parts,
+    models: dict[tuple[Orientation, bool], CFN],
+    known: dict[tuple[Orientation, bool], Evaluation],
+) -> list[tuple[str, float, float | None, float | None, float | None]]:
+    train = parts.train
+    everybody = Answers(train, lambda users, _: np.full(len(users), train.values.mean()))
+    film_means = _film_means(train)
+    by_film = Answers(train, lambda _, items: film_means[items])
+    truth = Answers(train, world.truth.expected)
+    rows: list[tuple[str, RatingModel, Evaluation]] = [
+        ("everybody's mean", everybody, evaluate(everybody, parts.test)),
+        ("each film's mean", by_film, evaluate(by_film, parts.test)),
+    ]
+    for (orientation, hybrid), trained in models.items():
+        told = ", with side information" if hybrid else ""
+        rows.append((f"cofill, rows are {orientation}s{told}", trained, known[orientation, hybrid]))
+    rows.append(("the truth, which nobody can beat", truth, evaluate(truth, parts.test)))
+    measures = []
+    for name, model, evaluation in rows:
+        new_films, new_people = (
+            evaluate(model, new).rmse if len(new) else None for new in (parts.new_films, parts.new_people)
+        )
+        measures.append((name, evaluation.rmse, evaluation.clusters[0].rmse, new_films, new_people))
+    return measures
+
+
+def _film_means(train: Ratings) -> npt.NDArray[np.float64]:
+    """(items,): damped with five ratings of average value, as cofill's own means are."""
+    counts = np.bincount(train.item_index, minlength=len(train.items))
+    sums = np.bincount(train.item_index, weights=train.values, minlength=len(train.items))
+    return np.asarray((sums + 5 * train.values.mean()) / (counts + 5), np.float64)
 
 
 def _somebody(world: World) -> list[tuple[int, float]]:
@@ -81,65 +185,44 @@ def _somebody(world: World) -> list[tuple[int, float]]:
     return [(int(loved[0]), 5.0), (int(loved[1]), 4.5), (int(disliked[0]), 1.5)]
 
 
-def _likeminded_truth(world: World, somebody: list[tuple[int, float]]) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """What the person of this world who agrees most with these ratings truly thinks of every film."""
+def _for_somebody(model: CFN, world: World) -> list[Recommended]:
+    """Beside what the person of this world who agrees most with these ratings truly thinks."""
+    somebody = _somebody(world)
     everyone = np.arange(len(world.people.ages))
     distance = np.zeros(len(everyone))
     for item, rating in somebody:
         distance += (world.truth(everyone, np.full(len(everyone), item)) - rating) ** 2
-    nearest = int(np.argmin(distance))
-    films = np.arange(len(world.films.titles))
-    return np.asarray(world.truth(np.full(len(films), nearest), films), np.float32)
+    found = model.recommend({world.ratings.items.id(item): rating for item, rating in somebody}, 10)
+    return _beside_truth(found, world, np.argmin(distance, keepdims=True))
 
 
-def _truth(world: World, test: Ratings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.asarray(world.truth.expected(test.user_index, test.item_index), np.float64)
+def _youngest_and_oldest(world: World) -> list[int]:
+    ages = world.people.ages
+    return [int(np.argmin(ages)), int(np.argmax(ages))]
 
 
-def _film_means(train: Ratings, test: Ratings) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Damped with five ratings of average value, as cofill's own means are."""
-    counts = np.bincount(train.item_index, minlength=len(train.items))
-    sums = np.bincount(train.item_index, weights=train.values, minlength=len(train.items))
-    means = (sums + 5 * train.values.mean()) / (counts + 5)
-    return np.asarray(means[test.item_index], np.float64)
+def _for_described(model: CFN, world: World, person: int) -> Described:
+    """What somebody new with the age and the occupation of this person would like, who has rated nothing."""
+    people = world.people
+    age, occupation = int(people.ages[person]), int(people.occupations[person])
+    about: dict[str, str | int] = {"age": age, "occupation": OCCUPATIONS[occupation]}
+    assert model.user_features is not None
+    columns = [column.name for source in model.user_features.sources for column in source.used]
+    found = model.recommend({}, _TO_THE_DESCRIBED, features={**dict.fromkeys(columns), **about})
+    alike = (people.occupations == occupation) & (np.abs(people.ages - age) <= _SAME_AGE)
+    return Described(
+        f"age {age}, occupation {OCCUPATIONS[occupation]}", about, _beside_truth(found, world, alike.nonzero()[0])
+    )
 
 
-def _rmse(predicted: np.ndarray[tuple[int], np.dtype[np.float64]], test: Ratings) -> float:
-    return float(np.sqrt(np.mean((predicted - test.values) ** 2)))
-
-
-def _report(world: World, models: dict[str, CFN], evaluation: Evaluation, result: DemoResult) -> str:
-    model = models["item"]
-    curve = [r for r in model.history if r.validation_rmse is not None]
-    summary = world.ratings.summary()
-    parts = [
-        "# cofill demo",
-        f"{summary['ratings']:,} ratings of {summary['items']:,} generated films by {summary['users']:,} people; "
-        f"models were trained on 90 % of them and measured on the rest.",
-        "## How far off predictions are",
-        _table(("who predicts", "RMSE"), result.measures),
-        "## By number of training ratings of the film (rows are items)",
-        _table(
-            ("films", "training ratings up to", "test ratings", "RMSE"),
-            [
-                (f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse)
-                for c in evaluation.clusters
-            ],
-        ),
-        "## Somebody new, who rated three films",
-        _table(("film", "rating"), result.somebody),
-        "## What they would like",
-        "Beside the prediction stands the truth of the person in this world who agrees most with those ratings.",
-        _table(("film", "predicted", "truth"), result.recommendations),
-        f"## How the number of epochs was chosen ({model.measures['epochs']}, rows are items)",
-        _table(("epoch", "loss", "validation RMSE"), [(r.epoch, r.loss, r.validation_rmse) for r in curve]),
-    ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[Sequence[object]]) -> str:
-    lines = [columns, tuple("---" for _ in columns), *(tuple(shown(cell) for cell in row) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+def _beside_truth(found: list[Recommendation], world: World, people: npt.NDArray[np.integer]) -> list[Recommended]:
+    """Recommendations, and what these people of the world truly think of them on average."""
+    recommended = []
+    for entry in found:
+        film = np.full(len(people), world.ratings.items.index(entry.item))
+        truth = float(world.truth(people, film).mean())
+        recommended.append((entry.title or str(entry.item), entry.rating, truth))
+    return recommended
 
 
 def _say(text: str, quiet: bool) -> None:

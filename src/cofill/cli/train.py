@@ -7,14 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cofill.atomic import explain_write_failure
 from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
+from cofill.cli.side_information import (
+    add_side_information,
+    matched_side,
+    show_side_information,
+    side_information_from,
+    titles_in,
+)
 from cofill.errors import DataError, ModelFileError
 
 if TYPE_CHECKING:
+    from cofill.data.features import Features
     from cofill.data.ratings import Ratings
 
 
@@ -22,7 +30,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
     parser.add_argument(
-        "--titles", type=Path, metavar="FILE", help="a table with the columns item and title, for people to read"
+        "--titles",
+        type=Path,
+        metavar="FILE",
+        help="a table with the columns item and title, for people to read; --item-features may have them too",
     )
     parser.add_argument(
         "--resume",
@@ -31,6 +42,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
+    add_side_information(parser)
     add_settings(parser)
     add_reading(parser)
 
@@ -41,11 +53,17 @@ def run(options: argparse.Namespace) -> int:
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
     ratings = load_ratings(options.ratings, options)
-    if options.titles is not None:
-        ratings = _with_titles(ratings, options.titles)
+    side = side_information_from(options)
+    found_items = matched_side("item", side.items, ratings)
+    found_users = matched_side("user", side.users, ratings)
+    ratings = _with_titles(ratings, options, side.items)
     _check_writable(out)
     if not options.quiet:
         note(f"{len(ratings):,} ratings of {len(ratings.items):,} items by {len(ratings.users):,} users")
+        if side.items is not None and found_items is not None:
+            show_side_information("item", side.items, found_items)
+        if side.users is not None and found_users is not None:
+            show_side_information("user", side.users, found_users)
 
     from cofill.progress import training_progress
     from cofill.recommender import CFN
@@ -55,8 +73,11 @@ def run(options: argparse.Namespace) -> int:
         note(f"nothing to resume in {out}, starting anew")
     started = time.perf_counter()
     try:
-        with training_progress(options.quiet) as report:
-            model = CFN(settings).fit(ratings, checkpoint=checkpoint, resume=options.resume, report=report)
+        with training_progress(options.quiet) as progress:
+            model = CFN(settings).fit(
+                ratings, item_features=side.items, user_features=side.users, checkpoint=checkpoint,
+                resume=options.resume, report=progress.epoch, solved=progress.solved,
+            )  # fmt: skip
     except KeyboardInterrupt:
         if checkpoint.exists():
             note("the same command with --resume goes on from the last checkpoint")
@@ -77,8 +98,8 @@ def run(options: argparse.Namespace) -> int:
 
 CHECKPOINT = "checkpoint.safetensors"
 _OURS = re.compile(
-    r"model\.json|checkpoint\.safetensors|(weights|ratings|users|items)-[0-9a-f]{12}\.(safetensors|parquet)"
-    r"|\.+(model|checkpoint|weights|ratings|users|items)\..*"
+    r"model\.json|checkpoint\.safetensors|(weights|ratings|features|users|items)-[0-9a-f]{12}\.(safetensors|parquet)"
+    r"|\.+(model|checkpoint|weights|ratings|features|users|items)\..*"
 )
 
 
@@ -87,15 +108,21 @@ def _is_ours(folder: Path) -> bool:
     return all(_OURS.fullmatch(path.name) for path in folder.iterdir())
 
 
-def _with_titles(ratings: "Ratings", path: Path) -> "Ratings":
-    """The ratings with titles from a file, whose ids may be written as integers where those here are strings."""
+def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":
+    """The ratings with the titles of items that the model will know, from --titles or else from --item-features.
+
+    Their ids may be written as integers where those here are strings.
+    """
     from cofill.data.pairs import read_titles
 
-    items = ratings.items
-    titles = {items.id(items.index(item)): title for item, title in read_titles(path).items() if item in items}
-    if not titles:
+    items = ratings.items if features is None else ratings.including(items=features.ids).items
+    found = read_titles(options.titles) if options.titles else {}
+    for path in options.item_features or () if options.titles is None else ():
+        found = titles_in(path) | found
+    titles = {items.id(items.index(item)): title for item, title in found.items() if item in items}
+    if options.titles and not titles:
         raise DataError(
-            f"{path}: none of its items is among those that are rated; check the ids, or leave out --titles"
+            f"{options.titles}: none of its items is among those that are rated; check the ids, or leave out --titles"
         )
     return replace(ratings, titles={**ratings.titles, **titles})
 
@@ -110,7 +137,7 @@ def _check_writable(out: Path) -> None:
         raise ModelFileError(explain_write_failure(out, problem)) from None
 
 
-def _lines(summary: dict[str, object]) -> list[tuple[str, object]]:
+def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
     names = {
         "users": "users",
         "items": "items",
@@ -119,4 +146,9 @@ def _lines(summary: dict[str, object]) -> list[tuple[str, object]]:
         "validation_rmse": "validation RMSE",
         "seconds": "seconds",
     }
-    return [(label, summary.get(name)) for name, label in names.items()]
+    lines = [(label, summary.get(name)) for name, label in names.items()]
+    for side in ("item", "user"):
+        if found := summary.get(f"{side}_features"):
+            lines.append((f"feature columns of {side}s", found["columns"]))
+            lines.append((f"cold {side}s, with features alone", found["unrated"]))
+    return lines

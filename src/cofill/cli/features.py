@@ -1,0 +1,149 @@
+"""cofill features SOURCE"""
+
+import argparse
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any, get_args
+
+from cofill.cli.options import add_json
+from cofill.cli.output import note, print_json, print_table
+from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
+from cofill.data import datasets
+from cofill.data.feature_source import SourceKind
+from cofill.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from cofill.data.feature_columns import Column
+    from cofill.data.features import FeatureReport, Features
+
+_LISTED = 12  # categories that a table shows
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source", metavar="SOURCE", help="a file of side information, a model's folder, or a data set's name"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=get_args(SourceKind),
+        help="what the file holds (default: tags if it has a column tag, or a table)",
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
+    add_json(parser)
+    add_feature_reading(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    path = Path(options.source)
+    if path.is_dir():
+        _refuse_reading(options, "a model, which was trained already")
+        return _model(path, options)
+    if not path.exists() and options.source in datasets.catalogue():
+        _refuse_reading(options, "a data set, whose side information is known")
+        return _dataset(options)
+    if not path.exists() and "/" not in options.source and "." not in options.source:
+        raise DataError(f"{path}: neither a file, nor a model's folder, nor a data set; check the path")
+    return _file(path, options)
+
+
+def _file(path: Path, options: argparse.Namespace) -> int:
+    if options.one_way_links and options.kind != "links":
+        raise SettingsError("--one-way-links goes with --kind links; leave it out")
+    if options.feature_kind and options.kind not in (None, "table"):
+        raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")
+    reading = FeatureReading.of(options)
+    features = reading.read(path, options.kind)
+    reading.check_kinds()
+    if options.json:
+        print_json(_document(features))
+        return 0
+    show_features(str(path), features)
+    if not options.quiet:
+        (source,) = features.sources
+        what = "features" if source.kind == "table" else source.kind
+        note(f"next: cofill train ratings.csv --item-{what} {quote(str(path))} --out model  (or --user-{what})")
+    return 0
+
+
+def _dataset(options: argparse.Namespace) -> int:
+    brought = datasets.side_information(options.source, quiet=options.quiet)
+    sides: dict[Side, Features | None] = {"item": brought.items, "user": brought.users}
+    if options.json:
+        print_json({f"{side}s": features and _document(features) for side, features in sides.items()})
+        return 0
+    for side, features in sides.items():
+        if features is not None:
+            show_features(f"{options.source}, {side}s", features)
+    if not options.quiet and brought == (None, None):
+        note(f"{options.source} brings no side information")
+    return 0
+
+
+def _model(folder: Path, options: argparse.Namespace) -> int:
+    from cofill.recommender import CFN
+
+    model = CFN.load(folder)
+    sides: dict[Side, Features | None] = {"item": model.item_features, "user": model.user_features}
+    if options.json:
+        print_json(
+            {
+                f"{side}s": features and _document(features) | _counts(model.data_summary[f"{side}_features"])
+                for side, features in sides.items()
+            }
+        )
+        return 0
+    hints = []
+    for side, features in sides.items():
+        if features is not None:
+            rows = [_told(column, line.width) for column, line in _columns(features) if column.kind != "skip"]
+            columns = ("column", "what belongs there", "columns made", "such as")
+            print_table(f"{side.capitalize()}s are described to this model by", columns, rows)
+            hints.append(_hint(folder, side, features))
+    if not options.quiet:
+        note("\n".join(hints) or f"{folder}: was trained without side information")
+    return 0
+
+
+def _refuse_reading(options: argparse.Namespace, what: str) -> None:
+    for name in ("kind", "feature_kind", "feature_size", "one_way_links"):
+        if getattr(options, name):
+            raise SettingsError(f"{options.source} is {what}; leave out --{name.replace('_', '-')}")
+
+
+def _columns(features: "Features") -> "list[tuple[Column, FeatureReport]]":
+    columns = [column for source in features.sources for column in source.columns]
+    return list(zip(columns, features.report(), strict=True))
+
+
+def _document(features: "Features") -> dict[str, Any]:
+    about = [line._asdict() | {"categories": list(column.choices)} for column, line in _columns(features)]
+    return {"ids": len(features.ids), "columns": features.width, "names": list(features.names), "about": about}
+
+
+def _counts(known: dict[str, int]) -> dict[str, int]:
+    """Of a model, which keeps a row of zeros for every id that it knows."""
+    return {"ids": known["described"] + known["unrated"], **known}
+
+
+def _told(column: "Column", width: int) -> tuple[str, str, int, str]:
+    """A row of the table for those who want to describe somebody or something new."""
+    between = f" with {column.separator!r} between them"
+    holds = {
+        "several": f"categories{between}",
+        "tags": f"tags{between}",
+        "links": f"ids{between}",
+        "vectors": f"{column.length} numbers{between}",
+        "date": "a title that ends in its year" if column.lenient else column.holds,
+    }.get(column.kind, column.holds)
+    listed = ", ".join(column.choices[:_LISTED])
+    more = f" and {len(column.choices) - _LISTED} more" if len(column.choices) > _LISTED else ""
+    return column.name, holds, width, f"{listed}{more}" or column.example
+
+
+def _hint(folder: Path, side: Side, features: "Features") -> str:
+    model = quote(str(folder))
+    if side == "item":
+        return f"next: cofill recommend {model} --user ID --item-features new.csv  (a table with these columns)"
+    first = next((line for column, line in _columns(features) if column.kind != "skip"), None)
+    described = quote(f"{first.column}={first.example}") if first else "COLUMN=VALUE"
+    return f"next: cofill recommend {model} --describe {described}"

@@ -1,0 +1,261 @@
+"""Files of side information on the command line: their options, how they are read, and how that is shown."""
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from cofill.cli.options import count
+from cofill.cli.output import note, print_table
+from cofill.data import datasets
+from cofill.data.datasets import SideInformation, UnpublishedFileWarning
+from cofill.data.feature_kinds import Kind
+from cofill.data.feature_source import SourceKind
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError, DatasetError, SettingsError
+
+if TYPE_CHECKING:
+    from cofill.data.features import Features
+    from cofill.data.ratings import Ratings
+
+Side = Literal["item", "user"]
+SIDES: tuple[Side, ...] = ("item", "user")
+
+_SOURCES: dict[str, tuple[SourceKind, str]] = {
+    "features": ("table", "a table with a row for each {side}: numbers, categories, dates, texts"),
+    "text": ("table", "a table with a text for each {side}, such as a plot or a description"),
+    "tags": ("tags", "a list of {side}, tag[, count]"),
+    "links": ("links", "a list of {side}, {side}[, weight]: who or what belongs together"),
+    "vectors": ("vectors", "a Parquet file with a vector for each {side}, such as an embedding"),
+}
+_NO_SIDE_INFORMATION = "--without-side-information"
+
+
+@dataclass
+class FeatureReading:
+    """How files of side information are to be read, where that is said."""
+
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    size: int | None = None
+    both_ways: bool = True
+    quiet: bool = False
+    _columns: set[str] = field(default_factory=set)  # of all tables that were read
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "FeatureReading":
+        kinds = dict(options.feature_kind or ())
+        if len(kinds) < len(options.feature_kind or ()):
+            raise SettingsError("--feature-kind sets the kind of a column twice; keep one of them")
+        quiet = getattr(options, "quiet", False)
+        return cls(kinds, options.feature_size, not options.one_way_links, quiet)
+
+    def read(self, path: Path, kind: SourceKind | None, name: str | None = None) -> "Features":
+        """The features of one file."""
+        from cofill.data.features import Features
+
+        if path.suffix == ".npy":
+            raise DataError(
+                f"{path}: a .npy file has no ids; write a Parquet file with a column of ids, or read it in Python with "
+                "Features.read(path, ids=...)"
+            )
+
+        def features(encoding: str) -> "Features":
+            columns = self._kinds_in(path, encoding) if self.kinds and kind in (None, "table") else {}
+            return Features.read(
+                path,
+                kind="table" if columns else kind,
+                columns=columns or None,
+                name=name,
+                reduce_to=_default_size() if self.size is None else self.size,
+                both_ways=self.both_ways,
+                encoding=encoding,
+            )
+
+        return _in_either_encoding(features, path, self.quiet)
+
+    def _kinds_in(self, path: Path, encoding: str) -> dict[str, Kind]:
+        """The kinds that are set for columns of this file."""
+        from cofill.data.feature_reading import read_raw
+
+        names = read_raw(path, names=None, separator=None, header=None, encoding=encoding).names
+        self._columns.update(names)
+        return {column: kind for column, kind in self.kinds.items() if column in names}
+
+    def check_kinds(self) -> None:
+        """After everything was read: every --feature-kind was about a column of some table."""
+        for column, kind in self.kinds.items():
+            if not self._columns:
+                raise SettingsError("--feature-kind is about the columns of tables, and none is given; leave it out")
+            if column not in self._columns:
+                from difflib import get_close_matches
+
+                near = get_close_matches(column, self._columns, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(self._columns))}"
+                raise DataError(f"--feature-kind {column}={kind}: no table has a column {column!r}; {hint}")
+
+
+def add_side_information(parser: argparse.ArgumentParser) -> None:
+    """Files with what is known about items and users apart from ratings."""
+    group = parser.add_argument_group(
+        "side information",
+        "What is known about items and users apart from ratings. Each may be given several files. "
+        "A data set by its name brings its own, and these files are added to it.",
+    )
+    for side in SIDES:
+        for what, (_, text) in _SOURCES.items():
+            group.add_argument(
+                f"--{side}-{what}", nargs="+", action="extend", type=Path, metavar="FILE", help=text.format(side=side)
+            )
+    add_feature_reading(group)
+    group.add_argument(_NO_SIDE_INFORMATION, action="store_true", help="learn from the ratings of a data set alone")
+
+
+def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
+    """How files of side information are to be read."""
+    kinds = ", ".join(get_args(Kind))
+    group.add_argument(
+        "--feature-kind",
+        action="append",
+        type=_column_kind,
+        metavar="COLUMN=KIND",
+        help=f"what a column of a table holds, where it is judged wrong: {kinds}",
+    )
+    group.add_argument(
+        "--feature-size",
+        type=count,
+        metavar="N",
+        help=f"columns that the texts of a table, or tags, or links are reduced to (default {_default_size()})",
+    )
+    group.add_argument("--one-way-links", action="store_true", help="a link from a to b is none from b to a")
+
+
+def side_information_from(options: argparse.Namespace) -> SideInformation:
+    """That of a data set by its name, joined with all files."""
+    given = [f"--{side}-{what}" for side in SIDES for what in _SOURCES if getattr(options, f"{side}_{what}")]
+    if options.without_side_information and given:
+        raise SettingsError(f"{_NO_SIDE_INFORMATION} and {given[0]} exclude each other; leave out one")
+    if options.one_way_links and not {"--item-links", "--user-links"} & set(given):
+        raise SettingsError("--one-way-links goes with --item-links or --user-links; leave it out")
+    if options.feature_size is not None and not given:
+        raise SettingsError("--feature-size is for files of side information, and none is given; leave it out")
+    brought = _brought(options)
+    reading = FeatureReading.of(options)
+    items = _joined("item", brought.items, options, reading)
+    users = _joined("user", brought.users, options, reading)
+    reading.check_kinds()
+    return SideInformation(users, items)
+
+
+def _brought(options: argparse.Namespace) -> SideInformation:
+    """What a data set by its name brings."""
+    name = options.ratings
+    if options.without_side_information or Path(name).exists() or name not in datasets.catalogue():
+        return SideInformation(None, None)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnpublishedFileWarning)  # the reading of its ratings has said so
+            return datasets.side_information(name, quiet=options.quiet)
+    except DatasetError as error:
+        raise DatasetError(f"{error} Or train on its ratings alone with {_NO_SIDE_INFORMATION}.") from error
+
+
+def _joined(
+    side: Side, brought: "Features | None", options: argparse.Namespace, reading: FeatureReading
+) -> "Features | None":
+    from cofill.data.features import Features
+
+    parts = [] if brought is None else [brought]
+    where = dict.fromkeys(_used(parts), "the data set")
+    for what, (kind, _) in _SOURCES.items():
+        for path in getattr(options, f"{side}_{what}") or ():
+            part = reading.read(path, kind, None if kind == "table" else _free_name(kind, path, where))
+            for column in _used([part]):
+                if column in where:
+                    raise DataError(f"{path}: its column {column!r} is also in {where[column]}; rename one of them")
+                where[column] = str(path)
+            parts.append(part)
+    return Features.join(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _used(parts: "Sequence[Features]") -> list[str]:
+    return [column.name for part in parts for source in part.sources for column in source.used]
+
+
+def _free_name(kind: SourceKind, path: Path, taken: Iterable[str]) -> str:
+    """What tags, links or vectors are called: a second file by its own name."""
+    names = [kind, path.stem, *(f"{path.stem} {number}" for number in range(2, 1000))]
+    return next(name for name in names if name not in taken)
+
+
+def titles_in(path: Path) -> dict[Id, str]:
+    """The titles in a table of items, if one of its columns is called so."""
+    from cofill.data.feature_reading import read_raw
+    from cofill.data.pairs import read_titles
+    from cofill.data.roles import recognised
+
+    try:
+        names = read_raw(path, names=None, separator=None, header=None, encoding="utf-8").names
+        return read_titles(path) if recognised(names)["title"] else {}
+    except DataError:
+        return {}  # features can be read in more ways than titles, which nobody has asked for
+
+
+def matched_side(side: Side, features: "Features | None", ratings: "Ratings") -> dict[str, Any] | None:
+    """How many have both features and ratings, or only one of them; an error if none has both."""
+    from cofill.data.feature_matching import matched
+
+    ids, index = (ratings.items, ratings.item_index) if side == "item" else (ratings.users, ratings.user_index)
+    return matched(features, side, ids, index)
+
+
+def show_side_information(side: Side, features: "Features", found: dict[str, Any]) -> None:
+    """On stderr: what became of each column, and what `matched_side` found."""
+    show_features(f"Side information about {side}s", features, beside=True)
+    note(
+        f"{side}s: {found['described']:,} with ratings and features, {found['undescribed']:,} with ratings alone "
+        f"(zeros stand in for features), {found['unrated']:,} with features alone (kept: they are cold)"
+    )
+
+
+def show_features(title: str, features: "Features", *, beside: bool = False) -> None:
+    """What became of each column."""
+    made = "1 column" if features.width == 1 else f"{features.width:,} columns"
+    print_table(
+        f"{title}: {len(features.ids):,} ids, {made} made",
+        ("source", "column", "kind", "columns made", "missing", "example"),
+        [(line.source, line.column, line.kind, line.width, line.missing, line.example) for line in features.report()],
+        beside=beside,
+    )
+
+
+def _in_either_encoding(read: "Callable[[str], Features]", path: Path, quiet: bool) -> "Features":
+    """UTF-8, or else Latin-1, in which older files are written."""
+    try:
+        return read("utf-8")
+    except DataError as error:
+        cause = error.__cause__
+        if not isinstance(cause, UnicodeDecodeError) or cause.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+            raise
+    if not quiet:
+        note(f"{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong")
+    return read("latin-1")
+
+
+def _column_kind(text: str) -> tuple[str, Kind]:
+    column, _, kind = text.rpartition("=")
+    if not column or kind not in get_args(Kind):
+        raise argparse.ArgumentTypeError(
+            f"must be COLUMN=KIND with a kind among {', '.join(get_args(Kind))}, got {text!r}"
+        )
+    return column, kind  # type: ignore[return-value]
+
+
+def _default_size() -> int:
+    from inspect import signature
+
+    from cofill.data.features import Features
+
+    size: int = signature(Features.read).parameters["reduce_to"].default
+    return size

@@ -1,0 +1,54 @@
+"""What is shown while a model is trained."""
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cofill import progress
+from cofill.progress import training_progress
+from tests.cli.conftest import HYBRID
+from tests.cli.test_process import COFILL
+
+
+def test_quiet() -> None:
+    with training_progress(quiet=True) as shown:
+        assert shown == (None, None)
+
+
+def test_solving_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
+    with training_progress() as shown:
+        assert shown.solved is not None
+        for share in (0.0, 0.25, 0.5):
+            shown.solved(share)
+    assert capsys.readouterr().err == "solving the columns: 25%\nsolving the columns: 50%\n"  # it begins with the first
+
+
+def test_solving_that_is_quick_is_not_worth_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with training_progress() as shown:
+        assert shown.solved is not None
+        for share in (0.0, 0.5):
+            shown.solved(share)
+    assert capsys.readouterr().err == ""
+
+
+def test_on_a_terminal(some: Path, about: list[str], tmp_path: Path) -> None:
+    here, there = pty.openpty()
+    words = [*COFILL, "train", str(some), "--out", str(tmp_path / "m"), *about, *HYBRID]
+    process = subprocess.Popen(words, stderr=there, stdout=subprocess.DEVNULL, env=os.environ | {"COLUMNS": "140"})
+    os.close(there)
+    shown = b""
+    try:
+        while part := os.read(here, 4096):
+            shown += part
+    except OSError:  # the other end is closed
+        pass
+    os.close(here)
+    assert process.wait() == 0, shown
+    text = shown.decode()
+    for line in ("Side information about items", "finding the epochs", "training", "solving the columns"):
+        assert line in text
+    assert "100%" in text.partition("solving the columns")[2]
