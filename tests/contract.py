@@ -22,12 +22,12 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cofill.answers import Recommendation
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import random_split
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.data.world import World, make_world
 from cofill.errors import DataError, NotFittedError, UnknownIdError
-from cofill.recommender import Recommendation
 
 # The matrices of a test are small: threads would spend their time waiting for each other.
 torch.set_num_threads(1)

@@ -37,9 +37,16 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
     films = ["Alien", "Heat", "Notting Hill", *(f"Film {number}" for number in range(20))]
     lines = [f"{user},{film},{1 + (user + len(film)) % 5}" for user in range(40, 60) for film in films[:-3]]
     Path("ratings.csv").write_text("\n".join(["user,item,rating", *lines]), encoding="utf-8")
+    genres, jobs = ("Horror|Sci-Fi", "Comedy", "Horror"), ("artist", "doctor", "student")
+    movies = [f"{film},{1970 + place},{genres[place % 3]}" for place, film in enumerate(films)]
+    Path("movies.csv").write_text("\n".join(["item,year,genres", *movies]), encoding="utf-8")
+    tags = [f"{film},{tag}" for place, film in enumerate(films) for tag in ("space", "slow")[place % 2 :]]
+    Path("tags.csv").write_text("\n".join(["item,tag", *tags]), encoding="utf-8")
+    people = [f"{user},{user - 20},{jobs[user % 3]}" for user in range(40, 60)]
+    Path("users.csv").write_text("\n".join(["user,age,occupation", *people]), encoding="utf-8")
     CFN(epochs=2, hidden=8).fit("ratings.csv").save("model")
     for source in python_blocks(document):
-        exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=8)"), document, "exec"), {})
+        exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=12)"), document, "exec"), {})
 
 
 def test_readme_names_both_commands_and_every_document() -> None:

@@ -49,7 +49,7 @@ def cold(by: Any) -> tuple[Ratings, Ratings]:
 
 
 def fitted(orientation: str, train: Ratings | None = None, *, side: bool = True, **changes: Any) -> CFN:
-    known = {"item_features": sides().items, "user_features": sides().users} if side else {}
+    known: dict[str, Any] = {"item_features": sides().items, "user_features": sides().users} if side else {}
     return CFN(**{"orientation": orientation, **QUICK, **BY_ORIENTATION[orientation], **changes}).fit(
         train or sides().ratings, **known
     )

@@ -16,6 +16,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cofill.answers import Recommendation, Similar
     from cofill.config import CFNSettings
     from cofill.data.datasets import load as load_dataset
     from cofill.data.datasets import side_information as load_side_information
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cofill.data.splits import k_folds, split
     from cofill.errors import CofillError
     from cofill.evaluation import Evaluation, evaluate
-    from cofill.recommender import CFN, Recommendation, Similar
+    from cofill.recommender import CFN
 
 __version__ = "0.1.0"
 
@@ -54,9 +55,9 @@ _HOMES = {
     "Evaluation": "cofill.evaluation",
     "Features": "cofill.data.features",
     "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.recommender",
+    "Recommendation": "cofill.answers",
     "Scale": "cofill.data.ratings",
-    "Similar": "cofill.recommender",
+    "Similar": "cofill.answers",
     "evaluate": "cofill.evaluation",
     "k_folds": "cofill.data.splits",
     "load_dataset": "cofill.data.datasets:load",

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from cofill.answers import Recommendation, Similar, best_of, check_count
 from cofill.cfn.completion import Completion
 from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.cfn.training import EpochRecord, Report
@@ -27,22 +28,6 @@ Ints = npt.NDArray[np.int32]
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
-
-
-class Recommendation(NamedTuple):
-    """An item, the rating it would get, and its title where the data has one."""
-
-    item: Id
-    rating: float
-    title: str | None = None
-
-
-class Similar(NamedTuple):
-    """An item, how like it is to the one asked about (1: the same), and its title where the data has one."""
-
-    item: Id
-    similarity: float
-    title: str | None = None
 
 
 class CFN:
@@ -84,8 +69,8 @@ class CFN:
         self,
         ratings: object,
         *,
-        item_features: "Features | None" = None,
-        user_features: "Features | None" = None,
+        item_features: object = None,
+        user_features: object = None,
         checkpoint: Path | str | None = None,
         resume: bool = False,
         report: Report | None = None,
@@ -93,7 +78,8 @@ class CFN:
     ) -> Self:
         """Train on ratings, or on anything that `Ratings.read` takes, and on side features where there are any.
 
-        Ids with features and without a rating become known to the model: they are the cold ones.
+        `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
+        more. Ids with features and without a rating become known to the model: they are the cold ones.
 
         `checkpoint` names a file that lets a killed run go on with `resume=True`; remove it once the model is saved.
         `report` is called after every epoch with its record and the most epochs that the phase may take, `solved` with
@@ -104,14 +90,15 @@ class CFN:
             raise DataError("there are no ratings to train on; give at least one")
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
-        side = {
-            "user_features": matched(user_features, "user", ratings.users, ratings.user_index),
-            "item_features": matched(item_features, "item", ratings.items, ratings.item_index),
+        about_users, about_items = _as_features(user_features), _as_features(item_features)
+        summary = ratings.summary() | {
+            "user_features": matched(about_users, "user", ratings.users, ratings.user_index),
+            "item_features": matched(about_items, "item", ratings.items, ratings.item_index),
         }
         ratings = ratings.including(
-            users=user_features.ids if user_features else (), items=item_features.ids if item_features else ()
+            users=about_users.ids if about_users else (), items=about_items.ids if about_items else ()
         )
-        of_users, of_items = side_of(user_features, ratings.users), side_of(item_features, ratings.items)
+        of_users, of_items = side_of(about_users, ratings.users), side_of(about_items, ratings.items)
         row_features, column_features = (of_users, of_items) if self.orientation == "user" else (of_items, of_users)
         rows = ratings.rows(self.settings.orientation)
         warn_of_width(row_features.width, self.settings.hidden, rows.columns)
@@ -126,8 +113,7 @@ class CFN:
         )
         across: Orientation = "item" if self.orientation == "user" else "user"
         self._take(fitted, ratings, KnownRatings(rows, ratings.rows(across)), row_features, column_features)
-        self.data_summary |= side
-        self.item_features, self.user_features = item_features, user_features
+        self.data_summary, self.user_features, self.item_features = summary, about_users, about_items
         if self.settings.solve_columns:
             self.completion.column_weights.solve_trained(solved)
         return self
@@ -142,7 +128,6 @@ class CFN:
     ) -> None:
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self.data_summary = ratings.summary()
         self.users, self.items = ratings.users.copy(), ratings.items.copy()
         self.titles = dict(ratings.titles)
         self._completion = Completion(
@@ -203,7 +188,7 @@ class CFN:
         `features` {column: value} or not; {} with features is somebody who has rated nothing. An id that is not known
         gets what the means recommend.
         """
-        _check_count(n)
+        check_count(n)
         if isinstance(user, Mapping):
             items, ratings = self._ratings_of_somebody(user)
             scores = self._scores_of_somebody(items, ratings, self._encoded("user", features))
@@ -225,7 +210,7 @@ class CFN:
         self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
-        _check_count(n)
+        check_count(n)
         indices = np.arange(len(self.users), dtype=np.int32) if users is None else self._known_users(users)
         return self._recommend_in_chunks(indices, n, exclude_known)
 
@@ -244,7 +229,7 @@ class CFN:
 
         An item without a rating can be asked about, and be an answer, if it has features.
         """
-        _check_count(n)
+        check_count(n)
         index = self.items.index(item)
         completion = self.completion
         by_row = self.orientation == "item"
@@ -260,7 +245,7 @@ class CFN:
         likeness[index] = -np.inf
         return [
             Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id))
-            for i in _top(likeness, n)
+            for i in best_of(likeness, n)
         ]
 
     def add_ratings(self, ratings: object) -> Self:
@@ -307,7 +292,7 @@ class CFN:
         return self._describe("user", source)
 
     def _describe(self, side: Orientation, source: object) -> Self:
-        learned = self._learned(side)
+        completion, learned = self.completion, self._learned(side)
         vocabulary = self.users if side == "user" else self.items
         if isinstance(source, Mapping):
             ids: Iterable[Any] = list(source)
@@ -318,9 +303,9 @@ class CFN:
             ids, vectors = described.ids.array(), described.values
         indices = vocabulary.add(ids)
         if side == self.orientation:
-            self.completion.describe_rows(indices, vectors)
+            completion.describe_rows(indices, vectors)
         else:
-            self.completion.describe_columns(indices, vectors)
+            completion.describe_columns(indices, vectors)
         return self
 
     def item_counts(self) -> npt.NDArray[np.int64]:
@@ -411,7 +396,7 @@ class CFN:
         scores[excluded] = -np.inf
         return [
             Recommendation(item := self.items.id(i), float(np.clip(scores[i], *self.scale)), self.titles.get(item))
-            for i in _top(scores, n)
+            for i in best_of(scores, n)
         ]
 
     def _clip(self, ratings: Floats) -> Floats:
@@ -422,21 +407,10 @@ def _as_ratings(source: object) -> Ratings:
     return source if isinstance(source, Ratings) else Ratings.read(source)
 
 
-def _top(scores: Floats, n: int) -> list[int]:
-    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
-    if n < len(scores):
-        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
-        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
-        candidates = np.flatnonzero(scores >= threshold)
-    else:
-        candidates = np.arange(len(scores))
-    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
-    return [int(i) for i in best if scores[i] > -np.inf]
+def _as_features(source: object) -> "Features | None":
+    from cofill.data.features import Features
 
-
-def _check_count(n: int) -> None:
-    if not isinstance(n, int | np.integer) or n < 1:
-        raise DataError(f"n must be a whole number of at least 1. Got {n!r}")
+    return source if source is None or isinstance(source, Features) else Features.read(source)
 
 
 def _no_ratings() -> tuple[Ints, Floats]:

@@ -249,21 +249,26 @@ class FusedEngine:
     def _shallow_middle(
         self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
     ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
-        bias = self.network.input.bias.detach().numpy()
-        side = None if self.network.input.side is None else self.network.input.side.detach().numpy()
-        z += bias if side is None else features @ side + bias
+        # In torch, which was told to keep to one thread here: those of numpy's BLAS spin while they wait for each other.
+        bias = self.network.input.bias.data
+        side = None if self.network.input.side is None else self.network.input.side.data
+        s = torch.from_numpy(features)
+        summed = torch.from_numpy(z).add_(bias)
+        if side is not None:
+            summed.addmm_(s, side)
         codes = np.empty((len(z), self._deep + features.shape[1]), np.float32)
         codes[:, self._deep :] = features
         hidden = codes[:, : self._deep]
-        torch.tanh(torch.from_numpy(z), out=torch.from_numpy(hidden))
+        torch.tanh(summed, out=torch.from_numpy(hidden))
 
         def backward(dh: kernels.Floats) -> kernels.Floats:
-            rate, decay = np.float32(learning_rate), np.float32(self.settings.weight_decay)
+            keep = 1 - learning_rate * self.settings.weight_decay
             with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
                 dz: kernels.Floats = dh * (1 - hidden * hidden)
-                bias[:] -= rate * (dz.sum(0) + decay * bias)
-                if side is not None:
-                    side[:] -= rate * (features.T @ dz + decay * side)
+            slope = torch.from_numpy(dz)
+            bias.mul_(keep).sub_(slope.sum(0), alpha=learning_rate)
+            if side is not None:
+                side.mul_(keep).addmm_(s.T, slope, alpha=-learning_rate)
             return dz
 
         return codes, backward
