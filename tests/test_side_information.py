@@ -11,7 +11,7 @@ import pytest
 import safetensors.numpy
 
 from cofill import CFN, Features, Ratings, evaluate, split
-from cofill.data.feature_matching import FeatureWidthWarning
+from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError
 from cofill.model_file import FORMAT_VERSION

@@ -11,8 +11,8 @@ from cofill.cfn.fold_in import ColumnPrior
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
 from cofill.data.features import Features
+from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Vocabulary

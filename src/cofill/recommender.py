@@ -12,9 +12,9 @@ from cofill.cfn.completion import Completion
 from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.cfn.training import EpochRecord, Report
 from cofill.config import CFNSettings, Orientation
-from cofill.data.feature_matching import matched, side_of, warn_of_width
+from cofill.data.features.known import SideFeatures
+from cofill.data.features.matching import matched, side_of, warn_of_width
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary

@@ -14,8 +14,8 @@ import numpy.typing as npt
 from cofill.cfn.completion import Completion
 from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.config import CFNSettings
+from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 

@@ -9,8 +9,8 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.cfn.completion import Completion
+from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 from tests.cfn import described_matrix
 from tests.cfn.described_matrix import (
     COLD_COLUMN,

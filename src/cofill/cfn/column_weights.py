@@ -9,8 +9,8 @@ from cofill.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, 
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.row_codes import RowCodes, grown
 from cofill.cfn.scaling import Scaling
+from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

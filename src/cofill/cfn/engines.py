@@ -249,7 +249,7 @@ class FusedEngine:
     def _shallow_middle(
         self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
     ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
-        # In torch, which was told to keep to one thread here: those of numpy's BLAS spin while they wait for each other.
+        # In torch, which keeps to one thread here: those of numpy's BLAS spin while they wait for each other.
         bias = self.network.input.bias.data
         side = None if self.network.input.side is None else self.network.input.side.data
         s = torch.from_numpy(features)

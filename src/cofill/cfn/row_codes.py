@@ -8,8 +8,8 @@ import numpy.typing as npt
 from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
+from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
-from cofill.data.known_features import SideFeatures
 from cofill.data.sparse import SparseRows
 
 Floats = npt.NDArray[np.float32]

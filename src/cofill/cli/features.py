@@ -9,12 +9,12 @@ from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
 from cofill.data import datasets
-from cofill.data.feature_source import SourceKind
+from cofill.data.features.source import SourceKind
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from cofill.data.feature_columns import Column
     from cofill.data.features import FeatureReport, Features
+    from cofill.data.features.columns import Column
 
 _LISTED = 12  # categories that a table shows
 

@@ -11,8 +11,8 @@ from cofill.cli.options import count
 from cofill.cli.output import note, print_table
 from cofill.data import datasets
 from cofill.data.datasets import SideInformation, UnpublishedFileWarning
-from cofill.data.feature_kinds import Kind
-from cofill.data.feature_source import SourceKind
+from cofill.data.features.kinds import Kind
+from cofill.data.features.source import SourceKind
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
 
@@ -77,7 +77,7 @@ class FeatureReading:
 
     def _kinds_in(self, path: Path, encoding: str) -> dict[str, Kind]:
         """The kinds that are set for columns of this file."""
-        from cofill.data.feature_reading import read_raw
+        from cofill.data.features.reading import read_raw
 
         names = read_raw(path, names=None, separator=None, header=None, encoding=encoding).names
         self._columns.update(names)
@@ -191,7 +191,7 @@ def _free_name(kind: SourceKind, path: Path, taken: Iterable[str]) -> str:
 
 def titles_in(path: Path) -> dict[Id, str]:
     """The titles in a table of items, if one of its columns is called so."""
-    from cofill.data.feature_reading import read_raw
+    from cofill.data.features.reading import read_raw
     from cofill.data.pairs import read_titles
     from cofill.data.roles import recognised
 
@@ -204,7 +204,7 @@ def titles_in(path: Path) -> dict[Id, str]:
 
 def matched_side(side: Side, features: "Features | None", ratings: "Ratings") -> dict[str, Any] | None:
     """How many have both features and ratings, or only one of them; an error if none has both."""
-    from cofill.data.feature_matching import matched
+    from cofill.data.features.matching import matched
 
     ids, index = (ratings.items, ratings.item_index) if side == "item" else (ratings.users, ratings.user_index)
     return matched(features, side, ids, index)

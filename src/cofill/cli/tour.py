@@ -13,8 +13,8 @@ from cofill.atomic import replacing
 from cofill.cli.output import note
 from cofill.cli.tour_report import DemoResult, Described, Recommended, markdown
 from cofill.config import Orientation
-from cofill.data.feature_matching import FeatureWidthWarning
 from cofill.data.features import Features
+from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.data.world import World, make_world

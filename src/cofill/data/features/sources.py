@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from cofill.data.feature_fitting import Fitted, fit_table
-from cofill.data.feature_kinds import Kind
-from cofill.data.feature_layout import ID_NAMES
-from cofill.data.feature_lists import fit_links, fit_sparse, fit_tags, no_id
-from cofill.data.feature_reading import read_raw
-from cofill.data.feature_source import SourceKind
-from cofill.data.feature_table import RawTable
-from cofill.data.feature_vectors import fit_arrays, fit_mapping, fit_raw_vectors, is_npy, is_vectors, load_npy
+from cofill.data.features.fitting import Fitted, fit_table
+from cofill.data.features.kinds import Kind
+from cofill.data.features.layout import ID_NAMES
+from cofill.data.features.lists import fit_links, fit_sparse, fit_tags, no_id
+from cofill.data.features.reading import read_raw
+from cofill.data.features.source import SourceKind
+from cofill.data.features.table import RawTable
+from cofill.data.features.vectors import fit_arrays, fit_mapping, fit_raw_vectors, is_npy, is_vectors, load_npy
 from cofill.data.origin import quoted
 from cofill.data.roles import normalised
 from cofill.errors import DataError

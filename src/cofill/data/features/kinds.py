@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from cofill.data import feature_cells as cells
-from cofill.data.feature_cells import Coded, Mismatch
+from cofill.data.features import cells as cells
+from cofill.data.features.cells import Coded, Mismatch
 from cofill.data.roles import USUAL_NAMES, normalised
 
 Kind = Literal["number", "flag", "category", "several", "date", "text", "skip"]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.feature_cells import Cells
-from cofill.data.feature_columns import Column, Floats
+from cofill.data.features.cells import Cells
+from cofill.data.features.columns import Column, Floats
 from cofill.data.origin import quoted
 
 if TYPE_CHECKING:

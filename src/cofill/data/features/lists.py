@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data import feature_cells as cells
-from cofill.data.feature_cells import Mismatch
-from cofill.data.feature_fitting import Fitted, counted_matrix, fit_terms
-from cofill.data.feature_table import RawTable
+from cofill.data.features import cells as cells
+from cofill.data.features.cells import Mismatch
+from cofill.data.features.fitting import Fitted, counted_matrix, fit_terms
+from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
 from cofill.data.roles import normalised, recognised
 from cofill.data.vocabulary import Id, Vocabulary

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.feature_cells import Cells, coded
-from cofill.data.feature_columns import Column, Floats, learned, shortened
-from cofill.data.feature_kinds import Kind, as_told, judged
-from cofill.data.feature_reduction import reduced_base
-from cofill.data.feature_source import Source, no_block, weighed
-from cofill.data.feature_table import RawTable
-from cofill.data.feature_text import rarity
+from cofill.data.features.cells import Cells, coded
+from cofill.data.features.columns import Column, Floats, learned, shortened
+from cofill.data.features.kinds import Kind, as_told, judged
+from cofill.data.features.reduction import reduced_base
+from cofill.data.features.source import Source, no_block, weighed
+from cofill.data.features.table import RawTable
+from cofill.data.features.text import rarity
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 
 if TYPE_CHECKING:
-    from cofill.data.feature_source import Matrix
+    from cofill.data.features.source import Matrix
 
 Longs = npt.NDArray[np.int64]
 

@@ -9,16 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.feature_cells import Cells, coded
-from cofill.data.feature_columns import LISTED, Floats
-from cofill.data.feature_fitting import refuse_clash, table_cells
-from cofill.data.feature_kinds import Kind
-from cofill.data.feature_source import Source, SourceKind, UnknownFeatureWarning
+from cofill.data.features.cells import Cells, coded
+from cofill.data.features.columns import LISTED, Floats
+from cofill.data.features.fitting import refuse_clash, table_cells
+from cofill.data.features.kinds import Kind
+from cofill.data.features.source import Source, SourceKind
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-
-__all__ = ["FeatureReport", "Features", "Kind", "SourceKind", "UnknownFeatureWarning"]
 
 
 class FeatureReport(NamedTuple):
@@ -80,7 +78,7 @@ class Features:
         header it is the first. `names` gives the columns of a file without header their names. `name` is what
         tags, links or vectors are called in `names` and in descriptions.
         """
-        from cofill.data.feature_sources import read_source
+        from cofill.data.features.sources import read_source
 
         given = {"names": names, "separator": separator, "header": header, "encoding": encoding}
         fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given)
@@ -169,8 +167,8 @@ class Features:
 
         Tags, links and vectors are zeros unless there is a column of the source's name, with cells like a|b|c.
         """
-        from cofill.data.feature_reading import read_raw
-        from cofill.data.feature_sources import id_position
+        from cofill.data.features.reading import read_raw
+        from cofill.data.features.sources import id_position
 
         known = {column.name for part in self.sources for column in part.used}
         known |= {part.id_name for part in self.sources if part.id_name is not None}

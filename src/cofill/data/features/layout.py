@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cofill.data.feature_table import RawTable
+from cofill.data.features.table import RawTable
 from cofill.data.layout import SEPARATORS, Layout, Record, check_separator, first_records, is_number
 from cofill.data.origin import Origin, quoted
 from cofill.data.roles import USUAL_NAMES, normalised

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cofill.data.feature_layout import TextOptions, checked_names, cut_text, refuse_repeated
-from cofill.data.feature_table import RawTable
+from cofill.data.features.layout import TextOptions, checked_names, cut_text, refuse_repeated
+from cofill.data.features.table import RawTable
 from cofill.data.origin import Origin, quoted
 from cofill.data.reading import PARQUET, explained, pandas_values, refuse_archive, unpacked
 from cofill.data.text import decoded

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data import feature_cells as cells
-from cofill.data.feature_cells import Mismatch
-from cofill.data.feature_fitting import Fitted, fit_vectors
-from cofill.data.feature_table import RawTable
+from cofill.data.features import cells as cells
+from cofill.data.features.cells import Mismatch
+from cofill.data.features.fitting import Fitted, fit_vectors
+from cofill.data.features.table import RawTable
 from cofill.data.origin import Origin, quoted
 from cofill.data.reading import explained
 from cofill.data.vocabulary import Vocabulary

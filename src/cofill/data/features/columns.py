@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr
 
-from cofill.data import feature_cells as cells
-from cofill.data.feature_cells import Cells, Coded, Mismatch
-from cofill.data.feature_kinds import Judgement
-from cofill.data.feature_text import words
+from cofill.data.features import cells as cells
+from cofill.data.features.cells import Cells, Coded, Mismatch
+from cofill.data.features.kinds import Judgement
+from cofill.data.features.text import words
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Vocabulary
 

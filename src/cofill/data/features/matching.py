@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cofill.config import Orientation
-from cofill.data.known_features import SideFeatures
+from cofill.data.features.known import SideFeatures
 from cofill.data.vocabulary import Indices, Vocabulary
 from cofill.errors import DataError
 
