@@ -31,16 +31,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", choices=("monti-douban", "movietweetings"))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--weight-decay", type=float, help="instead of the default, which suits longer rows")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnpublishedFileWarning)
+    settings = {} if options.weight_decay is None else {"weight_decay": options.weight_decay}
     side = load_side_information(options.dataset, quiet=True)
     print("| rows | plain | with side information | improvement |")
     print("|---|---|---|---|")
     for orientation in ("item", "user"):
         pairs = []
         for seed, train, test in parts(options.dataset, options.seeds):
-            plain = CFN(orientation=orientation, seed=seed).fit(train)
-            hybrid = CFN(orientation=orientation, seed=seed).fit(
+            plain = CFN(orientation=orientation, seed=seed, **settings).fit(train)
+            hybrid = CFN(orientation=orientation, seed=seed, **settings).fit(
                 train, item_features=side.items, user_features=side.users
             )
             pairs.append((evaluate(plain, test).rmse, evaluate(hybrid, test).rmse))
