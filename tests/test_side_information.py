@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 import pytest
 import safetensors.numpy
 
@@ -269,3 +270,35 @@ def test_what_is_wrong_with_a_description_is_said(model: CFN) -> None:
     with pytest.raises(DataError):
         model.describe_items({7001: FILM, 7002: {"genres": "Comedy"}})
     assert (len(model.users), len(model.items)) == (users, items)  # all or nothing
+
+
+@both
+def test_zeros_that_are_known_are_not_unknown(orientation: str, tmp_path: Path) -> None:
+    """A flag that is 0 says as much as one that is 1; and what is known survives the model folder."""
+    ratings = [(user, item, 3.0 + (user + item) % 2) for user in range(30) for item in range(25)]
+    flags = Features.read(pl.DataFrame({"item": range(20), "scary": [0, 1] * 10}))
+    model = CFN(orientation=orientation, epochs=3, hidden=6, threads=1, validation=0).fit(ratings, item_features=flags)
+    model.describe_items({100: {"scary": 0}})
+    assert model.similar(100, n=1)
+    model.save(tmp_path)
+    loaded = CFN.load(tmp_path)
+    assert loaded.similar(100, n=1) == model.similar(100, n=1)
+    assert loaded.item_features is not None
+    assert list(loaded.item_features.ids) == list(range(20))
+
+
+def test_vectors_of_any_size_are_as_loud_as_other_features() -> None:
+    rng = np.random.default_rng(0)
+    ratings = [(user, item, 3.0 + (user + item) % 2) for user in range(30) for item in range(25)]
+    vectors = rng.normal(size=(25, 4))
+    models = [
+        CFN(epochs=3, hidden=6, threads=1, validation=0).fit(
+            ratings, item_features=Features.read({item: (vectors[item] * size).tolist() for item in range(25)})
+        )
+        for size in (1.0, 1e4)
+    ]
+    pairs = [(user, item) for user in range(5) for item in range(25)]
+    np.testing.assert_allclose(models[0].predict(pairs), models[1].predict(pairs), atol=1e-3)
+    models[0].describe_items({99: {"vectors": [1e30, -1e30, 0.0, 1.0]}})
+    assert np.isfinite(models[0].predict([(1, 99)])).all()
+    assert len(models[0].similar(3)) == 10

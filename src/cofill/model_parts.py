@@ -53,6 +53,7 @@ def arrays_of(model: CFN) -> dict[str, Arrays]:
     for side, learned in _features_of(model).items():
         features |= {f"{side}.{name}": array for name, array in learned.arrays().items() if name != "values"}
         features[f"{side}.trained"] = sides[side].trained
+        features[f"{side}.described"] = sides[side].trained_described
         features[f"{side}.later.indices"], features[f"{side}.later.values"] = sides[side].later()
     return {"weights": weights, "ratings": ratings} | ({"features": features} if features else {})
 
@@ -127,8 +128,9 @@ def _restore_learned(model: CFN, arrays: Arrays, learned: Learned) -> None:
     for side, columns in learned.items():
         own = {name.removeprefix(f"{side}."): array for name, array in arrays.items() if name.startswith(f"{side}.")}
         ids = model.users if side == "users" else model.items
-        trained = Vocabulary(ids.ids[: len(own["trained"])])
-        restored = Features.restored(columns, {**own, "values": own["trained"]}, trained)
+        described = np.flatnonzero(own["described"])
+        values = {"values": own["trained"][described]}
+        restored = Features.restored(columns, {**own, **values}, Vocabulary([ids.id(int(i)) for i in described]))
         if side == "users":
             model.user_features = restored
         else:
@@ -139,10 +141,12 @@ def _side(arrays: Arrays, side: str, count: int) -> SideFeatures:
     """The features of one side, which was trained with `count` ids."""
     if f"{side}.trained" not in arrays:
         return SideFeatures.none(count)
-    features = SideFeatures(arrays[f"{side}.trained"])
+    trained, described = arrays[f"{side}.trained"], arrays[f"{side}.described"]
     indices, vectors = arrays[f"{side}.later.indices"], arrays[f"{side}.later.values"]
-    if len(features.trained) != count or (indices < 0).any() or not np.isfinite(vectors).all():
+    if not len(trained) == len(described) == count or (indices < 0).any() or not np.isfinite(vectors).all():
         raise ValueError(f"the features of the {side} do not fit the ratings")
+    features = SideFeatures(trained, described)
+    features.grow(int(indices.max(initial=-1)) + 1)
     for index, vector in zip(indices.tolist(), vectors, strict=True):
         features.describe(index, vector)
     return features

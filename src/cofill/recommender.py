@@ -191,7 +191,7 @@ class CFN:
         check_count(n)
         if isinstance(user, Mapping):
             items, ratings = self._ratings_of_somebody(user)
-            scores = self._scores_of_somebody(items, ratings, self._encoded("user", features))
+            scores = self._scores_of_somebody(items, ratings, features)
         elif features is not None:
             raise DataError(
                 f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
@@ -201,7 +201,7 @@ class CFN:
             index = int(self.users.find([user])[0])
             if index < 0:
                 items = np.empty(0, np.int32)
-                scores = self._scores_of_somebody(*_no_ratings(), self._encoded("user", None))
+                scores = self._scores_of_somebody(*_no_ratings(), None)
             else:
                 items, scores = self._known_items(index), self._scores(index)
         return self._best(scores, items if exclude_known else items[:0], n)
@@ -297,7 +297,7 @@ class CFN:
         if isinstance(source, Mapping):
             ids: Iterable[Any] = list(source)
             vectors = np.array([self._encoded(side, about) for about in source.values()], np.float32)
-            vectors = vectors.reshape(-1, learned.width)
+            vectors = vectors.reshape(len(source), learned.width)
         else:
             described = learned.encode_table(source)
             ids, vectors = described.ids.array(), described.values
@@ -343,9 +343,9 @@ class CFN:
     def _scores(self, user: int) -> Floats:
         return self.completion.row(user) if self.orientation == "user" else self.completion.column(user)
 
-    def _scores_of_somebody(self, items: Ints, ratings: Floats, features: Floats) -> Floats:
+    def _scores_of_somebody(self, items: Ints, ratings: Floats, features: Mapping[str, object] | None) -> Floats:
         ask = self.completion.new_row if self.orientation == "user" else self.completion.new_column
-        return ask(items, ratings, features)
+        return ask(items, ratings, self._encoded("user", features), features is not None)
 
     def _learned(self, side: Orientation) -> "Features":
         """What the model learned about the columns that describe its users or its items."""

@@ -119,10 +119,14 @@ def test_an_id_that_was_never_seen_is_one_of_which_nothing_is_known(orientation:
     model = completion(orientation=orientation)
     every_column, every_row = np.arange(COLUMNS, dtype=np.int32), np.arange(ROWS, dtype=np.int32)
     stranger = model.entries(np.full(COLUMNS, -1, np.int32), every_column)
-    np.testing.assert_allclose(stranger, model.new_row(*NOTHING, np.zeros(P, np.float32)), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        stranger, model.new_row(*NOTHING, np.zeros(P, np.float32), described=False), rtol=0, atol=1e-5
+    )
     np.testing.assert_allclose(stranger, model.row(EMPTY_ROW), rtol=0, atol=1e-5)
     strange = model.entries(every_row, np.full(ROWS, -1, np.int32))
-    np.testing.assert_allclose(strange, model.new_column(*NOTHING, np.zeros(Q, np.float32)), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        strange, model.new_column(*NOTHING, np.zeros(Q, np.float32), described=False), rtol=0, atol=1e-5
+    )
     np.testing.assert_allclose(strange, model.column(EMPTY_COLUMN), rtol=0, atol=1e-5)
 
 
@@ -164,9 +168,12 @@ def test_to_say_again_what_is_known_changes_nothing(orientation: str, solved: bo
     """Up to the little that a column's mean moves when it is fitted again to the rows as they were trained."""
     model = completion(orientation=orientation, solved=solved)
     before = every_way(model)
-    model.describe_rows(np.arange(ROWS, dtype=np.int32), matrix().row_features)
+    rows, columns = (
+        np.flatnonzero(side.described).astype(np.int32) for side in (model.row_features, model.column_features)
+    )
+    model.describe_rows(rows, matrix().row_features[rows])
     np.testing.assert_allclose(every_way(model), before, rtol=0, atol=1e-4)
-    model.describe_columns(np.arange(COLUMNS, dtype=np.int32), matrix().column_features)
+    model.describe_columns(columns, matrix().column_features[columns])
     np.testing.assert_allclose(every_way(model), before, rtol=0, atol=1e-2)
 
 

@@ -57,7 +57,7 @@ class Checkpoint:
             ) from None
         if metadata.get("run") != self._run:
             raise CheckpointError(
-                f"{self.path}: the checkpoint belongs to other ratings or other settings; "
+                f"{self.path}: the checkpoint belongs to other ratings, side information or settings; "
                 f"use those of the first run, or train without --resume"
             )
         return weights, state

@@ -135,7 +135,8 @@ class Completion:
 
     def row(self, row: int) -> Floats:
         """Every column (columns,) for one row."""
-        return self.new_row(*self.known.row(row), self.row_features.values[row])
+        features = self.row_features
+        return self.new_row(*self.known.row(row), features.values[row], bool(features.described[row]))
 
     def column(self, column: int) -> Floats:
         """Every row (rows,) for one column."""
@@ -143,19 +144,19 @@ class Completion:
         known = bool(self._column_known()[column])
         return self._down_a_column(weight[column], bias[column], self._means.column[column], known)
 
-    def new_row(self, columns: Ints, ratings: Floats, features: Floats) -> Floats:
-        """Every column (columns,) for a row known only by these ratings and features (P,)."""
+    def new_row(self, columns: Ints, ratings: Floats, features: Floats, described: bool = True) -> Floats:
+        """Every column (columns,) for a row known only by these ratings and, if `described`, features (P,)."""
         weight, bias = self.column_weights.now()
         code, mean = self._codes.of_ratings(columns, ratings, features)
         means = self._means.overall + self._means.column + self._means.row_of(columns, ratings, features)
-        trust = self._trust(np.array([self._heard_of(columns)]), np.array([features.any()]))
+        trust = self._trust(np.array([self._heard_of(columns)]), np.array([described]))
         return self._blend(weight @ code + bias, mean, means, trust, self._column_known())
 
-    def new_column(self, rows: Ints, ratings: Floats, features: Floats) -> Floats:
-        """Every row (rows,) for a column known only by these ratings and features (Q,)."""
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats, described: bool = True) -> Floats:
+        """Every row (rows,) for a column known only by these ratings and, if `described`, features (Q,)."""
         weights = self.column_weights.of_new(rows, ratings, features)
         deviation = self._means.column_of(rows, ratings, features)
-        return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or bool(features.any()))
+        return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described)
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""

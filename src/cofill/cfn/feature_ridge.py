@@ -10,6 +10,8 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
+# Examples that are looked at: enough for hundreds of features, and a bound on time and memory.
+_EXAMPLES = 20_000
 _STRENGTHS = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
 
 
@@ -27,9 +29,10 @@ class FeatureRegression:
         The strength is the one with which the other examples predict each example best, which has a closed form for
         ridge regression. Where none beats expecting zero, the slope is zero.
         """
-        used = ratings > 0
+        used = np.flatnonzero(ratings > 0)
+        used = used[:: max(1, -(-len(used) // _EXAMPLES))]
         nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
-        if not used.any() or not features.shape[1]:
+        if not len(used) or not features.shape[1]:
             return nothing
         f = _with_one(features[used]).astype(np.float64)
         t = targets[used].astype(np.float64)

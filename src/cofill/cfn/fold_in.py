@@ -22,7 +22,7 @@ _NOISES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 _CALIBRATION_COLUMNS = 200
 _CALIBRATION_RATINGS = 40
 _CHUNK = 4096
-# Columns from which it is learned how weights follow features: enough for hundreds of features.
+# Columns from which it is learned how weights follow features; here an example is a whole row of weights.
 _REGRESSION_COLUMNS = 10_000
 
 

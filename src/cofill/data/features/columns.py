@@ -89,7 +89,7 @@ class Column(BaseModel):
 
     def _numbers(self, value: object) -> npt.NDArray[np.float64]:
         if self.kind == "vectors":
-            return cells.vector(value, self.length)
+            return np.clip(cells.vector(value, self.length) / self.spread, -CLIP, CLIP)
         if self.kind in ("category", "several"):
             named = (cells.category(value),) if self.kind == "category" else cells.several(value, self.separator)
             hot = np.zeros(len(self.choices))

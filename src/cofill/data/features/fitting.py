@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.features.cells import Cells, coded
-from cofill.data.features.columns import Column, Floats, learned, shortened
+from cofill.data.features.columns import CLIP, Column, Floats, learned, shortened
 from cofill.data.features.kinds import Kind, as_told, judged
 from cofill.data.features.reduction import reduced_base
 from cofill.data.features.source import Source, no_block, weighed
@@ -173,7 +173,7 @@ def fit_terms(
 
 
 def fit_vectors(name: str, ids: Sequence[Id], vectors: npt.NDArray[np.float64], label: str) -> Fitted:
-    """Vectors (n, d) as they are."""
+    """Vectors (n, d), all divided by one number, so that they have length 1 on average, as other features do."""
     if not vectors.shape[1]:
         raise DataError(f"{label}: the vectors are empty; each needs at least one number")
     with np.errstate(over="ignore"):
@@ -184,10 +184,16 @@ def fit_vectors(name: str, ids: Sequence[Id], vectors: npt.NDArray[np.float64], 
             f"{label}: the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}; "
             "every number must be finite: correct it, or leave the id out"
         )
+    with np.errstate(over="ignore"):
+        spread = float(np.sqrt((vectors**2).sum(1).mean()))
+    if not np.isfinite(spread):
+        raise DataError(f"{label}: the vectors have numbers up to {np.abs(vectors).max():.3g}; divide them by that")
+    spread = spread or 1.0
     length = values.shape[1]
     example = f"{values[0, 0]:.4g}, ..." if length > 1 else f"{values[0, 0]:.4g}"
-    column = Column(name=name, kind="vectors", distinct=None, missing=0, example=example, length=length)
-    return Fitted(list(ids), values, Source("vectors", name, None, (column,), *no_block()))
+    column = Column(name=name, kind="vectors", distinct=None, missing=0, example=example, length=length, spread=spread)
+    scaled = np.clip(vectors / spread, -CLIP, CLIP).astype(np.float32)
+    return Fitted(list(ids), scaled, Source("vectors", name, None, (column,), *no_block()))
 
 
 def refuse_clash(names: Sequence[str], label: str) -> None:

@@ -5,15 +5,20 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 class SideFeatures:
     """One vector for each row, or for each column, all of one width; zeros where nothing is known. Width 0: none."""
 
-    def __init__(self, trained: Floats) -> None:
+    def __init__(self, trained: Floats, described: Bools | None = None) -> None:
+        """`described` (count,) tells those of which something is known, though it be all zeros, from the others.
+
+        Without it, those that are all zeros count as unknown.
+        """
         self.trained = trained  # (count, width)
-        self.values = trained  # the same as they stand now
-        self.described: npt.NDArray[np.bool_] = np.asarray(trained.any(axis=1))  # (count,): of which anything is known
+        self.trained_described: Bools = np.asarray(trained.any(axis=1)) if described is None else described
+        self.values, self.described = self.trained, self.trained_described  # the same as they stand now
         self._later: set[int] = set()
 
     @classmethod
@@ -36,8 +41,10 @@ class SideFeatures:
         self.grow(index + 1)
         if self.values is self.trained:
             self.values = self.trained.copy()
+        if self.described is self.trained_described:
+            self.described = self.trained_described.copy()
         self.values[index] = vector
-        self.described[index] = vector.any()
+        self.described[index] = True
         self._later.add(index)
 
     def later(self) -> tuple[Longs, Floats]:

@@ -20,7 +20,9 @@ class FeatureWidthWarning(UserWarning):
 
 def side_of(features: "Features | None", ids: Vocabulary) -> SideFeatures:
     """The features in the order of `ids`, zeros where an id has none."""
-    return SideFeatures.none(len(ids)) if features is None else SideFeatures(features.aligned(ids))
+    if features is None:
+        return SideFeatures.none(len(ids))
+    return SideFeatures(features.aligned(ids), features.described(ids))
 
 
 def matched(features: "Features | None", side: Orientation, ids: Vocabulary, index: Indices) -> dict[str, Any] | None:
@@ -30,6 +32,11 @@ def matched(features: "Features | None", side: Orientation, ids: Vocabulary, ind
     """
     if features is None:
         return None
+    if not features.width:
+        raise DataError(
+            f"the features of the {side}s have no column that can be used; see how they were read with report(), "
+            f"and set the kinds of columns (--feature-kind on the command line)"
+        )
     rated = np.unique(index)
     both = int(features.described(ids)[rated].sum())
     if not both:
