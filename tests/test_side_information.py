@@ -302,3 +302,18 @@ def test_vectors_of_any_size_are_as_loud_as_other_features() -> None:
     models[0].describe_items({99: {"vectors": [1e30, -1e30, 0.0, 1.0]}})
     assert np.isfinite(models[0].predict([(1, 99)])).all()
     assert len(models[0].similar(3)) == 10
+
+
+def test_a_table_that_says_nothing_of_tags_leaves_them_alone(model: CFN, tmp_path: Path) -> None:
+    changed = fresh(model, tmp_path / "m")
+    side = changed.completion.row_features if changed.orientation == "item" else changed.completion.column_features
+    tags = changed.item_features.names.index("tags[0]")  # type: ignore[union-attr]
+    tagged = int(np.flatnonzero(side.values[:, tags:].any(axis=1))[0])
+    item, kept = changed.items.id(tagged), side.values[tagged, tags:].copy()
+    before = changed.predict([(user, item) for user in range(1, 9)])
+    movies = {"item": [item, 777_777], "title": ["?", "?"], "year": [1999, 1999], "genres": ["Comedy", "War"]}
+    changed.describe_items(pl.DataFrame(movies))
+    np.testing.assert_array_equal(side.values[tagged, tags:], kept)
+    assert not side.values[-1, tags:].any()
+    assert np.isfinite(side.values).all()
+    assert np.abs(changed.predict([(user, item) for user in range(1, 9)]) - before).max() > 1e-4

@@ -90,7 +90,7 @@ class CFN:
             raise DataError("there are no ratings to train on; give at least one")
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
-        about_users, about_items = _as_features(user_features), _as_features(item_features)
+        about_users, about_items = _as_features(user_features, "user"), _as_features(item_features, "item")
         summary = ratings.summary() | {
             "user_features": matched(about_users, "user", ratings.users, ratings.user_index),
             "item_features": matched(about_items, "item", ratings.items, ratings.item_index),
@@ -299,9 +299,14 @@ class CFN:
             vectors = np.array([self._encoded(side, about) for about in source.values()], np.float32)
             vectors = vectors.reshape(len(source), learned.width)
         else:
-            described = learned.encode_table(source)
+            described = learned.encode_table(source, unmentioned=np.nan)
             ids, vectors = described.ids.array(), described.values
+        known = vocabulary.find(ids)
         indices = vocabulary.add(ids)
+        # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
+        features = completion.row_features if side == self.orientation else completion.column_features
+        before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
+        vectors = np.where(np.isnan(vectors), before, vectors)
         if side == self.orientation:
             completion.describe_rows(indices, vectors)
         else:
@@ -407,10 +412,10 @@ def _as_ratings(source: object) -> Ratings:
     return source if isinstance(source, Ratings) else Ratings.read(source)
 
 
-def _as_features(source: object) -> "Features | None":
+def _as_features(source: object, about: Orientation) -> "Features | None":
     from cofill.data.features import Features
 
-    return source if source is None or isinstance(source, Features) else Features.read(source)
+    return source if source is None or isinstance(source, Features) else Features.read(source, about=about)
 
 
 def _no_ratings() -> tuple[Ints, Floats]:

@@ -1,6 +1,7 @@
 """cofill features"""
 
 import json
+import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.features import Features
-from tests.cli.conftest import Run
+from tests.cli.conftest import QUICK, Run
 from tests.data.dataset_files import put, shrink
 
 
@@ -63,13 +64,37 @@ def test_a_model(run: Run, hybrid: Path) -> None:
         ["occupation", "one category"],
         ["links", "ids with '|' between them"],
     ]
-    hint = result.err.splitlines()[-1].removeprefix("next: cofill ").split()
+    hint = shlex.split(result.err.splitlines()[-1].removeprefix("next: cofill "))
     assert hint[:3] == ["recommend", str(hybrid), "--describe"]
     assert run(*hint).code == 0
     document = json.loads(run("features", hybrid, "--json").out)
     assert document["items"]["unrated"] == 2
     assert (document["items"]["ids"], document["users"]["ids"]) == (40, 60)
     assert [line["column"] for line in document["users"]["about"]] == ["age", "occupation", "links"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "example"),
+    [
+        ("job", ["o'clock maker, " + "very " * 20 + "long", "a cook"], "'job=a cook'"),
+        ("age", ["30", "30"], "age=30"),
+        ("score", ["NA", "2.5"], "score=2.5"),
+        ("born", ["1990-05-01", "1992-05-01"], "born=1991"),
+        ("fan", ["no", "yes"], "fan=yes"),
+        ("likes", ["tea|a cake", "tea"], "'likes=a cake'"),
+    ],
+)
+def test_the_example_can_be_run(
+    run: Run, some: Path, tmp_path: Path, column: str, values: list[str], example: str
+) -> None:
+    lines = [f'{user},"{values[user % 2]}"' for user in range(1, 59)]
+    (tmp_path / "users.csv").write_text("\n".join([f"user,{column}", *lines, ""]))
+    kind = ["--feature-kind", "job=category"] if column == "job" else []
+    words = ["--out", tmp_path / "m", "--user-features", tmp_path / "users.csv", *kind, *QUICK]
+    assert run("train", some, *words).code == 0
+    hint = run("features", tmp_path / "m").err.splitlines()[-1]
+    assert hint == f"next: cofill recommend {tmp_path / 'm'} --describe {example}"
+    assert run(*shlex.split(hint)[2:]).code == 0
 
 
 def test_a_model_without(run: Run, model: Path) -> None:

@@ -36,7 +36,7 @@ def test_resume_after_a_kill(run: Run, world: Path, tmp_path: Path) -> None:
     assert not (killed / "model.json").exists()
     other = run("train", world / "ratings.csv", "--out", killed, *LONG, "--seed", "1", "--resume", "--quiet")
     assert other.code == 1
-    assert "the checkpoint belongs to other ratings or other settings" in other.err
+    assert "the checkpoint belongs to other ratings, side information or settings" in other.err
     resumed = run("train", world / "ratings.csv", "--out", killed, *LONG, "--resume")
     assert resumed.code == 0
     assert "nothing to resume" not in resumed.err

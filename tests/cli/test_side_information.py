@@ -159,6 +159,39 @@ def test_latin_letters(train: Callable[..., Any], write: Callable[..., Path], tm
     assert learned.names == ("land=Perú", "land=Österreich")
 
 
+def test_latin_titles(train: Callable[..., Any], write: Callable[..., Path], tmp_path: Path) -> None:
+    train("--item-features", write("item,title,n\n1,Amélie,3\n2,Führer,4\n3,Heat,5\n", encoding="latin-1"))
+    titles = CFN.load(tmp_path / "m").titles
+    assert (titles[1], titles[2]) == ("Amélie", "Führer")
+
+
+def test_latin_letters_of_new_ones(run: Run, hybrid: Path, write: Callable[..., Path]) -> None:
+    text = NEW_ITEMS.replace("Brand New", "Amélie")
+    utf_8, latin_1 = write(text, "a.csv"), write(text, "b.csv", encoding="latin-1")
+    words = ["recommend", hybrid, "--user", 1, "-n", 100, "--json", "--item-features"]
+    told, found = run(*words, utf_8), run(*words, latin_1)
+    assert "Amélie" in found.out
+    assert (found.code, found.out) == (0, told.out)
+    assert found.err == f"{latin_1}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong\n"
+    assert run(*words, latin_1, "--quiet").err == ""
+    users = write("user,age,occupation\n201,Köchin,\n", "c.csv", encoding="latin-1")
+    refused = run("recommend", hybrid, "--user", 201, "--user-features", users, "--quiet").err
+    assert refused.startswith(f"cofill: {users}, line 2, column 'age': found 'Köchin' where a number belongs; ")
+
+
+def test_the_tags_that_users_gave(
+    train: Callable[..., Any], refused: Callable[..., str], write: Callable[..., Path], some: Path, tmp_path: Path
+) -> None:
+    tags = write("userId,movieId,tag,timestamp\n1,30,dark,3\n2,31,dark,4\n2,32,slow,4\n")
+    assert train("--user-tags", tags)[0]["user_features"]["described"] == 2
+    assert train("--item-tags", tags)[0]["item_features"]["described"] == 3
+    users = write("user,age\n1,3\n2,4\n", "users.csv")
+    assert refused("train", some, "--out", tmp_path / "m", "--item-features", users, *QUICK, "--quiet") == (
+        f"{users}: it is given as being about items, but column 'user' holds ids of users; "
+        "swap the files of items and users, or rename the column to 'item'\n"
+    )
+
+
 def test_titles_come_with_the_features(hybrid: Path, train: Callable[..., Any], write: Callable[..., Path]) -> None:
     titles = CFN.load(hybrid).titles
     assert len(titles) == 40  # of the cold ones, too
@@ -373,6 +406,10 @@ def assert_same(printed: str, expected: list[Any]) -> None:
         (
             "--describe age=old",
             "the description, 'age': found 'old' where a number belongs; correct it, or leave it out if it is unknown",
+        ),
+        (
+            "--describe age=3 --describe user=42",
+            "--describe user=42 is an id, and --describe is for somebody new; use --user 42",
         ),
         ("--describe agee=3", "the description: there is no column 'agee'; did you mean 'age'?"),
         ("--describe age=3 --describe age=4", "--describe age=... is given twice; keep one of them"),

@@ -330,7 +330,60 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
         ),
         "the joined features: two parts have 'sex'; rename the column, or pass another name=... to read",
     ),
+    "users as items": (
+        lambda: Features.read(pl.DataFrame({"age": [3, 4], "userId": [1, 2]}), about="item"),
+        "the polars DataFrame: it is given as being about items, but column 'userId' holds ids of users; "
+        "swap the files of items and users, or rename the column to 'item'",
+    ),
+    "the tags of items as those of users": (
+        lambda: Features.read(pl.DataFrame({"movie": [3, 4], "tag": ["a", "a"]}), about="user"),
+        "the polars DataFrame: it is given as being about users, but column 'movie' holds ids of items; "
+        "swap the files of users and items, or rename the column to 'user'",
+    ),
+    "no side": (
+        lambda: Features.read(TABLE, about="items"),  # type: ignore[arg-type]
+        "about='items' is no side; give 'user' or 'item', or leave it out",
+    ),
+    "vectors in a table": (
+        lambda: Features.read(pl.DataFrame({"id": [1, 2], "v": [None, [0.5, 1.0]]})),
+        "the polars DataFrame, row 2, column 'v': found (0.5, 1.0), a vector, where categories belong; read vectors "
+        "with kind='vectors' (--item-vectors on the command line), or leave the column out",
+    ),
+    "a word among numbers": (
+        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*"31234567", "old", "9"]})),
+        "the polars DataFrame, row 9, column 'age': found 'old' where a number belongs; correct it, or leave it "
+        "empty, or pass columns={'age': 'category'} (--feature-kind on the command line) if these are categories",
+    ),
+    "infinity among numbers": (
+        lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*map(float, range(9)), float("inf")]})),
+        "the polars DataFrame, row 10, column 'age': found inf where a finite number belongs; correct it, or leave it "
+        "empty, or pass columns={'age': 'category'} (--feature-kind on the command line) if these are categories",
+    ),
+    "a word among years": (
+        lambda: Features.read(pl.DataFrame({"id": range(10), "year": [*["1999", "2001", "1980"] * 3, "soon"]})),
+        "the polars DataFrame, row 10, column 'year': found 'soon' where a year or a date belongs; correct it, or "
+        "leave it empty, or pass columns={'year': 'category'} (--feature-kind on the command line) if these are "
+        "categories",
+    ),
 }
+
+
+@pytest.mark.parametrize("name", ["tag", "Tags", "TAG"])
+def test_a_source_that_is_nearly_named(name: str) -> None:
+    learned = Features.read([(1, "a"), (2, "a"), (2, "b")], kind="tags")
+    assert learned.encode_table(pl.DataFrame({"id": [3], "tags": ["a"], "other": [1]})).ids.ids == [3]
+    with pytest.raises(DataError) as caught:
+        learned.encode_table(pl.DataFrame({"id": [3], name: ["a"]}))
+    assert str(caught.value) == (
+        f"the polars DataFrame: there is no column 'tags', but {name!r}; did you mean 'tags'? rename it, or remove it"
+    )
+
+
+def test_a_table_that_says_nothing() -> None:
+    learned = Features.read([(1, "a"), (2, "a"), (2, "b")], kind="tags")
+    with pytest.raises(DataError) as caught:
+        learned.encode_table(pl.DataFrame({"id": [3], "age": [4]}))
+    assert str(caught.value) == ("the polars DataFrame: none of its columns is known; add at least one of 'tags'")
 
 
 @pytest.mark.parametrize(("call", "message"), OBJECTS.values(), ids=OBJECTS)

@@ -117,7 +117,7 @@ def test_what_was_described_later_can_be_laid_over_again(words: list[tuple[int, 
         np.testing.assert_array_equal(other.values, first.values)
         np.testing.assert_array_equal(other.described, first.described)
         np.testing.assert_array_equal(other.later()[0], first.later()[0])
-    known = first.values.any(axis=1)
+    known = np.asarray(first.values.any(axis=1))
     known[first.later()[0]] = True
     np.testing.assert_array_equal(first.described, known)
     assert first.later()[0].tolist() == sorted(index for index, _, _ in words)

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.side_information import SIDES, Side, titles_in
+from cofill.cli.side_information import SIDES, Side, in_utf8, titles_in
 from cofill.errors import DataError
 
 if TYPE_CHECKING:
@@ -37,12 +37,16 @@ def learned_columns(model: "CFN", folder: Path, side: Side, flag: str) -> "Featu
 
 def describe_from(options: argparse.Namespace, model: "CFN") -> None:
     """Tell the model what the files of `add_describing` say."""
+    quiet = getattr(options, "quiet", False)
     for path in options.item_features or ():
         learned_columns(model, options.model, "item", "--item-features")
-        model.describe_items(path)
-        for item, title in titles_in(path).items():
+        with in_utf8(path, quiet=quiet) as readable:
+            model.describe_items(readable)
+            titles = titles_in(readable)
+        for item, title in titles.items():
             if item in model.items:
                 model.titles[model.items.id(model.items.index(item))] = title
     for path in options.user_features or ():
         learned_columns(model, options.model, "user", "--user-features")
-        model.describe_users(path)
+        with in_utf8(path, quiet=quiet) as readable:
+            model.describe_users(readable)

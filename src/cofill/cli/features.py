@@ -144,6 +144,26 @@ def _hint(folder: Path, side: Side, features: "Features") -> str:
     model = quote(str(folder))
     if side == "item":
         return f"next: cofill recommend {model} --user ID --item-features new.csv  (a table with these columns)"
-    first = next((line for column, line in _columns(features) if column.kind != "skip"), None)
-    described = quote(f"{first.column}={first.example}") if first else "COLUMN=VALUE"
-    return f"next: cofill recommend {model} --describe {described}"
+    columns = [column for column, _ in _columns(features) if "=" not in column.name and column.name.isprintable()]
+    examples = (quote(f"{column.name}={value}") for column in columns if (value := _value(column)) is not None)
+    return f"next: cofill recommend {model} --describe {next(examples, 'COLUMN=VALUE')}"
+
+
+def _value(column: "Column") -> str | None:
+    """What could stand in a description; None if a short word cannot say it."""
+    from numpy import format_float_positional
+
+    from cofill.data.layout import is_number
+
+    if column.kind == "number":
+        usual = format_float_positional(column.mean, precision=4, fractional=False, trim="-")
+        return column.example if is_number(column.example) else usual
+    if column.kind == "flag":
+        return "yes"
+    if column.kind == "date":
+        return None if column.lenient else str(round(column.mean))
+    if column.kind in ("category", "several", "tags", "links"):
+        named = map(str, column.choices or column.terms or ())
+        splits = column.kind != "category"
+        return next((one for one in named if one.isprintable() and not (splits and column.separator in one)), None)
+    return None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from cofill.cli.describing import add_describing, describe_from, learned_columns
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
+from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -119,6 +120,12 @@ def _somebody_new(model: "CFN", options: argparse.Namespace) -> "tuple[dict[Id, 
     words += [f"{column} {value or 'unknown'}" for column, value in about.items()]
     learned = learned_columns(model, options.model, "user", "--describe")
     columns = [column.name for source in learned.sources for column in source.used]
+    ids = {source.id_name for source in learned.sources}
+    for column, value in about.items():
+        if column not in columns and (column in ids or normalised(column) in ("id", *USUAL_NAMES["user"])):
+            raise SettingsError(
+                f"--describe {column}={value} is an id, and --describe is for somebody new; use --user {value}"
+            )
     return ratings, f"For somebody with {', '.join(words)}", dict.fromkeys(columns) | about
 
 

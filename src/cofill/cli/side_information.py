@@ -2,9 +2,11 @@
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from cofill.cli.options import count
@@ -30,6 +32,8 @@ _SOURCES: dict[str, tuple[SourceKind, str]] = {
     "links": ("links", "a list of {side}, {side}[, weight]: who or what belongs together"),
     "vectors": ("vectors", "a Parquet file with a vector for each {side}, such as an embedding"),
 }
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_READ_AS_LATIN_1 = "{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong"
 _NO_SIDE_INFORMATION = "--without-side-information"
 
 
@@ -51,8 +55,10 @@ class FeatureReading:
         quiet = getattr(options, "quiet", False)
         return cls(kinds, options.feature_size, not options.one_way_links, quiet)
 
-    def read(self, path: Path, kind: SourceKind | None, name: str | None = None) -> "Features":
-        """The features of one file."""
+    def read(
+        self, path: Path, kind: SourceKind | None, name: str | None = None, about: Side | None = None
+    ) -> "Features":
+        """The features of one file, which is about users or items, if that is known."""
         from cofill.data.features import Features
 
         if path.suffix == ".npy":
@@ -70,6 +76,7 @@ class FeatureReading:
                 name=name,
                 reduce_to=_default_size() if self.size is None else self.size,
                 both_ways=self.both_ways,
+                about=about,
                 encoding=encoding,
             )
 
@@ -170,7 +177,7 @@ def _joined(
     where = dict.fromkeys(_used(parts), "the data set")
     for what, (kind, _) in _SOURCES.items():
         for path in getattr(options, f"{side}_{what}") or ():
-            part = reading.read(path, kind, None if kind == "table" else _free_name(kind, path, where))
+            part = reading.read(path, kind, None if kind == "table" else _free_name(kind, path, where), side)
             for column in _used([part]):
                 if column in where:
                     raise DataError(f"{path}: its column {column!r} is also in {where[column]}; rename one of them")
@@ -196,8 +203,9 @@ def titles_in(path: Path) -> dict[Id, str]:
     from cofill.data.roles import recognised
 
     try:
-        names = read_raw(path, names=None, separator=None, header=None, encoding="utf-8").names
-        return read_titles(path) if recognised(names)["title"] else {}
+        with in_utf8(path) as readable:
+            names = read_raw(readable, names=None, separator=None, header=None, encoding="utf-8").names
+            return read_titles(readable) if recognised(names)["title"] else {}
     except DataError:
         return {}  # features can be read in more ways than titles, which nobody has asked for
 
@@ -236,11 +244,44 @@ def _in_either_encoding(read: "Callable[[str], Features]", path: Path, quiet: bo
         return read("utf-8")
     except DataError as error:
         cause = error.__cause__
-        if not isinstance(cause, UnicodeDecodeError) or cause.object.startswith((b"\xff\xfe", b"\xfe\xff")):
+        if not isinstance(cause, UnicodeDecodeError) or cause.object.startswith(_UTF_16):
             raise
     if not quiet:
-        note(f"{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong")
+        note(_READ_AS_LATIN_1.format(path=path))
     return read("latin-1")
+
+
+@contextmanager
+def in_utf8(path: Path, *, quiet: bool = True) -> Iterator[Path]:
+    """The file itself, or a copy in UTF-8 if it is text in Latin-1; an error speaks of the file itself."""
+    text = _latin_1(path)
+    if text is None:
+        yield path
+        return
+    if not quiet:
+        note(_READ_AS_LATIN_1.format(path=path))
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / path.name.removesuffix(".gz")
+        copy.write_bytes(text.encode())
+        try:
+            yield copy
+        except DataError as error:
+            raise DataError(str(error).replace(str(copy), str(path))) from error
+
+
+def _latin_1(path: Path) -> str | None:
+    """What a text says that is not UTF-8; None of any other file, also of one that cannot be read."""
+    from cofill.data.reading import PARQUET, unpacked
+
+    try:
+        data = unpacked(path.read_bytes(), path)
+        data.decode()
+    except (OSError, DataError):
+        return None  # whoever reads it says why
+    except UnicodeDecodeError:
+        other = data.startswith((PARQUET, *_UTF_16)) or b"\0" in data
+        return None if other else data.decode("latin-1")
+    return None
 
 
 def _column_kind(text: str) -> tuple[str, Kind]:

@@ -1,6 +1,7 @@
 """One column as it was learned: how its cells become numbers, or terms of the reduced block."""
 
 import difflib
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, Stric
 
 from cofill.data.features import cells as cells
 from cofill.data.features.cells import Cells, Coded, Mismatch
-from cofill.data.features.kinds import Judgement
+from cofill.data.features.kinds import Judgement, is_vector
 from cofill.data.features.text import words
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Vocabulary
@@ -89,7 +90,7 @@ class Column(BaseModel):
 
     def _numbers(self, value: object) -> npt.NDArray[np.float64]:
         if self.kind == "vectors":
-            return np.clip(cells.vector(value, self.length) / self.spread, -CLIP, CLIP)
+            return np.clip(cells.vector(value, self.length) / (self.spread or 1.0), -CLIP, CLIP)
         if self.kind in ("category", "several"):
             named = (cells.category(value),) if self.kind == "category" else cells.several(value, self.separator)
             hot = np.zeros(len(self.choices))
@@ -156,6 +157,8 @@ def standard(numbers: npt.NDArray[np.float64]) -> Standard:
 def learned(name: str, judgement: Judgement, of: Cells, reduce_to: int) -> Column:
     """The column `name` of `of`; its terms are yet to be chosen if it belongs to the reduced block."""
     column, kind = of.columns[name], judgement.kind
+    if judgement.vectors:
+        of.parsed(name, _refuse_vector)
     about: dict[str, Any] = {
         "name": name,
         "kind": kind,
@@ -165,6 +168,7 @@ def learned(name: str, judgement: Judgement, of: Cells, reduce_to: int) -> Colum
     }
     if kind in ("number", "date"):
         read = cells.number if kind == "number" else lambda value: cells.year(value, judgement.lenient)
+        read = _with_advice(read, name) if judgement.slips else read
         parsed = np.array([np.nan if found is None else found for found in of.parsed(name, read)] + [np.nan])
         numbers = parsed[column.codes]
         there = np.sort(numbers[~np.isnan(numbers)])
@@ -185,6 +189,27 @@ def learned(name: str, judgement: Judgement, of: Cells, reduce_to: int) -> Colum
     if kind == "flag":
         of.parsed(name, cells.flag)
     return Column(**about)
+
+
+def _refuse_vector(value: object) -> None:
+    if is_vector(value):
+        raise Mismatch(
+            f"found {quoted(value)}, a vector, where categories belong",
+            "read vectors with kind='vectors' (--item-vectors on the command line), or leave the column out",
+        )
+
+
+def _with_advice(read: Callable[[Any], float | None], name: str) -> Callable[[Any], float | None]:
+    """As `read`, for a column whose kind nobody has said: its slips may be none."""
+
+    def read_or_advise(value: Any) -> float | None:
+        try:
+            return read(value)
+        except Mismatch as slip:
+            kinds = f"columns={{{name!r}: 'category'}} (--feature-kind on the command line)"
+            raise Mismatch(str(slip), f"{slip.advice}, or pass {kinds} if these are categories") from slip
+
+    return read_or_advise
 
 
 def _example(column: Coded) -> str:

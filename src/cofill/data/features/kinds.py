@@ -36,6 +36,10 @@ class Judgement(NamedTuple):
     """Between the categories of a cell, if the kind is several."""
     lenient: bool = False
     """If the kind is date: the cells are titles, and those without a year are unknown."""
+    slips: bool = False
+    """A few cells are not what most are, and are refused where they stand."""
+    vectors: bool = False
+    """The cells are lists of numbers with a point: no categories, and refused."""
 
 
 def judged(name: str, column: Coded) -> Judgement:
@@ -43,18 +47,23 @@ def judged(name: str, column: Coded) -> Judgement:
     values = column.distinct
     if not values or NAMES_AN_ADDRESS.search(name) or _share(column, _is_address) >= MOST:
         return Judgement("skip")
+    if any(is_vector(value) for value in values):
+        return Judgement("several", vectors=True)
     if all(isinstance(value, tuple) for value in values):
         return Judgement("several" if all(_reads(cells.several, value, "|") for value in values) else "skip")
     plain = {str(value).lower() if isinstance(value, (str, bool)) else _category(value) for value in values}
     if plain in FLAG_PAIRS:
         return Judgement("flag")
     if all(_reads(cells.number, value) for value in values):
-        return _judged_numbers(name, column)
+        return _judged_numbers(name, column, values)
     if all(
         isinstance(value, date) or (isinstance(value, str) and _reads(cells.year, value, False)) for value in values
     ):
         years_at_end = all(isinstance(value, str) and cells.YEAR_AT_END.search(value) for value in values)
         return Judgement("date", lenient=years_at_end)
+    numbers, others = _numbers_and_others(column)
+    if numbers.total() >= MOST * (numbers.total() + others.total()) and not _are_codes(name, numbers, others):
+        return _judged_numbers(name, column, list(numbers))._replace(slips=True)
     if not all(isinstance(value, str) for value in values):
         return Judgement("category" if all(_reads(cells.category, value) for value in values) else "skip")
     return _judged_texts(name, column)
@@ -70,14 +79,39 @@ def as_told(kind: Kind, column: Coded) -> Judgement:
     return Judgement(kind)
 
 
-def _judged_numbers(name: str, column: Coded) -> Judgement:
-    found = [number for value in column.distinct if (number := cells.number(value)) is not None]
+def _judged_numbers(name: str, column: Coded, values: list[Any]) -> Judgement:
+    found = [number for value in values if (number := cells.number(value)) is not None]
     whole = all(number.is_integer() for number in found)
     if SPEAKS_OF_TIME.search(name) and whole and all(USUAL_YEARS[0] <= number <= USUAL_YEARS[1] for number in found):
         return Judgement("date")
     if whole and NAMES_AN_ID.search(name) and _nearly_all_differ(column):
         return Judgement("skip")  # an id of another catalogue: its size says nothing
     return Judgement("number")
+
+
+def _numbers_and_others(column: Coded) -> tuple[Counter[Any], Counter[Any]]:
+    """How often each number and each other cell is there; NA, which is as good as empty, is neither."""
+    numbers: Counter[Any] = Counter()
+    others: Counter[Any] = Counter()
+    for value, count in zip(column.distinct, column.counts().tolist(), strict=True):
+        try:
+            if cells.number(value) is not None:
+                numbers[value] += count
+        except Mismatch:
+            others[value] += count
+    return numbers, others
+
+
+def _are_codes(name: str, numbers: Counter[Any], others: Counter[Any]) -> bool:
+    """Whether cells are ids of another catalogue, of which some have letters, such as the ISBN 074322678X."""
+    if not numbers or NAMES_AN_ID.search(name):
+        return True
+    both = numbers + others
+    return (
+        len(both) >= NEARLY_ALL * both.total()
+        and all(float(value).is_integer() for value in numbers)
+        and any(isinstance(value, str) and value.isalnum() and not value.isalpha() for value in others)
+    )
 
 
 def _judged_texts(name: str, column: Coded) -> Judgement:
@@ -118,6 +152,15 @@ def _share(column: Coded, holds: Callable[[Any], bool]) -> float:
     counts = column.counts()
     held = sum(count for value, count in zip(column.distinct, counts.tolist(), strict=True) if holds(value))
     return float(held / max(int(counts.sum()), 1))
+
+
+def is_vector(value: object) -> bool:
+    """Whether a cell is a list of numbers of which some have a point; one of integers may be one of categories."""
+    if not isinstance(value, tuple) or isinstance(value, cells.Weighted):
+        return False
+    there = [part for part in value if part is not None]
+    numbers = all(isinstance(part, (int, float)) and not isinstance(part, bool) for part in there)
+    return numbers and any(isinstance(part, float) for part in there)
 
 
 def _is_address(value: object) -> bool:

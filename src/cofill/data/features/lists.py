@@ -1,7 +1,7 @@
 """Tags and links: lists of pairs, perhaps counted, and sparse matrices -> features."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,8 @@ from cofill.errors import DataError
 COUNT_NAMES = frozenset({"count", "counts", "weight", "n", "number", "frequency", "times", "relevance"})
 TAG_NAMES = ("tag", "tags", "keyword", "term", "label", "word", "genre")
 Longs = npt.NDArray[np.int64]
+About = Literal["user", "item"] | None
+"""Whose ids a source has; None if nobody has said so."""
 
 
 class Roles(NamedTuple):
@@ -28,9 +30,9 @@ class Roles(NamedTuple):
     weight: int | None
 
 
-def fit_tags(raw: RawTable, id: str | int | None, name: str, reduce_to: int) -> Fitted:
+def fit_tags(raw: RawTable, id: str | int | None, name: str, reduce_to: int, about: About = None) -> Fitted:
     """Lines of id, tag[, count]."""
-    roles = _tag_roles(raw, id)
+    roles = _tag_roles(raw, id, about)
     ids, tags = raw.ids(roles.id)[0], raw.columns[roles.other]
     counts = _numbers(raw, roles.weight, counts=True)
     listed = next((row for row, tag in enumerate(tags) if isinstance(tag, (list, dict))), None)
@@ -120,18 +122,21 @@ def _in_order(fitted: Fitted, ids: Sequence[Id]) -> Fitted:
     return Fitted(list(ids), fitted.values[[place[id] for id in ids]], fitted.source)
 
 
-def _tag_roles(raw: RawTable, id: str | int | None) -> Roles:
+def _tag_roles(raw: RawTable, id: str | int | None, about: About) -> Roles:
     width = len(raw.names)
     if not raw.headed and raw.names[0] == "column 1":
-        return _by_position(
-            raw, id, {2: (0, 1, None), 3: (0, 1, 2), 4: (1, 2, None)}, "id, tag[, count] or user, id, tag, time"
-        )
+        of_four = (0, 2, None) if about == "user" else (1, 2, None)
+        layout = "id, tag[, count] or user, id, tag, time"
+        return _by_position(raw, id, {2: (0, 1, None), 3: (0, 1, 2), 4: of_four}, layout)
     usual = recognised(raw.names)
     plain = [normalised(name) for name in raw.names]
     if id is not None:
         id_at = raw.position(id, "id")
     else:
-        named = usual["item"] or [at for at in range(width) if plain[at] == "id"] or usual["user"]
+        named = usual[about or "item"] or [at for at in range(width) if plain[at] == "id"]
+        if not named and about is not None:
+            refuse_other_side(raw, about)
+        named = named or usual["user"]
         if not named:
             raise no_id(raw)
         id_at = named[0]
@@ -208,6 +213,17 @@ def no_id(raw: RawTable) -> DataError:
         f"{raw.origin.name}: no column is recognised as the id; found {_listed(raw.names)}; "
         "say which with id=..., by name or position from 0"
     )
+
+
+def refuse_other_side(raw: RawTable, about: Literal["user", "item"]) -> None:
+    """DataError if a column has a usual name of the other side's ids; to be asked if none has one of this side."""
+    other: Literal["user", "item"] = "item" if about == "user" else "user"
+    found = recognised(raw.names)[other]
+    if found:
+        raise DataError(
+            f"{raw.origin.name}: it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds "
+            f"ids of {other}s; swap the files of {about}s and {other}s, or rename the column to {about!r}"
+        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ import difflib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from cofill.data.features.columns import LISTED, Floats
 from cofill.data.features.fitting import refuse_clash, table_cells
 from cofill.data.features.kinds import Kind
 from cofill.data.features.source import Source, SourceKind
+from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
@@ -55,6 +56,7 @@ class Features:
         name: str | None = None,
         reduce_to: int = 50,
         both_ways: bool = True,
+        about: Literal["user", "item"] | None = None,
         separator: str | None = None,
         header: bool | None = None,
         encoding: str = "utf-8",
@@ -72,16 +74,17 @@ class Features:
           but more than `reduce_to` of them are reduced, as texts are.
         - tags: id, tag[, count]; without a header also user, id, tag, time.
         - links: id, id[, weight], in both directions unless `both_ways` is False.
-        - vectors: an id and its numbers, taken as they are. A .npy file needs `ids`: a sequence, or a path.
+        - vectors: an id and its numbers, all divided by one number. A .npy file needs `ids`: a sequence, or a path.
 
         `id` is the column of the ids, by name or position from 0; usual names are recognised, and without a
-        header it is the first. `names` gives the columns of a file without header their names. `name` is what
+        header it is the first. `about` says whose ids they are, where a source has both users and items: without it,
+        tags are those of items. `names` gives the columns of a file without header their names. `name` is what
         tags, links or vectors are called in `names` and in descriptions.
         """
         from cofill.data.features.sources import read_source
 
         given = {"names": names, "separator": separator, "header": header, "encoding": encoding}
-        fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given)
+        fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given, about)
         return cls(Vocabulary(fitted.ids), fitted.values, (fitted.source,))
 
     @classmethod
@@ -162,10 +165,11 @@ class Features:
         separator: str | None = None,
         header: bool | None = None,
         encoding: str = "utf-8",
+        unmentioned: float = 0.0,
     ) -> "Features":
         """Many that are new, from a table with all the columns of the tables that these features came from.
 
-        Tags, links and vectors are zeros unless there is a column of the source's name, with cells like a|b|c.
+        Tags, links and vectors are `unmentioned` unless there is a column of the source's name, with cells like a|b|c.
         """
         from cofill.data.features.reading import read_raw
         from cofill.data.features.sources import id_position
@@ -185,7 +189,29 @@ class Features:
                         f"{raw.origin.name}: there is no column {column.name!r}, which holds {column.holds}; "
                         "add it, with empty cells where it is unknown"
                     )
-        return Features(Vocabulary(found), self._encoded(cells), self.sources)
+        self._refuse_nearly_named(raw, cells)
+        values = self._encoded(cells)
+        last = 0
+        for part in self.sources:
+            first, last = last, last + len(part.names)
+            if not any(column.name in cells.columns for column in part.used):
+                values[:, first:last] = unmentioned
+        return Features(Vocabulary(found), values, self.sources)
+
+    def _refuse_nearly_named(self, raw: RawTable, cells: Cells) -> None:
+        """DataError if tags, links or vectors would be zeros for a slip in a name, or if the table says nothing."""
+        used = [column.name for part in self.sources for column in part.used]
+        familiar = {column.name for part in self.sources for column in part.columns}
+        strange = {_loosely(name): name for name in cells.columns if name not in familiar}
+        for name in used:
+            if name not in cells.columns and _loosely(name) in strange:
+                raise DataError(
+                    f"{raw.origin.name}: there is no column {name!r}, but {strange[_loosely(name)]!r}; "
+                    f"did you mean {name!r}? rename it, or remove it"
+                )
+        if used and not any(name in cells.columns for name in used):
+            shown = ", ".join(map(repr, used[:LISTED]))
+            raise DataError(f"{raw.origin.name}: none of its columns is known; add at least one of {shown}")
 
     def _encoded(self, cells: Cells) -> Floats:
         return np.concatenate([source.encoded(cells) for source in self.sources], axis=1)
@@ -231,6 +257,10 @@ class Features:
         if values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
             raise ValueError(f"features: found values of shape {values.shape} where finite ones of {shape} belong")
         return restored
+
+
+def _loosely(name: str) -> str:
+    return name.strip().casefold().removesuffix("s")
 
 
 def _description_error(_: int, column: str, problem: str, advice: str) -> DataError:

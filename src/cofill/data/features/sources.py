@@ -8,13 +8,13 @@ from typing import Any, get_args
 from cofill.data.features.fitting import Fitted, fit_table
 from cofill.data.features.kinds import Kind
 from cofill.data.features.layout import ID_NAMES
-from cofill.data.features.lists import fit_links, fit_sparse, fit_tags, no_id
+from cofill.data.features.lists import About, fit_links, fit_sparse, fit_tags, no_id, refuse_other_side
 from cofill.data.features.reading import read_raw
 from cofill.data.features.source import SourceKind
 from cofill.data.features.table import RawTable
 from cofill.data.features.vectors import fit_arrays, fit_mapping, fit_raw_vectors, is_npy, is_vectors, load_npy
 from cofill.data.origin import quoted
-from cofill.data.roles import normalised
+from cofill.data.roles import normalised, recognised
 from cofill.errors import DataError
 
 
@@ -28,10 +28,13 @@ def read_source(
     reduce_to: int,
     both_ways: bool,
     layout: Mapping[str, Any],
+    about: About = None,
 ) -> Fitted:
     """Features of one source; `layout` is how a text file is read."""
     if kind is not None and kind not in get_args(SourceKind):
         raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(get_args(SourceKind))}")
+    if about not in (None, "user", "item"):
+        raise DataError(f"about={about!r} is no side; give 'user' or 'item', or leave it out")
     if isinstance(reduce_to, bool) or not isinstance(reduce_to, int) or reduce_to < 1:
         raise DataError(f"reduce_to={reduce_to!r} is no number of columns; give 1 or more")
     if name is not None and not name.strip():
@@ -43,27 +46,27 @@ def read_source(
     if is_npy(source) or is_vectors(source):
         if kind not in (None, "vectors"):
             raise DataError(f"kind={kind!r}, but the source holds vectors; pass kind='vectors', or another source")
-        return _fit_vectors(source, ids, name or "vectors", layout)
+        return _fit_vectors(source, ids, name or "vectors", layout, about)
     if _is_sparse(source):
         if kind not in (None, "tags"):
             raise DataError(f"kind={kind!r}, but a sparse matrix is read as tags; leave kind= out")
         return fit_sparse(list(source[0]), source[1], name or "tags", reduce_to)
     if kind == "vectors" and isinstance(source, tuple) and len(source) == 2:
-        return _fit_vectors(source, None, name or "vectors", layout)
+        return _fit_vectors(source, None, name or "vectors", layout, about)
     raw = read_raw(source, **layout, id=id)
     if kind is None:
         kind = _guessed(raw)
     if kind == "tags":
-        return fit_tags(raw, id, name or "tags", reduce_to)
+        return fit_tags(raw, id, name or "tags", reduce_to, about)
     if kind == "links":
         return fit_links(raw, id, name or "links", reduce_to, both_ways)
-    id_at = id_position(raw, id)
+    id_at = id_position(raw, id, about)
     if kind == "vectors":
         return fit_raw_vectors(raw, id_at, name or "vectors")
     return fit_table(raw, id_at, columns, reduce_to, name)
 
 
-def _fit_vectors(source: Any, ids: Any, name: str, layout: Mapping[str, Any]) -> Fitted:
+def _fit_vectors(source: Any, ids: Any, name: str, layout: Mapping[str, Any], about: About) -> Fitted:
     if isinstance(source, Mapping):
         return fit_mapping(source, name)
     if not is_npy(source):
@@ -76,7 +79,7 @@ def _fit_vectors(source: Any, ids: Any, name: str, layout: Mapping[str, Any]) ->
     array = load_npy(path)
     if isinstance(ids, (str, os.PathLike)):
         raw = read_raw(ids, **layout, least=1)
-        ids = raw.ids(id_position(raw, None) if len(raw.names) > 1 else 0)[0]
+        ids = raw.ids(id_position(raw, None, about) if len(raw.names) > 1 else 0)[0]
     return fit_arrays(list(ids), array, name, str(path))
 
 
@@ -96,7 +99,7 @@ def _guessed(raw: RawTable) -> SourceKind:
     return "table"
 
 
-def id_position(raw: RawTable, id: str | int | None) -> int:
+def id_position(raw: RawTable, id: str | int | None, about: About = None) -> int:
     """Where the ids of a table stand."""
     if id is not None:
         return raw.position(id, "id")
@@ -106,6 +109,10 @@ def id_position(raw: RawTable, id: str | int | None) -> int:
     if "id" in plain:
         return plain.index("id")
     found = [position for position, name in enumerate(plain) if name in ID_NAMES]
+    if about is not None and found:
+        found = sorted(recognised(raw.names)[about])
+        if not found:
+            refuse_other_side(raw, about)
     if not found and not raw.headed:
         return 0
     if not found:
