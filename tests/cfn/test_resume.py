@@ -158,7 +158,7 @@ def test_half_written_drafts_do_not_matter(file: Path, tmp_path: Path) -> None:
 def test_a_checkpoint_of_other_settings_is_refused(file: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
     fit(file, {}, checkpoint)
-    with pytest.raises(CheckpointError, match="other ratings or other settings") as caught:
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings") as caught:
         fit(file, changes, checkpoint, resume=True)
     assert str(checkpoint) in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -178,7 +178,7 @@ def test_a_checkpoint_of_other_ratings_is_refused(file: Path, tmp_path: Path) ->
     user, item, rating, *time_of = lines[1].split(",")
     lines[1] = ",".join([user, item, "3.0" if float(rating) != 3 else "3.5", *time_of])
     one_changed.write_text("\n".join(lines) + "\n")
-    with pytest.raises(CheckpointError, match="other ratings or other settings"):
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings"):
         fit(one_changed, {}, checkpoint, resume=True)
 
 

@@ -125,7 +125,7 @@ def test_a_checkpoint_of_other_features_is_refused(other: str, tmp_path: Path) -
         features = features[::-1].copy()
     else:
         features = features[:, :0] if other == "none" else features[:, :2].copy()
-    with pytest.raises(CheckpointError, match="other ratings or other settings"):
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings"):
         fit({}, checkpoint, features=features, resume=True)
 
 
