@@ -12,13 +12,13 @@ import pytest
 from cofill import CFN
 from cofill.cfn.corruption import Corruption
 from cofill.errors import CofillError
-from tests.contract import ModelContract
+from tests.contract import LearnerContract
 
 # One number of epochs for all ratings: the search for it is tested with the training.
 QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2}
 
 
-class TestItemOrientation(ModelContract):
+class TestItemOrientation(LearnerContract):
     expected_rmse = 0.846
     reads_users = False
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
@@ -28,7 +28,7 @@ class TestItemOrientation(ModelContract):
         return CFN(**{"orientation": "item", **QUICK, **quick, **changes})
 
 
-class TestUserOrientation(ModelContract):
+class TestUserOrientation(LearnerContract):
     expected_rmse = 0.858
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 

@@ -16,7 +16,9 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cofill.algorithms import algorithm
     from cofill.answers import Recommendation, Similar
+    from cofill.cfn_model import CFN
     from cofill.config import CFNSettings
     from cofill.data.datasets import load as load_dataset
     from cofill.data.datasets import side_information as load_side_information
@@ -24,8 +26,18 @@ if TYPE_CHECKING:
     from cofill.data.ratings import Ratings, Scale
     from cofill.data.splits import k_folds, split
     from cofill.errors import CofillError
-    from cofill.evaluation import Evaluation, evaluate
-    from cofill.recommender import CFN
+    from cofill.evaluation import (
+        CrossValidation,
+        Evaluation,
+        Interval,
+        PairedComparison,
+        RankingEvaluation,
+        cross_validate,
+        evaluate,
+        evaluate_ranking,
+        paired,
+    )
+    from cofill.recommender import Recommender
 
 __version__ = "0.1.0"
 
@@ -33,35 +45,53 @@ __all__ = [
     "CFN",
     "CFNSettings",
     "CofillError",
+    "CrossValidation",
     "Evaluation",
     "Features",
+    "Interval",
+    "PairedComparison",
+    "RankingEvaluation",
     "Ratings",
     "Recommendation",
+    "Recommender",
     "Scale",
     "Similar",
+    "algorithm",
+    "cross_validate",
     "evaluate",
+    "evaluate_ranking",
     "k_folds",
     "load_dataset",
     "load_side_information",
+    "paired",
     "split",
 ]
 
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
 # not wait for torch.
 _HOMES = {
-    "CFN": "cofill.recommender",
+    "CFN": "cofill.cfn_model",
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
+    "CrossValidation": "cofill.evaluation",
     "Evaluation": "cofill.evaluation",
     "Features": "cofill.data.features",
+    "Interval": "cofill.evaluation",
+    "PairedComparison": "cofill.evaluation",
+    "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
     "Recommendation": "cofill.answers",
+    "Recommender": "cofill.recommender",
     "Scale": "cofill.data.ratings",
     "Similar": "cofill.answers",
+    "algorithm": "cofill.algorithms",
+    "cross_validate": "cofill.evaluation",
     "evaluate": "cofill.evaluation",
+    "evaluate_ranking": "cofill.evaluation",
     "k_folds": "cofill.data.splits",
     "load_dataset": "cofill.data.datasets:load",
     "load_side_information": "cofill.data.datasets:side_information",
+    "paired": "cofill.evaluation",
     "split": "cofill.data.splits",
 }
 

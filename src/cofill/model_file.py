@@ -1,7 +1,7 @@
 """A model on disk: a folder with weights and ratings as safetensors, ids as Parquet, and a JSON that people can read.
 
     model.json                    what the model is: settings, data, history, measures, and the files that belong to it
-    weights-<hash>.safetensors    the network and what fold-in needs
+    weights-<hash>.safetensors    what was learned: the network and what fold-in needs, or the factors of a rival
     ratings-<hash>.safetensors    the ratings it was trained on, and those added later
     features-<hash>.safetensors   side features and what was learned about their columns, where there are any
     users-<hash>.parquet          ids, in the order of their indices
@@ -16,7 +16,7 @@ import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -25,14 +25,13 @@ import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
+from cofill.algorithms import algorithm
 from cofill.atomic import replacing
 from cofill.cfn.training import EpochRecord
-from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError
-from cofill.model_parts import Arrays, arrays_of, learned_of, restore
-from cofill.recommender import CFN
+from cofill.recommender import Arrays, Parts, Recommender
 
 FORMAT_VERSION = 2  # 1 knew no features
 _CARD = "model.json"
@@ -57,8 +56,8 @@ class _Card(BaseModel):
     kind: str
     settings: dict[str, Any]
     scale: tuple[float, float]
-    overall_mean: float
-    typical_length: float
+    overall_mean: float | None = None  # of a network
+    typical_length: float | None = None
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -72,9 +71,9 @@ class _Card(BaseModel):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def save_model(model: CFN, folder: Path) -> None:
+def save_model(model: Recommender, folder: Path) -> None:
     """Write a fitted model into a folder."""
-    scaling = model.completion.scaling
+    parts = model.taken_apart()
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
     try:
@@ -84,7 +83,7 @@ def save_model(model: CFN, folder: Path) -> None:
     titles = [model.titles.get(item) for item in model.items]
     files = {
         kind: _write(folder, kind, ".safetensors", partial(_save_arrays, arrays))
-        for kind, arrays in arrays_of(model).items()
+        for kind, arrays in parts.arrays.items()
     }
     files["users"] = _write(folder, "users", ".parquet", _ids_frame(model.users).write_parquet)
     items = _ids_frame(model.items).with_columns(title=pl.Series(titles, dtype=pl.String))
@@ -93,26 +92,41 @@ def save_model(model: CFN, folder: Path) -> None:
         format="cofill-model",
         format_version=FORMAT_VERSION,
         cofill_version=__version__,
-        kind="cfn",
+        kind=model.kind,
         settings=model.settings.model_dump(mode="json"),
-        scale=(model.scale.low, model.scale.high),
-        overall_mean=scaling.overall,
-        typical_length=scaling.typical_length,
+        scale=(parts.scale.low, parts.scale.high),
+        **parts.numbers,
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
-        features=learned_of(model),
+        features=parts.learned,
         files=files,
         sha256="",
     )
     card.sha256 = card.digest()
     with replacing(folder / _CARD, ModelFileError) as draft:
-        draft.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        draft.write_text(card.model_dump_json(indent=2, exclude_unset=True) + "\n", encoding="utf-8")
     _remove_leftovers(folder, {file.name for file in files.values()})
 
 
-def load_model(folder: Path) -> CFN:
-    """A model from its folder; whatever is missing, altered or from a newer version is refused with a reason."""
+Kind = TypeVar("Kind", bound=Recommender)
+
+
+def load_model(folder: Path, wanted: type[Kind]) -> Kind:
+    """A model from its folder; whatever is missing, altered or from a newer version is refused with a reason.
+
+    `wanted` is the class that it must have; `Recommender` takes any.
+    """
+    model = _load(folder)
+    if not isinstance(model, wanted):
+        raise ModelFileError(
+            f"{folder}: this is a model of the algorithm {model.kind!r}, not {wanted.kind!r}; "
+            f"load it with {type(model).__name__}.load"
+        )
+    return model
+
+
+def _load(folder: Path) -> Recommender:
     card = _read_card(folder)
     try:
         return _load_as_described(folder, card)
@@ -123,7 +137,7 @@ def load_model(folder: Path) -> CFN:
         return _load_as_described(folder, newer)  # replaced while it was read
 
 
-def _load_as_described(folder: Path, card: _Card) -> CFN:
+def _load_as_described(folder: Path, card: _Card) -> Recommender:
     kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in ("users", "items")}
@@ -135,23 +149,23 @@ def _load_as_described(folder: Path, card: _Card) -> CFN:
         ) from error
 
 
-def _assemble(card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame) -> CFN:
-    if card.kind != "cfn":
-        raise ValueError(f"the kind of model {card.kind!r} is not known")
+def _assemble(card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame) -> Recommender:
     if not card.scale[0] < card.scale[1]:
         raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
-    model = CFN(CFNSettings.of(card.settings))
+    made_by = algorithm(card.kind)
+    model = made_by(made_by.settings_class.of(card.settings))
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
-    restore(
-        model,
-        arrays,
-        card.features,
-        scale=Scale(*card.scale),
-        overall_mean=card.overall_mean,
-        typical_length=card.typical_length,
+    numbers = {"overall_mean": card.overall_mean, "typical_length": card.typical_length}
+    model.put_together(
+        Parts(
+            scale=Scale(*card.scale),
+            arrays=arrays,
+            numbers={name: value for name, value in numbers.items() if value is not None},
+            learned=card.features,
+        )
     )
     return model
 

@@ -13,7 +13,7 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.model_file import FORMAT_VERSION
-from cofill.recommender import CFN
+from cofill.cfn_model import CFN
 from tests.cli.conftest import LONG_TITLE, Run
 
 PAIRS = "user,item\n1,2\nbert,1\n1,zz\n"

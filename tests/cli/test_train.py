@@ -16,7 +16,7 @@ from cofill.cli import main
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError
-from cofill.recommender import CFN
+from cofill.cfn_model import CFN
 from tests.cli.conftest import QUICK, Run
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -36,8 +36,8 @@ def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any
 
 def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Read and train as a user would; seconds of each epoch, and the most memory that was ever in use."""
+    from cofill.cfn_model import CFN
     from cofill.data.ratings import Ratings
-    from cofill.recommender import CFN
 
     ratings = Ratings.read(Path(path))
     model = CFN(**settings).fit(ratings)
@@ -148,8 +148,8 @@ def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
 
 def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientation: str) -> dict[str, Any]:
     """Top 10 of all items for somebody new, against one pass of numpy over the same output matrix."""
+    from cofill.cfn_model import CFN
     from cofill.data.world import make_world
-    from cofill.recommender import CFN
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
     model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)

@@ -12,6 +12,7 @@ from cofill.cfn.scaling import Scaling
 from cofill.config import CompletionSettings
 from cofill.data.features.known import SideFeatures
 from cofill.data.known import KnownRatings
+from cofill.data.ratings import Scale
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -71,6 +72,10 @@ class Completion:
             np.concatenate([later_rows, row_features.later()[0]]),
             np.concatenate([later_columns, column_features.later()[0]]),
         )
+
+    @property
+    def scale(self) -> Scale:
+        return self.scaling.scale
 
     @property
     def rows(self) -> int:
@@ -136,24 +141,28 @@ class Completion:
     def row(self, row: int) -> Floats:
         """Every column (columns,) for one row."""
         features = self.row_features
-        return self.new_row(*self.known.row(row), features.values[row], bool(features.described[row]))
+        return self.new_row(*self.known.row(row), features.values[row] if features.described[row] else None)
 
     def column(self, column: int) -> Floats:
         """Every row (rows,) for one column."""
         weight, bias = self.column_weights.now()
-        known = bool(self._column_known()[column])
+        known = bool(self.column_known()[column])
         return self._down_a_column(weight[column], bias[column], self._means.column[column], known)
 
-    def new_row(self, columns: Ints, ratings: Floats, features: Floats, described: bool = True) -> Floats:
-        """Every column (columns,) for a row known only by these ratings and, if `described`, features (P,)."""
+    def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        """Every column (columns,) for a row known only by these ratings and, where there are any, features (P,)."""
+        described = features is not None
+        features = np.zeros(self.row_features.width, np.float32) if features is None else features
         weight, bias = self.column_weights.now()
         code, mean = self._codes.of_ratings(columns, ratings, features)
         means = self._means.overall + self._means.column + self._means.row_of(columns, ratings, features)
         trust = self._trust(np.array([self._heard_of(columns)]), np.array([described]))
-        return self._blend(weight @ code + bias, mean, means, trust, self._column_known())
+        return self._blend(weight @ code + bias, mean, means, trust, self.column_known())
 
-    def new_column(self, rows: Ints, ratings: Floats, features: Floats, described: bool = True) -> Floats:
-        """Every row (rows,) for a column known only by these ratings and, if `described`, features (Q,)."""
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        """Every row (rows,) for a column known only by these ratings and, where there are any, features (Q,)."""
+        described = features is not None
+        features = np.zeros(self.column_features.width, np.float32) if features is None else features
         weights = self.column_weights.of_new(rows, ratings, features)
         deviation = self._means.column_of(rows, ratings, features)
         return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described)
@@ -165,7 +174,7 @@ class Completion:
         column_means = np.where(columns >= 0, self._means.column[columns], self._means.column_of_nothing())
         predicted = self._means.overall + row_means + column_means
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        trust, column_known = self._row_trust(), self._column_known()
+        trust, column_known = self._row_trust(), self.column_known()
         distinct, place = np.unique(rows[seen], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         for first in range(0, len(distinct), _ROWS_AT_ONCE):
@@ -185,7 +194,7 @@ class Completion:
         codes, means = self._codes.now(rows)
         fitted = self._means.overall + self._means.column + self._means.row[rows][:, None]
         trust = self._row_trust()[rows][:, None]
-        return self._blend(codes @ weight.T + bias, means[:, None], fitted, trust, self._column_known())
+        return self._blend(codes @ weight.T + bias, means[:, None], fitted, trust, self.column_known())
 
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
@@ -193,7 +202,15 @@ class Completion:
         codes, means = self._codes.all_now()
         outputs = weight[columns] @ codes.T + bias[columns][:, None]
         fitted = self._means.overall + self._means.column[columns][:, None] + self._means.row
-        return self._blend(outputs, means, fitted, self._row_trust(), self._column_known()[columns][:, None])
+        return self._blend(outputs, means, fitted, self._row_trust(), self.column_known()[columns][:, None])
+
+    def row_known(self) -> npt.NDArray[np.bool_]:
+        """(rows,): of which rows there is a rating or a feature."""
+        return (self.row_counts > 0) | self.row_features.described
+
+    def column_known(self) -> npt.NDArray[np.bool_]:
+        """(columns,): of which columns there is a rating or a feature."""
+        return (self.column_counts > 0) | self.column_features.described
 
     # Representations
 
@@ -238,10 +255,6 @@ class Completion:
         by_features = self._trust_features * described
         trust: Floats = (by_features + (1 - by_features) * by_ratings).astype(np.float32)
         return trust
-
-    def _column_known(self) -> npt.NDArray[np.bool_]:
-        """(columns,): of which columns there is a rating or a feature."""
-        return (self.column_counts > 0) | self.column_features.described
 
     def _heard_of(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())

@@ -20,6 +20,9 @@ _COMMANDS = {
     "features": "show how a file of side information is read, or what a model learned from it",
     "split": "cut a ratings file into a training and a test part",
     "datasets": "list, fetch or make data sets",
+    "tune": "search for the best settings on validation data",
+    "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
+    "report": "write a page about a model: data, curves, measures, a map of its items",
     "benchmark": "measure speed and memory on this machine",
     "demo": "make a world of films, train on it, and write a report",
 }

@@ -9,7 +9,7 @@ from cofill.errors import DataError
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
 
 def add_describing(parser: argparse.ArgumentParser) -> None:
@@ -24,7 +24,7 @@ def add_describing(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def learned_columns(model: "CFN", folder: Path, side: Side, flag: str) -> "Features":
+def learned_columns(model: "Recommender", folder: Path, side: Side, flag: str) -> "Features":
     """What a model learned about the columns of a side; an error if it was trained without."""
     learned = model.item_features if side == "item" else model.user_features
     if learned is None:
@@ -35,7 +35,7 @@ def learned_columns(model: "CFN", folder: Path, side: Side, flag: str) -> "Featu
     return learned
 
 
-def describe_from(options: argparse.Namespace, model: "CFN") -> None:
+def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
     """Tell the model what the files of `add_describing` say."""
     quiet = getattr(options, "quiet", False)
     for path in options.item_features or ():

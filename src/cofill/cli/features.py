@@ -80,9 +80,9 @@ def _dataset(options: argparse.Namespace) -> int:
 
 
 def _model(folder: Path, options: argparse.Namespace) -> int:
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
-    model = CFN.load(folder)
+    model = Recommender.load(folder)
     sides: dict[Side, Features | None] = {"item": model.item_features, "user": model.user_features}
     if options.json:
         print_json(

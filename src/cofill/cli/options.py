@@ -2,17 +2,19 @@
 
 import argparse
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from cofill.config import CFNSettings, read_settings_file
+from cofill.config import CFNSettings, Settings, read_settings_file
 from cofill.data import datasets
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 
 SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 """Published data sets whose shape a generated world can have."""
+
+_Settings = TypeVar("_Settings", bound=Settings)
 
 _COLUMNS = ("user", "item", "rating", "time", "title")
 
@@ -32,15 +34,20 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 def settings_from(options: argparse.Namespace) -> CFNSettings:
     """Defaults, then the file, then the flags."""
+    return settings_of(options, CFNSettings)
+
+
+def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settings:
+    """The same for any algorithm; what has no flag is given by --set."""
     values: dict[str, Any] = {}
     if options.config:
         values = read_settings_file(options.config)
         try:
-            CFNSettings.of(values)
+            wanted.of(values)
         except SettingsError as error:
             raise SettingsError(f"{options.config}: {error}") from None
     values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
-    return CFNSettings.of(values)
+    return wanted.of(values | dict(getattr(options, "set", None) or ()))
 
 
 def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
@@ -93,6 +100,13 @@ def add_seed(parser: argparse.ArgumentParser, text: str) -> None:
 
 def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=VALUE, such as rank=50, got {text!r}")
+    return name.strip().replace("-", "_"), value.strip()
 
 
 def count(text: str) -> int:

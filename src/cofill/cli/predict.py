@@ -29,13 +29,13 @@ def run(options: argparse.Namespace) -> int:
 
     from cofill.data.pairs import read_pairs
     from cofill.data.writing import write_frame
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
     if options.out is not None:
         if options.json:
             raise SettingsError("--json prints and --out writes a table; leave out one of them")
         check_table_file(options.out)
-    model = CFN.load(options.model)
+    model = Recommender.load(options.model)
     describe_from(options, model)
     users, items = read_pairs(options.pairs, **reading_from(options))
     predicted = model.predict((users, items))

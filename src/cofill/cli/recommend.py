@@ -16,7 +16,7 @@ from cofill.errors import DataError, SettingsError
 if TYPE_CHECKING:
     from cofill.answers import Recommendation
     from cofill.data.vocabulary import Id
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -46,10 +46,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
     _check_call(options)
-    model = CFN.load(options.model)
+    model = Recommender.load(options.model)
     describe_from(options, model)
     if options.all:
         return _everybody(model, options)
@@ -101,7 +101,9 @@ def _check_call(options: argparse.Namespace) -> None:
         )
 
 
-def _somebody_new(model: "CFN", options: argparse.Namespace) -> "tuple[dict[Id, float], str, dict[str, Any] | None]":
+def _somebody_new(
+    model: "Recommender", options: argparse.Namespace
+) -> "tuple[dict[Id, float], str, dict[str, Any] | None]":
     """Their ratings, a title for the table, and their description."""
     ratings: dict[Id, float] = {}
     words = []
@@ -129,7 +131,7 @@ def _somebody_new(model: "CFN", options: argparse.Namespace) -> "tuple[dict[Id, 
     return ratings, f"For somebody with {', '.join(words)}", dict.fromkeys(columns) | about
 
 
-def _everybody(model: "CFN", options: argparse.Namespace) -> int:
+def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
     from cofill.atomic import replacing
 
     if options.out is None:
@@ -146,7 +148,7 @@ def _everybody(model: "CFN", options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_everybody(model: "CFN", options: argparse.Namespace, file: TextIO) -> None:
+def _write_everybody(model: "Recommender", options: argparse.Namespace, file: TextIO) -> None:
     from cofill.progress import counted
 
     quiet = options.quiet or (file is sys.stdout and file.isatty())  # the output itself shows how far it is

@@ -138,9 +138,14 @@ def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGrou
     group.add_argument("--one-way-links", action="store_true", help="a link from a to b is none from b to a")
 
 
+def given_side_information(options: argparse.Namespace) -> list[str]:
+    """The flags by which files of side information are given."""
+    return [f"--{side}-{what}" for side in SIDES for what in _SOURCES if getattr(options, f"{side}_{what}")]
+
+
 def side_information_from(options: argparse.Namespace) -> SideInformation:
     """That of a data set by its name, joined with all files."""
-    given = [f"--{side}-{what}" for side in SIDES for what in _SOURCES if getattr(options, f"{side}_{what}")]
+    given = given_side_information(options)
     if options.without_side_information and given:
         raise SettingsError(f"{_NO_SIDE_INFORMATION} and {given[0]} exclude each other; leave out one")
     if options.one_way_links and not {"--item-links", "--user-links"} & set(given):

@@ -16,9 +16,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import CFN
+    from cofill.recommender import Recommender
 
-    model = CFN.load(options.model)
+    model = Recommender.load(options.model)
     if options.item not in model.items:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     found = model.similar(options.item, options.n)

@@ -9,26 +9,43 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from cofill.algorithms import NAMES, algorithm
 from cofill.atomic import explain_write_failure
-from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, settings_from
+from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, name_and_value, settings_of
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import (
     add_side_information,
+    given_side_information,
     matched_side,
     show_side_information,
     side_information_from,
     titles_in,
 )
-from cofill.errors import DataError, ModelFileError
+from cofill.data.side_information import SideInformation
+from cofill.errors import DataError, ModelFileError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
+    from cofill.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
+    parser.add_argument(
+        "--algorithm",
+        choices=NAMES,
+        default="cfn",
+        help="cfn, the network (default), or a rival to compare it with: " + ", ".join(NAMES[1:]),
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        type=name_and_value,
+        metavar="NAME=VALUE",
+        help="a setting of a rival that has no flag below, such as rank=50; a wrong name lists the right ones",
+    )
     parser.add_argument(
         "--titles",
         type=Path,
@@ -48,12 +65,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = settings_from(options)
+    made_by = algorithm(options.algorithm)
+    settings = settings_of(options, made_by.settings_class)
+    _check_call(made_by, options)
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
     ratings = load_ratings(options.ratings, options)
-    side = side_information_from(options)
+    side = side_information_from(options) if made_by.takes_features else SideInformation(None, None)
     found_items = matched_side("item", side.items, ratings)
     found_users = matched_side("user", side.users, ratings)
     ratings = _with_titles(ratings, options, side.items)
@@ -65,26 +84,11 @@ def run(options: argparse.Namespace) -> int:
         if side.users is not None and found_users is not None:
             show_side_information("user", side.users, found_users)
 
-    from cofill.progress import training_progress
-    from cofill.recommender import CFN
-
-    checkpoint = out / CHECKPOINT
-    if options.resume and not checkpoint.exists() and not options.quiet:
-        note(f"nothing to resume in {out}, starting anew")
     started = time.perf_counter()
-    try:
-        with training_progress(options.quiet) as progress:
-            model = CFN(settings).fit(
-                ratings, item_features=side.items, user_features=side.users, checkpoint=checkpoint,
-                resume=options.resume, report=progress.epoch, solved=progress.solved,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        if checkpoint.exists():
-            note("the same command with --resume goes on from the last checkpoint")
-        raise
+    model = _fitted(made_by(settings), ratings, side, options)
     seconds = time.perf_counter() - started
     model.save(out)
-    for leftover in [checkpoint, *out.glob(f".{CHECKPOINT}.*")]:
+    for leftover in [out / CHECKPOINT, *out.glob(f".{CHECKPOINT}.*")]:
         leftover.unlink(missing_ok=True)
     summary = {"model": str(out), "seconds": seconds, **model.measures, **model.data_summary}
     if options.json:
@@ -94,6 +98,48 @@ def run(options: argparse.Namespace) -> int:
         if not options.quiet:
             note(f"next: cofill recommend {quote(str(out))} --user {quote(str(ratings.users.id(0)))}")
     return 0
+
+
+def _check_call(made_by: "type[Recommender]", options: argparse.Namespace) -> None:
+    """Refuse what an algorithm has no use for; the side information of a data set by its name is left where it is."""
+    if options.resume and not made_by.keeps_checkpoints:
+        raise SettingsError(f"{made_by.kind} keeps no checkpoints, so there is nothing to resume; leave out --resume")
+    for flag in () if made_by.takes_features else given_side_information(options):
+        raise SettingsError(f"{made_by.kind} makes no use of side information; leave out {flag}")
+
+
+def _fitted(
+    model: "Recommender", ratings: "Ratings", side: SideInformation, options: argparse.Namespace
+) -> "Recommender":
+    from cofill.baselines.rival import Rival
+    from cofill.cfn_model import CFN
+    from cofill.progress import share_done, training_progress
+
+    features: dict[str, Any] = {"item_features": side.items, "user_features": side.users}
+    if isinstance(model, Rival):
+        with share_done(f"fitting {model.kind}", options.quiet) as show:
+            return model.fit(ratings, **features, progress=show and (lambda done, total: show(done / total)))
+    assert isinstance(model, CFN)
+    if not model.keeps_checkpoints:
+        with training_progress(options.quiet) as progress:
+            return model.fit(ratings, **features, report=progress.epoch, solved=progress.solved)
+    checkpoint = options.out / CHECKPOINT
+    if options.resume and not checkpoint.exists() and not options.quiet:
+        note(f"nothing to resume in {options.out}, starting anew")
+    try:
+        with training_progress(options.quiet) as progress:
+            return model.fit(
+                ratings,
+                **features,
+                checkpoint=checkpoint,
+                resume=options.resume,
+                report=progress.epoch,
+                solved=progress.solved,
+            )
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            note("the same command with --resume goes on from the last checkpoint")
+        raise
 
 
 CHECKPOINT = "checkpoint.safetensors"

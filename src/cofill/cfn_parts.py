@@ -1,4 +1,4 @@
-"""A model taken apart into arrays, and put together again: what the files of a model folder hold."""
+"""A CFN taken apart into arrays, and put together again: what the files of its folder hold."""
 
 from typing import Any
 
@@ -10,43 +10,31 @@ from cofill.cfn.feature_ridge import FeatureRegression
 from cofill.cfn.fold_in import ColumnPrior
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import Scaling
+from cofill.cfn_model import CFN
 from cofill.data.features import Features
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
-from cofill.data.ratings import Scale
-from cofill.data.sparse import SparseRows
+from cofill.data.known_file import known_arrays, known_from
 from cofill.data.vocabulary import Vocabulary
-from cofill.recommender import CFN
+from cofill.recommender import Arrays, Parts
 
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 Learned = dict[str, dict[str, Any]]
 
 _SIDES = {"user": ("users", "items"), "item": ("items", "users")}  # of the rows and of the columns, by orientation
 
 
-def arrays_of(model: CFN) -> dict[str, Arrays]:
+def parts_of(model: CFN) -> Parts:
     """The weights, the ratings and, where there are any, the features of a fitted model."""
     completion = model.completion
-    prior, known = completion.column_weights.prior, completion.known
+    prior, scaling = completion.column_weights.prior, completion.scaling
     weights: Arrays = {name: tensor.detach().numpy() for name, tensor in completion.network.state_dict().items()}
     weights |= {
-        "row_means": completion.scaling.means,
-        "mean_by_features": completion.scaling.by_features.slope,
+        "row_means": scaling.means,
+        "mean_by_features": scaling.by_features.slope,
         "prior.mean": prior.mean,
         "prior.by_features": prior.by_features.slope,
         "prior.factor": prior.factor,
         "prior.pull": prior.pull,
         "prior.noise": np.array([prior.noise], np.float64),
-    }
-    later_rows, later_columns, later_ratings = known.later()
-    ratings: Arrays = {
-        "indptr": known.trained.indptr,
-        "indices": known.trained.indices,
-        "values": known.trained.values,
-        "shape": np.array([known.trained.rows, known.trained.columns], np.int64),
-        "later.rows": later_rows,
-        "later.columns": later_columns,
-        "later.ratings": later_ratings,
     }
     features: Arrays = {}
     sides = dict(zip(_SIDES[model.orientation], (completion.row_features, completion.column_features), strict=True))
@@ -55,12 +43,13 @@ def arrays_of(model: CFN) -> dict[str, Arrays]:
         features[f"{side}.trained"] = sides[side].trained
         features[f"{side}.described"] = sides[side].trained_described
         features[f"{side}.later.indices"], features[f"{side}.later.values"] = sides[side].later()
-    return {"weights": weights, "ratings": ratings} | ({"features": features} if features else {})
-
-
-def learned_of(model: CFN) -> Learned:
-    """What was learned about the columns of features, ready for JSON."""
-    return {side: features.card() for side, features in _features_of(model).items()}
+    arrays = {"weights": weights, "ratings": known_arrays(completion.known)}
+    return Parts(
+        scale=scaling.scale,
+        arrays=arrays | ({"features": features} if features else {}),
+        numbers={"overall_mean": scaling.overall, "typical_length": scaling.typical_length},
+        learned={side: features.card() for side, features in _features_of(model).items()},
+    )
 
 
 def _features_of(model: CFN) -> dict[str, Features]:
@@ -68,14 +57,15 @@ def _features_of(model: CFN) -> dict[str, Features]:
     return {side: features for side, features in sides.items() if features is not None}
 
 
-def restore(
-    model: CFN, arrays: dict[str, Arrays], learned: Learned, *, scale: Scale, overall_mean: float, typical_length: float
-) -> None:
-    """Put a model together that has its settings and its ids already; ValueError where the parts do not fit."""
-    weights, ratings, features = arrays["weights"], arrays["ratings"], arrays.get("features", {})
-    rows, columns = (int(size) for size in ratings["shape"])
-    trained = SparseRows(ratings["indptr"], ratings["indices"], ratings["values"], columns)
-    _check_ratings(trained, rows, weights, ratings)
+def restore(model: CFN, parts: Parts) -> Completion:
+    """The filled matrix of a model that has its settings and its ids already; ValueError where parts do not fit."""
+    weights, features = parts.arrays["weights"], parts.arrays.get("features", {})
+    known = known_from(parts.arrays["ratings"])
+    rows, columns = known.trained.rows, known.trained.columns
+    if len(weights["row_means"]) != rows:
+        raise ValueError("there is another number of row means than the ratings have rows")
+    if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
+        raise ValueError("the network has another number of columns than the ratings")
     prior = ColumnPrior(
         mean=weights.pop("prior.mean"),
         by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
@@ -84,23 +74,15 @@ def restore(
         noise=float(weights.pop("prior.noise")[0]),
     )
     scaling = Scaling(
-        scale=scale,
+        scale=parts.scale,
         damping=model.settings.mean_damping,
         length_power=model.settings.length_power,
-        typical_length=typical_length,
-        overall=overall_mean,
+        typical_length=parts.numbers["typical_length"],
+        overall=parts.numbers["overall_mean"],
         by_features=_regression(weights, "mean_by_features", outputs=1),
         means=weights.pop("row_means"),
     )
     network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, model.settings)
-    known = KnownRatings(trained, trained.transpose())
-    for row, column, rating in zip(
-        ratings["later.rows"].tolist(),
-        ratings["later.columns"].tolist(),
-        ratings["later.ratings"].tolist(),
-        strict=True,
-    ):
-        known.add(row, column, rating)
     row_features, column_features = (
         _side(features, side, count) for side, count in zip(_SIDES[model.orientation], (rows, columns), strict=True)
     )
@@ -110,17 +92,15 @@ def restore(
         raise ValueError("there is another number of users and items than the ratings have")
     if network.features != row_features.width:
         raise ValueError("the network was made for another number of features")
-    _restore_learned(model, features, learned)
-    model.restore(
-        Completion(
-            network,
-            scaling,
-            known,
-            model.settings,
-            row_features=row_features,
-            column_features=column_features,
-            prior=prior,
-        )
+    _restore_learned(model, features, parts.learned)
+    return Completion(
+        network,
+        scaling,
+        known,
+        model.settings,
+        row_features=row_features,
+        column_features=column_features,
+        prior=prior,
     )
 
 
@@ -158,18 +138,3 @@ def _regression(weights: Arrays, name: str, outputs: int) -> FeatureRegression:
     if slope.ndim != 2 or slope.shape[1] != outputs:
         raise ValueError(f"{name} has shape {list(slope.shape)}, the network asks for {outputs} columns")
     return FeatureRegression(slope)
-
-
-def _check_ratings(trained: SparseRows, rows: int, weights: Arrays, ratings: Arrays) -> None:
-    """Indices that point outside would read the wrong memory, or none."""
-    ends = np.diff(trained.indptr)
-    if len(trained.indptr) != rows + 1 or len(weights["row_means"]) != rows or (ends < 0).any():
-        raise ValueError("the rows of the ratings are out of order")
-    if not trained.indptr[0] == 0 or not trained.indptr[-1] == len(trained.indices) == len(trained.values):
-        raise ValueError("the ratings have no consistent length")
-    if trained.nnz and not 0 <= int(trained.indices.min()) <= int(trained.indices.max()) < trained.columns:
-        raise ValueError("a rating points at a column that does not exist")
-    if any((ratings[name] < 0).any() for name in ("later.rows", "later.columns")):
-        raise ValueError("a later rating points at a row or column that does not exist")
-    if len(weights["input.weight"]) != trained.columns or len(weights["output.weight"]) != trained.columns:
-        raise ValueError("the network has another number of columns than the ratings")

@@ -1,0 +1,263 @@
+"""What a factorisation has learned, and the matrix that it fills in for ids old and new."""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cfn.means import FittedMeans
+from cofill.cfn.row_codes import grown
+from cofill.data.known import KnownRatings
+from cofill.data.ratings import Scale
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+
+class Given(NamedTuple):
+    """What is known of a user or an item: vectors (n, width) of the other side, and the ratings (n,)."""
+
+    vectors: Floats
+    ratings: Floats
+
+
+class Factors(ABC):
+    """A vector for every user and for every item; a rating is a function of two of them.
+
+    Vectors hold everything that a prediction needs, biases too: (p, b, 1) . (q, 1, c) = p q + b + c. Those of ids
+    without a rating and without features are zero and never asked for.
+    """
+
+    def __init__(self, users: Floats, items: Floats) -> None:
+        """(users, width), (items, width)"""
+        self.users = users
+        self.items = items
+
+    def scores(self, users: Floats, items: Floats) -> Floats:
+        """(n, m) ratings of vectors (n, width) and (m, width)."""
+        scores: Floats = users @ items.T
+        return scores
+
+    def pairs(self, users: Floats, items: Floats) -> Floats:
+        """(n,) ratings of vectors (n, width), one by one."""
+        ratings: Floats = np.einsum("ij,ij->i", users, items)
+        return ratings
+
+    @abstractmethod
+    def user_from(self, items: Floats, ratings: Floats) -> Floats:
+        """The vector (width,) of a user who gave these ratings (n,) to items with these vectors (n, width)."""
+
+    @abstractmethod
+    def item_from(self, users: Floats, ratings: Floats) -> Floats:
+        """The vector (width,) of an item that has these ratings (n,) by users with these vectors (n, width)."""
+
+    def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
+        """The vector (width,) of a trained user whose ratings were these and are those now."""
+        return trained + self.user_from(*after) - self.user_from(*before)
+
+    def item_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
+        """The vector (width,) of a trained item whose ratings were these and are those now."""
+        return trained + self.item_from(*after) - self.item_from(*before)
+
+    def arrays(self) -> Arrays:
+        """For the model file; what a subclass has learned beside the vectors it adds here."""
+        return {"users": self.users, "items": self.items}
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> Self:
+        return cls(**arrays)
+
+
+class FactorMatrix:
+    """Predictions of a factorisation: rows are users, columns are items.
+
+    Ids that were never rated and have no features get the fitted means. Users and items with later ratings are solved
+    for anew while the other side stays as it was trained: one that was trained moves by as much as its closed form
+    moves, because training need not have ended at the closed form; a new one gets the closed form itself. Users are
+    compared with trained items only, items with users old and new: so the order in which ratings come makes no
+    difference.
+    """
+
+    def __init__(
+        self,
+        factors: Factors,
+        known: KnownRatings,
+        scale: Scale,
+        damping: float,
+        *,
+        users_described: Flags | None = None,
+        items_described: Flags | None = None,
+    ) -> None:
+        """`users_described` and `items_described` say who has features, which the trained vectors know of."""
+        self.factors = factors
+        self.known = known
+        self.scale = scale
+        self._means = FittedMeans(
+            known.trained,
+            known.trained_columns,
+            damping,
+            row_features=np.empty((known.trained.rows, 0), np.float32),
+            column_features=np.empty((known.trained.columns, 0), np.float32),
+        )
+        self.row_counts = known.trained.counts()
+        self.column_counts = known.trained_columns.counts()
+        self.users_described = _or_none(users_described, known.trained.rows)
+        self.items_described = _or_none(items_described, known.trained.columns)
+        self._row_trained = (self.row_counts > 0) | self.users_described
+        self._column_trained = (self.column_counts > 0) | self.items_described
+        self._row_known, self._column_known = self._row_trained.copy(), self._column_trained.copy()
+        self._rows, self._columns = factors.users.copy(), factors.items.copy()  # as they stand now
+        later_rows, later_columns, _ = known.later()
+        self._grow()
+        self._take_in(later_rows, later_columns)
+
+    # What comes later
+
+    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
+        """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
+        for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
+            self.known.add(row, column, rating)
+        self._grow()
+        self._take_in(rows, columns)
+
+    def _grow(self) -> None:
+        rows, columns = self.known.rows, self.known.columns
+        self.row_counts, self.column_counts = grown(self.row_counts, rows), grown(self.column_counts, columns)
+        self._row_known, self._column_known = grown(self._row_known, rows), grown(self._column_known, columns)
+        self._rows, self._columns = grown(self._rows, rows), grown(self._columns, columns)
+        self._means.row, self._means.column = grown(self._means.row, rows), grown(self._means.column, columns)
+
+    def _take_in(self, rows: Ints, columns: Ints) -> None:
+        moved = set(columns.tolist())
+        nothing = np.empty(0, np.float32)
+        for row in np.unique(rows).tolist():
+            items, ratings = self.known.row(row)
+            self.row_counts[row] = len(items)
+            self._means.row[row] = self._means.row_of(items, ratings, nothing)
+            heard = self._trained_columns(items)
+            now = self._of_user(items[heard], ratings[heard])
+            if self._is_trained(self._row_trained, row):
+                before = self._of_user(*self.known.trained.row(row))
+                self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
+            else:
+                self._rows[row] = self.factors.user_from(*now)
+                self._row_known[row] = bool(heard.any())
+                moved |= self.known.later_in_row(row).keys()  # their vectors are fitted to this row's
+        for column in sorted(moved):
+            users, ratings = self.known.column(column)
+            self.column_counts[column] = len(users)
+            self._means.column[column] = self._means.column_of(users, ratings, nothing)
+            now = self._of_item(users, ratings)
+            if self._is_trained(self._column_trained, column):
+                before = self._of_item(*self.known.trained_columns.row(column))
+                self._columns[column] = self.factors.item_moved(self.factors.items[column], before, now)
+            else:
+                self._columns[column] = self.factors.item_from(*now)
+                self._column_known[column] = bool(self._row_known[users].any())
+
+    def _of_user(self, items: Ints, ratings: Floats) -> Given:
+        return Given(self.factors.items[items], ratings)
+
+    def _of_item(self, users: Ints, ratings: Floats) -> Given:
+        """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
+        heard = self._row_known[users]
+        users, ratings = users[heard], ratings[heard]
+        old = users < len(self._row_trained)
+        old[old] = self._row_trained[users[old]]
+        vectors = self._rows[users]
+        vectors[old] = self.factors.users[users[old]]
+        return Given(vectors, ratings)
+
+    def _trained_columns(self, columns: Ints) -> Flags:
+        """(n,): which of these are known from the training."""
+        inside = columns < len(self._column_trained)
+        inside[inside] = self._column_trained[columns[inside]]
+        return inside
+
+    @staticmethod
+    def _is_trained(trained: Flags, index: int) -> bool:
+        return index < len(trained) and bool(trained[index])
+
+    # Predictions
+
+    def row(self, row: int) -> Floats:
+        """Every column (columns,) for one row."""
+        scores: Floats = self.many_rows(np.array([row]))[0]
+        return scores
+
+    def column(self, column: int) -> Floats:
+        """Every row (rows,) for one column."""
+        scores: Floats = self.many_columns(np.array([column]))[0]
+        return scores
+
+    def new_row(self, columns: Ints, ratings: Floats) -> Floats:
+        """Every column (columns,) for a row known only by these ratings."""
+        means: Floats = self._means.overall + self._means.column
+        means += self._means.row_of(columns, ratings, np.empty(0, np.float32))
+        heard = self._trained_columns(columns)
+        if not heard.any():
+            return means
+        user = self.factors.user_from(*self._of_user(columns[heard], ratings[heard]))
+        means[self._column_known] = self.factors.scores(user[None], self._columns)[0, self._column_known]
+        return means
+
+    def new_column(self, rows: Ints, ratings: Floats) -> Floats:
+        """Every row (rows,) for a column known only by these ratings."""
+        means: Floats = self._means.overall + self._means.row
+        means += self._means.column_of(rows, ratings, np.empty(0, np.float32))
+        if not self._row_known[rows].any():
+            return means
+        item = self.factors.item_from(*self._of_item(rows, ratings))
+        means[self._row_known] = self.factors.scores(self._rows, item[None])[self._row_known, 0]
+        return means
+
+    def entries(self, rows: Ints, columns: Ints) -> Floats:
+        """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
+        predicted = (
+            self._means.overall
+            + np.where(rows >= 0, self._means.row[rows], self._means.row_of_nobody())
+            + np.where(columns >= 0, self._means.column[columns], self._means.column_of_nothing())
+        )
+        heard = np.flatnonzero((rows >= 0) & (columns >= 0) & self._row_known[rows] & self._column_known[columns])
+        # A chunk of pairs of vectors stays below a hundred megabytes, however wide they are.
+        size = max(25_000_000 // max(self._rows.shape[1], 1), 1)
+        for first in range(0, len(heard), size):
+            at = heard[first : first + size]
+            predicted[at] = self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]])
+        return predicted
+
+    def many_rows(self, rows: Longs) -> Floats:
+        """(n, columns) for some rows at a time."""
+        means = self._means.overall + self._means.column + self._means.row[rows][:, None]
+        heard = self._row_known[rows][:, None] & self._column_known
+        np.copyto(means, self.factors.scores(self._rows[rows], self._columns), where=heard)
+        return means
+
+    def many_columns(self, columns: Longs) -> Floats:
+        """(n, rows) for some columns at a time."""
+        means = self._means.overall + self._means.column[columns][:, None] + self._means.row
+        heard = self._column_known[columns][:, None] & self._row_known
+        np.copyto(means, self.factors.scores(self._rows, self._columns[columns]).T, where=heard)
+        return means
+
+    # Representations
+
+    def row_vectors(self) -> Floats:
+        return self._rows
+
+    def column_vectors(self) -> Floats:
+        return self._columns
+
+    def row_known(self) -> Flags:
+        return self._row_known
+
+    def column_known(self) -> Flags:
+        return self._column_known
+
+
+def _or_none(described: Flags | None, count: int) -> Flags:
+    return np.zeros(count, np.bool_) if described is None else described

@@ -1,0 +1,44 @@
+"""The known ratings of a model as arrays for its file, and back, checked."""
+
+from typing import Any
+
+import numpy as np
+
+from cofill.data.known import KnownRatings
+from cofill.data.sparse import SparseRows
+
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+
+def known_arrays(known: KnownRatings) -> Arrays:
+    """The ratings of the training, row by row, and those that came later."""
+    later_rows, later_columns, later_ratings = known.later()
+    return {
+        "indptr": known.trained.indptr,
+        "indices": known.trained.indices,
+        "values": known.trained.values,
+        "shape": np.array([known.trained.rows, known.trained.columns], np.int64),
+        "later.rows": later_rows,
+        "later.columns": later_columns,
+        "later.ratings": later_ratings,
+    }
+
+
+def known_from(arrays: Arrays) -> KnownRatings:
+    """Known ratings from their arrays; ValueError where an index would read the wrong memory, or none."""
+    rows, columns = (int(size) for size in arrays["shape"])
+    trained = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], columns)
+    if len(trained.indptr) != rows + 1 or (np.diff(trained.indptr) < 0).any():
+        raise ValueError("the rows of the ratings are out of order")
+    if not trained.indptr[0] == 0 or not trained.indptr[-1] == len(trained.indices) == len(trained.values):
+        raise ValueError("the ratings have no consistent length")
+    if trained.nnz and not 0 <= int(trained.indices.min()) <= int(trained.indices.max()) < trained.columns:
+        raise ValueError("a rating points at a column that does not exist")
+    if any((arrays[name] < 0).any() for name in ("later.rows", "later.columns")):
+        raise ValueError("a later rating points at a row or column that does not exist")
+    known = KnownRatings(trained, trained.transpose())
+    for row, column, rating in zip(
+        arrays["later.rows"].tolist(), arrays["later.columns"].tolist(), arrays["later.ratings"].tolist(), strict=True
+    ):
+        known.add(row, column, rating)
+    return known
