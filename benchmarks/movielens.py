@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from cofill import CFN, Ratings, evaluate, load_dataset, split
 from cofill.data.datasets import UnpublishedFileWarning, published_folds
-from intervals import mean_and_interval
+from cofill.evaluation import Interval
 
 
 def parts(dataset: str, seeds: int) -> Iterator[tuple[int, Ratings, Ratings]]:
@@ -52,11 +52,10 @@ def main() -> None:
                     f"{seconds:.1f} s",
                     flush=True,
                 )
-        values = [float(run["rmse"] or 0) for run in runs]
-        middle, interval = mean_and_interval(values)
-        document.append({"orientation": orientation, "rmse": middle, "interval95": interval, "runs": runs})
+        found = Interval.of([float(run["rmse"] or 0) for run in runs])
+        document.append({"orientation": orientation, "rmse": found.mean, "interval95": found.half_width, "runs": runs})
         if not options.json:
-            print(f"{options.dataset} {orientation}: RMSE {middle:.4f} +- {interval:.4f} (95 %)", flush=True)
+            print(f"{options.dataset} {orientation}: RMSE {found} (95 %)", flush=True)
     if options.json:
         print(json.dumps(document, indent=2))
 

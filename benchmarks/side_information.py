@@ -29,8 +29,7 @@ from cofill import CFN, Ratings, evaluate, load_dataset, split
 from cofill.cfn.means import FittedMeans
 from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
-from cofill.evaluation.ratings import Evaluation
-from intervals import mean_and_interval
+from cofill.evaluation import Evaluation, Interval
 
 EXPERIMENTS = ("random", "half", "cold-items", "cold-users", "five")
 ORIENTATIONS = ("item", "user")
@@ -132,8 +131,7 @@ def table(results: list[dict[str, Any]]) -> Iterator[str]:
         return sorted(found, key=lambda r: int(r["seed"]))
 
     def shown(values: list[float], digits: int = 4, unit: str = "") -> str:
-        middle, interval = mean_and_interval(values)
-        return f"{middle:.{digits}f} ± {interval:.{digits}f}{unit}"
+        return Interval.of(values).text(digits, unit)
 
     for experiment, share in (("random", "90/10"), ("half", "50/50")):
         for orientation in ORIENTATIONS:

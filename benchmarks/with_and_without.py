@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from cofill import CFN, Ratings, evaluate, load_dataset, load_side_information, split
 from cofill.data.datasets import UnpublishedFileWarning, dataset, published_folds
-from intervals import mean_and_interval
+from cofill.evaluation import Interval
 
 
 def parts(name: str, seeds: int) -> Iterator[tuple[int, Ratings, Ratings]]:
@@ -46,10 +46,9 @@ def main() -> None:
                 train, item_features=side.items, user_features=side.users
             )
             pairs.append((evaluate(plain, test).rmse, evaluate(hybrid, test).rmse))
-        gains = [(1 - after / before) * 100 for before, after in pairs]
-        cells = ["{:.4f} ± {:.4f}".format(*mean_and_interval([pair[place] for pair in pairs])) for place in (0, 1)]
-        gain = "{:.2f} ± {:.2f} %".format(*mean_and_interval(gains))
-        print(f"| {orientation}s | {cells[0]} | {cells[1]} | {gain} |", flush=True)
+        before, after = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+        gain = Interval.of([(1 - b / a) * 100 for a, b in pairs]).text(2, " %")
+        print(f"| {orientation}s | {Interval.of(before)} | {Interval.of(after)} | {gain} |", flush=True)
 
 
 if __name__ == "__main__":

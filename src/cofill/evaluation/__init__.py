@@ -1,5 +1,21 @@
-"""How good predictions are, on ratings that no choice was made with."""
+"""How good predictions and recommendations are, on ratings that no choice was made with."""
 
-from cofill.evaluation.ratings import Cluster, Evaluation, evaluate
+from cofill.evaluation.cross_validation import CrossValidation, Fold, cross_validate
+from cofill.evaluation.intervals import Interval, PairedComparison, paired
+from cofill.evaluation.ranking import RankingEvaluation, evaluate_ranking
+from cofill.evaluation.ratings import Cluster, Evaluation, UserCluster, evaluate
 
-__all__ = ["Cluster", "Evaluation", "evaluate"]
+__all__ = [
+    "Cluster",
+    "CrossValidation",
+    "Evaluation",
+    "Fold",
+    "Interval",
+    "PairedComparison",
+    "RankingEvaluation",
+    "UserCluster",
+    "cross_validate",
+    "evaluate",
+    "evaluate_ranking",
+    "paired",
+]

@@ -1,4 +1,4 @@
-"""Rating measures: RMSE and MAE over every test rating, cold ones too, and RMSE by popularity of the items."""
+"""Rating measures: RMSE and MAE over every test rating, cold ones too, and by popularity of the items and users."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
@@ -27,16 +27,30 @@ class RatingModel(Protocol):
     def item_counts(self) -> npt.NDArray[np.int64]: ...
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A group of items with about the same number of training ratings."""
+@dataclass(frozen=True, kw_only=True)
+class _Group:
+    """Items or users with about the same number of training ratings."""
 
     share_from: float
     share_to: float
-    items: int
     most_training_ratings: int
     ratings: int
     rmse: float | None  # None where no test rating falls into it
+    mae: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster(_Group):
+    """A group of items with about the same number of training ratings."""
+
+    items: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserCluster(_Group):
+    """A group of users with about the same number of training ratings."""
+
+    users: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Evaluation:
     ratings: int
     cold: int  # ratings whose user or item the model had no rating of
     clusters: list[Cluster]
+    user_clusters: list[UserCluster]
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -60,42 +75,45 @@ def evaluate(model: RatingModel, test: Ratings) -> Evaluation:
     users = model.users.find(test.users.ids)[test.user_index]
     items = model.items.find(test.items.ids)[test.item_index]
     errors = model.predict_indices(users, items).astype(np.float64) - test.values
+    by_user, by_item = model.user_counts(), model.item_counts()
     return Evaluation(
         rmse=_rmse(errors),
-        mae=float(np.abs(errors).mean()),
+        mae=_mae(errors),
         ratings=len(test),
-        cold=int((_is_cold(users, model.user_counts()) | _is_cold(items, model.item_counts())).sum()),
-        clusters=_by_popularity(errors, items, model.item_counts()),
+        cold=int((_is_cold(users, by_user) | _is_cold(items, by_item)).sum()),
+        clusters=[Cluster(items=size, **group) for size, group in _by_popularity(errors, items, by_item)],
+        user_clusters=[UserCluster(users=size, **group) for size, group in _by_popularity(errors, users, by_user)],
     )
 
 
-def _by_popularity(errors: npt.NDArray[np.float64], items: Ints, counts: npt.NDArray[np.int64]) -> list[Cluster]:
-    """Five groups with as many items each, from the least to the most rated, as in the paper.
+def _by_popularity(
+    errors: npt.NDArray[np.float64], members: Ints, counts: npt.NDArray[np.int64]
+) -> list[tuple[int, dict[str, Any]]]:
+    """Five groups with as many members (items or users) each, from the least to the most rated, as in the paper.
 
-    Items that are rated neither in training nor in the test do not count: a model may know them by their features. An
-    item that the model has never heard of has no training rating: it belongs to the first group.
+    Members that have a rating neither in training nor in the test do not count: a model may know them by their
+    features. A member that the model has never heard of has no training rating: it belongs to the first group.
     """
     rated = counts > 0
-    rated[items[items >= 0]] = True
+    rated[members[members >= 0]] = True
     order = np.argsort(counts, kind="stable")
     groups = np.array_split(order[rated[order]], CLUSTERS)
-    group_of = np.zeros(len(counts) + 1, np.int64)  # one more: index -1 is the unknown item, group 0
+    group_of = np.zeros(len(counts) + 1, np.int64)  # one more: index -1 is the unknown member, group 0
     for number, group in enumerate(groups):
         group_of[group] = number
-    clusters = []
+    found = []
     for number, group in enumerate(groups):
-        inside = errors[group_of[items] == number]
-        clusters.append(
-            Cluster(
-                share_from=number / CLUSTERS,
-                share_to=(number + 1) / CLUSTERS,
-                items=len(group),
-                most_training_ratings=int(counts[group].max(initial=0)),
-                ratings=len(inside),
-                rmse=_rmse(inside) if len(inside) else None,
-            )
-        )
-    return clusters
+        inside = errors[group_of[members] == number]
+        measures = {
+            "share_from": number / CLUSTERS,
+            "share_to": (number + 1) / CLUSTERS,
+            "most_training_ratings": int(counts[group].max(initial=0)),
+            "ratings": len(inside),
+            "rmse": _rmse(inside) if len(inside) else None,
+            "mae": _mae(inside) if len(inside) else None,
+        }
+        found.append((len(group), measures))
+    return found
 
 
 def _is_cold(indices: Ints, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -105,3 +123,7 @@ def _is_cold(indices: Ints, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.boo
 
 def _rmse(errors: npt.NDArray[np.float64]) -> float:
     return float(np.sqrt(np.mean(errors**2)))
+
+
+def _mae(errors: npt.NDArray[np.float64]) -> float:
+    return float(np.abs(errors).mean())

@@ -55,6 +55,17 @@ def test_clusters_by_hand() -> None:
     assert [c.share_to for c in clusters] == pytest.approx([0.2, 0.4, 0.6, 0.8, 1])
 
 
+def test_clusters_of_users_by_hand() -> None:
+    """From the users with the fewest training ratings to those with the most."""
+    test = Ratings.read([("p", "a", 1.0), ("p", "b", 4.0), ("t", "b", 5.0), ("new", "c", 3.0)])
+    clusters = evaluate(Constant(3.0, FIVE, {"p": 7, "q": 5, "r": 4, "s": 3, "t": 2}), test).user_clusters
+    assert [c.users for c in clusters] == [1, 1, 1, 1, 1]
+    assert [c.most_training_ratings for c in clusters] == [2, 3, 4, 5, 7]
+    assert [c.ratings for c in clusters] == [2, 0, 0, 0, 2]  # nobody knows "new": no training rating
+    assert [c.rmse for c in clusters] == [pytest.approx(np.sqrt(2)), None, None, None, pytest.approx(np.sqrt(2.5))]
+    assert [c.mae for c in clusters] == [1.0, None, None, None, 1.5]
+
+
 def test_cold_ratings_count() -> None:
     """A user or an item that is unknown, or known without a rating; an unknown item is a rare one."""
     test = Ratings.read(
@@ -87,7 +98,11 @@ def test_clusters_divide_items_and_ratings(counts: list[int], rated: list[tuple[
     assert sum(c.ratings for c in found.clusters) == found.ratings == len(test)
     squares = sum(c.ratings * c.rmse**2 for c in found.clusters if c.rmse is not None)
     assert found.rmse == pytest.approx(np.sqrt(squares / len(test)))
+    absolute = sum(c.ratings * c.mae for c in found.clusters if c.mae is not None)
+    assert found.mae == pytest.approx(absolute / len(test))
     assert found.mae <= found.rmse + 1e-9
+    assert sum(c.ratings for c in found.user_clusters) == len(test)
+    assert sum(c.users for c in found.user_clusters) == 1  # the one whom the model knows
 
 
 def test_nothing_to_evaluate_on() -> None:
@@ -114,3 +129,4 @@ def test_as_json() -> None:
     document = found.as_json()
     assert document["rmse"] == 2.0
     assert document["clusters"][4]["ratings"] == 1
+    assert set(document["clusters"][0]) - {"items"} == set(document["user_clusters"][0]) - {"users"}

@@ -1,0 +1,58 @@
+"""A model whose scores, and whose training ratings, are written down."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Id, Vocabulary
+
+Floats = npt.NDArray[np.float32]
+
+
+class Scored:
+    """Scores (users, items); the pairs (user, item) are known to it. Of nobody it says what it says of `nobody`."""
+
+    def __init__(
+        self,
+        users: Sequence[Id],
+        items: Sequence[Id],
+        scores: Sequence[Sequence[float]] | npt.NDArray[np.floating | np.integer],
+        *,
+        known: Sequence[tuple[int, int]] = (),
+        nobody: Sequence[float] | None = None,
+        scale: tuple[float, float] = (1, 5),
+    ) -> None:
+        self.users, self.items = Vocabulary(users), Vocabulary(items)
+        self.scale = Scale(*scale)
+        self.scores = np.array(scores, np.float32).reshape(len(users), len(items))
+        self.nobody = np.array(nobody if nobody is not None else np.zeros(len(items)), np.float32)
+        self.known = np.zeros((len(users), len(items)), np.bool_)
+        for user, item in known:
+            self.known[user, item] = True
+        self.most_at_once = 0
+
+    def user_scores(self, users: npt.NDArray[np.int64]) -> Floats:
+        assert users.dtype == np.int64
+        assert (users >= 0).all()
+        self.most_at_once = max(self.most_at_once, len(users))
+        return self.scores[users]
+
+    def known_items(self, user: int) -> npt.NDArray[np.int32]:
+        assert user >= 0
+        return np.flatnonzero(self.known[user]).astype(np.int32)
+
+    def predict_indices(self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> Floats:
+        assert (users == -1).all()
+        return self.nobody[items]
+
+    def user_counts(self) -> npt.NDArray[np.int64]:
+        return np.array([len(self.known_items(user)) for user in range(len(self.users))], np.int64)
+
+    def item_counts(self) -> npt.NDArray[np.int64]:
+        return np.bincount(np.nonzero(self.known)[1], minlength=len(self.items))
+
+
+def ratings(triples: Sequence[tuple[Id, Id, float]], scale: tuple[float, float] = (1, 5)) -> Ratings:
+    return Ratings.read(list(triples), scale=scale)
