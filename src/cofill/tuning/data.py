@@ -1,0 +1,66 @@
+"""The ratings of a search as one matrix with its side features, and their way to the workers."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import CFNSettings, Orientation
+from cofill.data.features import Features
+from cofill.data.features.matching import side_of
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import SparseRows
+from cofill.errors import DataError, SettingsError
+
+
+@dataclass(frozen=True, eq=False)
+class SearchData:
+    """What every trial is trained and validated on."""
+
+    rows: SparseRows
+    features: npt.NDArray[np.float32]  # (rows, P), P may be 0
+    scale: Scale
+
+    @classmethod
+    def of(
+        cls, ratings: Ratings, orientation: Orientation, items: Features | None = None, users: Features | None = None
+    ) -> Self:
+        """Ids that have features and no rating are rows too, as they are when a model is fitted."""
+        ratings = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
+        features = side_of(users, ratings.users) if orientation == "user" else side_of(items, ratings.items)
+        return cls(ratings.rows(orientation), features.values, ratings.scale)
+
+    def check(self, settings: CFNSettings) -> None:
+        """Raise where no rating is left to score a trial with."""
+        if settings.validation == 0:
+            raise SettingsError("a search scores its trials on validation ratings; set validation above 0, such as 0.1")
+        if min(round(self.rows.nnz * settings.validation), self.rows.nnz - 1) < 1:
+            raise DataError(
+                f"{self.rows.nnz} ratings are too few to hold out a share of {settings.validation:g} for validation; "
+                f"give more ratings, or a larger --validation"
+            )
+
+    def fingerprint(self) -> str:
+        """The same for the same ratings and features, whatever file they came from."""
+        digest = hashlib.sha256(self.to_bytes())
+        return digest.hexdigest()[:16]
+
+    def to_bytes(self) -> bytes:
+        from safetensors.numpy import save
+
+        rows = self.rows
+        arrays = {
+            "indptr": rows.indptr, "indices": rows.indices, "values": rows.values, "features": self.features,
+            "columns": np.array([rows.columns]), "scale": np.array(self.scale, np.float64),
+        }  # fmt: skip
+        return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        from safetensors.numpy import load
+
+        arrays = load(data)
+        rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], int(arrays["columns"][0]))
+        return cls(rows, arrays["features"], Scale(*arrays["scale"].tolist()))

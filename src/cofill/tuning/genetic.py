@@ -1,0 +1,191 @@
+"""The genetic algorithm of the paper's appendix as an Optuna sampler."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler, RandomSampler
+from optuna.study import StudyDirection
+from optuna.trial import FrozenTrial, TrialState
+
+from cofill.errors import SettingsError
+from cofill.tuning.unit_cube import Point, Space, check_space, from_unit, reflected, to_unit
+
+_TURN = "genetic:turn"
+_POPULATION = "genetic:population:"
+_PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of its children
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Of n individuals, so many are kept (S1), born by cross-over, mutated and new; all whole numbers."""
+
+    individuals: int = 20
+    sigma: float = 0.08
+
+    def __post_init__(self) -> None:
+        if self.individuals < 10 or self.individuals % 10:
+            raise SettingsError(
+                f"the shares 1/10, 2/10, 3/10 and 4/10 need a multiple of 10 individuals. Got {self.individuals}"
+            )
+
+    @property
+    def kept(self) -> int:
+        return self.individuals // 10
+
+    @property
+    def crossed(self) -> int:
+        return 2 * self.individuals // 10
+
+    @property
+    def mutated(self) -> int:
+        return 3 * self.individuals // 10
+
+    @property
+    def born(self) -> int:
+        """Individuals of a later generation that must be trained: all but the kept ones, whose score is known."""
+        return self.individuals - self.kept
+
+    def spread(self, genes: int) -> float:
+        """Standard deviation of a mutation."""
+        return self.sigma / float(genes ** (1 / self.individuals))
+
+
+def cross(one: Point, other: Point) -> tuple[Point, Point]:
+    """Two individuals give birth to two."""
+    return 2 / 3 * one + 1 / 3 * other, 1 / 3 * one + 2 / 3 * other
+
+
+def mutate(one: Point, spread: float, rng: np.random.Generator) -> Point:
+    """A normal step in all directions alike, folded back where it leaves the ranges."""
+    return reflected(one + rng.normal(0.0, spread, len(one)))
+
+
+class GeneticSampler(BaseSampler):
+    """n = 20 individuals; 1/10 copied, 2/10 crossed, 3/10 mutated, 4/10 new in every generation, as in the paper.
+
+    - Genes are points of the unit cube (`unit_cube`), each range mapped to [0, 1]: an isotropic mutation needs one
+      scale. Cross-over and mutation happen there; a mutation that leaves a range is reflected at its end.
+    - The standard deviation of a mutation is misprinted in the paper, "sigma over [n] sqrt d, with n the number of
+      individuals and d the dimension of the space"; it is read as sigma divided by the n-th root of d.
+    - S1 are the n/10 best. Each of the n/10 that follow them is crossed with one of S1, picked at random, and the
+      pair has two children: 2n/10 of them.
+    - Copies are not trained again, as their score would be the same. The first generation is n trials, each later
+      one 9n/10; the copies stay in the population.
+
+    A population is ranked when the first trial of the next generation begins: S1 of the generation before, and every
+    trial that has finished since that one was ranked. One that is still running then (there are several workers) is
+    not waited for: it competes in the generation after. A trial that was stopped early ranks behind all that were
+    not. Where fewer than 2n/10 individuals have finished, all are new.
+
+    Every draw comes from the seed, the generation and the place in it. With one worker the same seed gives the same
+    search, also where it is killed and resumed: the place of a failed trial is given to another, with the same genes.
+    """
+
+    def __init__(self, space: Space, *, seed: int = 0, shares: Shares | None = None) -> None:
+        check_space(space)
+        self._space = dict(space)
+        self._seed = seed
+        self._shares = shares or Shares()
+        self._others = RandomSampler(seed=seed)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._space
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        trials = study.get_trials(deepcopy=False)
+        turn = _free_turn(trials, trial)
+        generation, place = self._generation_and_place(turn)
+        study._storage.set_trial_system_attr(trial._trial_id, _TURN, turn)
+        study._storage.set_trial_user_attr(trial._trial_id, "generation", generation)
+        ranked = self._population(study, generation, trials) if generation else []
+        return from_unit(self._individual(generation, place, ranked), self._space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """A parameter that is none of the genes is drawn at random."""
+        return self._others.sample_independent(study, trial, param_name, param_distribution)
+
+    def _generation_and_place(self, turn: int) -> tuple[int, int]:
+        """Generation 0 has a place for every individual, a later one for those that are not copies."""
+        shares = self._shares
+        if turn < shares.individuals:
+            return 0, turn
+        generation, place = divmod(turn - shares.individuals, shares.born)
+        return generation + 1, place
+
+    def _individual(self, generation: int, place: int, ranked: list[Point]) -> Point:
+        """What is born at a place of a generation, from the individuals before it, best first."""
+        shares = self._shares
+        best, following = ranked[: shares.kept], ranked[shares.kept : 2 * shares.kept]
+        rng = np.random.default_rng([self._seed, generation, _CHILD, place])
+        if len(following) == shares.kept and place < shares.crossed:
+            pair, child = divmod(place, 2)
+            partner = np.random.default_rng([self._seed, generation, _PAIR, pair]).integers(len(best))
+            return cross(best[partner], following[pair])[child]
+        if len(following) == shares.kept and place < shares.crossed + shares.mutated:
+            return mutate(best[rng.integers(len(best))], shares.spread(len(self._space)), rng)
+        return rng.random(len(self._space))
+
+    def _population(self, study: Study, generation: int, trials: list[FrozenTrial]) -> list[Point]:
+        """The individuals that this generation descends from, best first; ranked once, for all workers.
+
+        Two workers that rank at the same moment may differ in a trial that has just finished; the last one's word
+        stands, so that no trial is forgotten.
+        """
+        key = f"{_POPULATION}{generation}"
+        if key not in study.user_attrs:
+            numbers = self._rank(study, generation, trials)
+            if len(numbers) < 2 * self._shares.kept:
+                return []
+            study.set_user_attr(key, numbers)
+        by_number = {trial.number: trial for trial in trials}
+        return [to_unit(by_number[number].params, self._space) for number in study.user_attrs[key]]
+
+    def _rank(self, study: Study, generation: int, trials: list[FrozenTrial]) -> list[int]:
+        """Numbers of the trials that compete: the best of the generation before, and all that finished since."""
+        ranked_before = {
+            int(key.removeprefix(_POPULATION)): numbers
+            for key, numbers in study.user_attrs.items()
+            if key.startswith(_POPULATION)
+        }
+        earlier = [ranked_before[past] for past in sorted(ranked_before) if past < generation]
+        copies = set(earlier[-1][: self._shares.kept]) if earlier else set()
+        competed = {number for numbers in earlier for number in numbers}
+        sign = -1.0 if study.direction == StudyDirection.MAXIMIZE else 1.0
+        competing = [
+            trial
+            for trial in trials
+            if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)
+            and (trial.number in copies or trial.number not in competed)
+            and trial.params.keys() == self._space.keys()
+        ]
+        return [trial.number for trial in sorted(competing, key=lambda trial: _standing(trial, sign))]
+
+
+def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:
+    """What trials are sorted by: one that was stopped early has not shown what it could do."""
+    value = sign * trial.value if trial.value is not None else float("inf")
+    return trial.state != TrialState.COMPLETE, value, trial.number
+
+
+def _free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
+    """The first turn that nobody has; a trial that failed gives its turn back.
+
+    Trials that began before this one and have not chosen yet choose before it: no two get the same.
+    """
+    before = [other for other in trials if other.number != trial.number and other.state != TrialState.FAIL]
+    taken = {other.system_attrs[_TURN] for other in before if _TURN in other.system_attrs}
+    undecided = sum(
+        other.state == TrialState.RUNNING and other.number < trial.number and _TURN not in other.system_attrs
+        for other in before
+    )
+    turn = -1
+    for _ in range(undecided + 1):
+        turn = next(free for free in range(turn + 1, turn + len(taken) + 2) if free not in taken)
+    return turn

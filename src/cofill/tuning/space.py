@@ -1,0 +1,75 @@
+"""What is searched: each gene, a setting with its range, declared once."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+from cofill.config import CFNSettings
+from cofill.errors import SettingsError
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+Ranges = Literal["cofill", "paper"]
+
+
+@dataclass(frozen=True)
+class Gene:
+    """A setting and where it may lie; `log`: as often between 1 and 10 as between 10 and 100."""
+
+    setting: str
+    low: float
+    high: float
+    log: bool = False
+    whole: bool = False
+    with_features: bool = False
+    """Only searched where the rows have side features: without them it has no effect."""
+
+    def distribution(self) -> "BaseDistribution":
+        """As Optuna sees it."""
+        from optuna.distributions import FloatDistribution, IntDistribution
+
+        if self.whole:
+            return IntDistribution(int(self.low), int(self.high), log=self.log)
+        return FloatDistribution(self.low, self.high, log=self.log)
+
+
+RANGES: dict[Ranges, tuple[Gene, ...]] = {
+    # The table of the paper's appendix. A step size of 0 would never learn: it begins at a millionth.
+    "paper": (
+        Gene("alpha", 0.8, 1.2),
+        Gene("beta", 0.0, 1.0),
+        Gene("noise_ratio", 0.0, 1.0),
+        Gene("hidden", 500, 700, whole=True),
+        Gene("learning_rate", 1e-6, 0.5),
+        Gene("learning_rate_decay", 0.0, 0.5),
+        Gene("weight_decay", 0.0, 0.5),
+    ),
+    # Around the defaults of either orientation. No alpha: alpha, beta and weight_decay times c with learning_rate / c
+    # is the same training. Nothing of the completion (trust_length, ...): validation during training does not see it.
+    "cofill": (
+        Gene("beta", 0.2, 1.0),
+        Gene("noise_ratio", 0.05, 0.5),
+        Gene("cold_ratio", 0.0, 0.3, with_features=True),
+        Gene("hidden", 100, 600, log=True, whole=True),
+        Gene("learning_rate", 0.03, 0.3, log=True),
+        Gene("learning_rate_decay", 0.05, 0.8, log=True),
+        Gene("weight_decay", 0.008, 0.15, log=True),
+        Gene("batch", 12, 120, log=True, whole=True),
+        Gene("length_power", 0.2, 0.8),
+        Gene("mean_damping", 1.0, 30.0, log=True),
+    ),
+}
+
+
+def genes_to_search(ranges: Ranges, settings: CFNSettings, *, features: bool) -> tuple[Gene, ...]:
+    """The genes of these ranges, but for settings that somebody has set."""
+    if ranges not in RANGES:
+        raise SettingsError(f"there are no ranges {ranges!r}; use one of {', '.join(get_args(Ranges))}")
+    genes = tuple(
+        gene
+        for gene in RANGES[ranges]
+        if gene.setting not in settings.model_fields_set and (features or not gene.with_features)
+    )
+    if not genes:
+        raise SettingsError("every setting that could be searched is set by --config or a flag; leave one of them out")
+    return genes

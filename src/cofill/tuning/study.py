@@ -1,0 +1,176 @@
+"""An Optuna study that knows what it is about, and how its trials stand."""
+
+import json
+import os
+import socket
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import optuna
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.pruners import PercentilePruner
+from optuna.trial import FrozenTrial, TrialState
+
+from cofill.config import CFNSettings
+from cofill.errors import CofillError, SettingsError
+from cofill.tuning.samplers import Sampler, make_sampler
+from cofill.tuning.space import Gene, Ranges, genes_to_search
+
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+OWNER, SEEN, REASON = "worker", "seen", "reason"
+_LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, wherever it is
+_LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
+_ABOUT = "cofill"
+_UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit", "solve_columns", "trust_length", "trust_features")
+_SECONDS_FOR_THE_LOCK = 60
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is searched, how, and on which data; two plans that differ cannot share a study."""
+
+    settings: CFNSettings
+    ranges: Ranges
+    sampler: Sampler
+    genes: tuple[Gene, ...]
+    data: str
+
+    @classmethod
+    def of(cls, settings: CFNSettings, ranges: Ranges, sampler: Sampler, data: str, *, features: bool) -> "Plan":
+        if sampler not in get_args(Sampler):
+            raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
+        return cls(settings, ranges, sampler, genes_to_search(ranges, settings, features=features), data)
+
+    def space(self) -> dict[str, BaseDistribution]:
+        return {gene.setting: gene.distribution() for gene in self.genes}
+
+    def given(self) -> dict[str, Any]:
+        """The settings that somebody has set, as JSON."""
+        return self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
+
+    def about(self) -> dict[str, Any]:
+        """What a study remembers, as JSON."""
+        elsewhere = {*_UNSEEN_BY_A_SCORE, "seed", "orientation"}
+        return {
+            "data": self.data,
+            "orientation": self.settings.orientation,
+            "sampler": self.sampler,
+            "ranges": self.ranges,
+            "seed": self.settings.seed,
+            "settings": {name: value for name, value in sorted(self.given().items()) if name not in elsewhere},
+            "genes": [asdict(gene) for gene in self.genes],
+        }
+
+    def to_json(self) -> str:
+        genes = [asdict(gene) for gene in self.genes]
+        plain = {"ranges": self.ranges, "sampler": self.sampler, "data": self.data}
+        return json.dumps(plain | {"settings": self.given(), "genes": genes})
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        document = json.loads(text)
+        settings, genes = CFNSettings.of(document.pop("settings")), document.pop("genes")
+        return cls(settings=settings, genes=tuple(Gene(**gene) for gene in genes), **document)
+
+
+def storage_url(out: Path) -> str:
+    """Where a study is kept unless somebody says otherwise: a file that survives a kill at any moment."""
+    return f"sqlite:///{out / 'study.db'}"
+
+
+def shown_url(url: str) -> str:
+    """An address without its password."""
+    from sqlalchemy.engine import make_url
+
+    return make_url(url).render_as_string(hide_password=True)
+
+
+def open_study(url: str, name: str, plan: Plan) -> Study:
+    """The study of that name, made if it is new; refused if it is about something else."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(
+        storage=_storage(url),
+        study_name=name,
+        direction="minimize",
+        load_if_exists=True,
+        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed),
+        pruner=make_pruner(),
+    )
+    if _ABOUT not in study.user_attrs:
+        if study.get_trials(deepcopy=False):
+            raise SettingsError(
+                f"the study {name!r} in {shown_url(url)} was not made by cofill tune; give another --study"
+            )
+        study.set_user_attr(_ABOUT, plan.about())
+    remembered, wanted = study.user_attrs[_ABOUT], plan.about()
+    for what in wanted:
+        if remembered.get(what) != wanted[what]:
+            found = _difference(what, remembered.get(what), wanted[what])
+            raise SettingsError(
+                f"the study {name!r} in {shown_url(url)} is about {found}; "
+                f"go on with what it is about, or begin another with --study or --out"
+            )
+    return study
+
+
+def make_pruner() -> PercentilePruner:
+    """Stops a trial that, in epoch 10, 15, ..., has been worse so far than three of four finished trials were then.
+
+    No more than that, since settings with a small learning rate are behind at first and may win. The first 20 trials,
+    which are the first generation, all run to their end.
+    """
+    return PercentilePruner(75.0, n_startup_trials=20, n_warmup_steps=10, interval_steps=5, n_min_trials=5)
+
+
+def fail_the_dead(study: Study) -> None:
+    """Trials whose worker is gone are marked as failed; others take their place."""
+    for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+        if _is_dead(trial):
+            with suppress(optuna.exceptions.UpdateFinishedTrialError):  # another worker has seen it too
+                study._storage.set_trial_user_attr(trial._trial_id, REASON, "its worker died")
+                study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
+
+
+def this_worker() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _is_dead(trial: FrozenTrial) -> bool:
+    host, _, process = trial.user_attrs.get(OWNER, "").rpartition(":")
+    if host == socket.gethostname():
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            pass  # somebody else's, but alive
+    began = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
+    silence = time.time() - float(trial.user_attrs.get(SEEN, began))
+    return silence > (_LONGEST_SILENCE if host else _LONGEST_BIRTH)
+
+
+def _storage(url: str) -> optuna.storages.RDBStorage:
+    from sqlalchemy.exc import SQLAlchemyError
+
+    waiting = {"connect_args": {"timeout": _SECONDS_FOR_THE_LOCK}} if url.startswith("sqlite") else {}
+    for attempt in range(5):
+        try:
+            return optuna.storages.RDBStorage(url, engine_kwargs=waiting)
+        except (SQLAlchemyError, ImportError, ValueError, RuntimeError, optuna.exceptions.OptunaError) as error:
+            if attempt == 4 or not isinstance(error, SQLAlchemyError | optuna.exceptions.OptunaError):
+                reason = " ".join(str(error).split())[:300]
+                raise CofillError(f"--storage: no study can be kept there ({reason}); check the address") from error
+            time.sleep(0.2)  # somebody may be making the tables at this moment
+    raise AssertionError("not reached")
+
+
+def _difference(what: str, remembered: object, wanted: object) -> str:
+    if what == "data":
+        return "other ratings or side information"
+    if what in ("genes", "settings"):
+        return f"other {what} ({json.dumps(remembered)} instead of {json.dumps(wanted)})"
+    return f"{what} {remembered}, not {wanted}"

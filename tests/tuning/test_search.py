@@ -1,0 +1,270 @@
+"""Trials of a study: how they are scored, counted, stopped, given up and refused."""
+
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+import pytest
+from optuna.trial import TrialState
+
+from cofill import CFN
+from cofill.config import CFNSettings, read_settings_file
+from cofill.data.features import Features
+from cofill.data.ratings import Ratings
+from cofill.data.world import make_world
+from cofill.errors import CofillError, DataError, SettingsError
+from cofill.tuning.data import SearchData
+from cofill.tuning.picture import draw_search
+from cofill.tuning.results import best_settings, best_trial, describe, write_best
+from cofill.tuning.samplers import Sampler
+from cofill.tuning.study import Plan, fail_the_dead, make_pruner, open_study, shown_url, storage_url
+from cofill.tuning.worker import StoppedError, run_trials
+
+MEMORY = "sqlite:///:memory:"
+NOBODY = 2**22 + 1  # no process has this number
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    return make_world(users=50, items=30, ratings=600, seed=1).ratings
+
+
+@pytest.fixture(scope="module")
+def data(ratings: Ratings) -> SearchData:
+    return SearchData.of(ratings, "item")
+
+
+def plan_of(data: SearchData, sampler: Sampler = "genetic", **settings: Any) -> Plan:
+    chosen = CFNSettings.of({"epochs": 2, "hidden": 5} | settings)
+    return Plan.of(chosen, "cofill", sampler, data.fingerprint(), features=data.features.shape[1] > 0)
+
+
+def states(study: optuna.Study) -> list[TrialState]:
+    return [trial.state for trial in study.get_trials()]
+
+
+def test_the_score_is_the_validation_rmse_of_a_fit(ratings: Ratings, data: SearchData) -> None:
+    plan = plan_of(data, seed=4, epochs=4)
+    study = open_study(MEMORY, "s", plan)
+    run_trials(study, plan, data, 2)
+    for trial in study.get_trials():
+        model = CFN(CFNSettings.of(best_settings(trial, plan)), refit=False, threads=1).fit(ratings)
+        assert trial.value == model.measures["validation_rmse"]
+        assert trial.user_attrs["epochs"] == model.measures["epochs"]
+        assert list(trial.intermediate_values) == [1, 2, 3, 4]
+
+
+def test_side_features_take_part(ratings: Ratings) -> None:
+    ids = list(range(1, 33))  # two of them have no ratings
+    features = Features.read((ids, np.random.default_rng(0).normal(size=(32, 3)).astype(np.float32)))
+    data = SearchData.of(ratings, "item", items=features)
+    assert data.features.shape == (32, 3)
+    plan = plan_of(data)
+    assert "cold_ratio" in plan.space()
+    study = open_study(MEMORY, "s", plan)
+    run_trials(study, plan, data, 1)
+    (trial,) = study.get_trials()
+    settings = CFNSettings.of(best_settings(trial, plan))
+    model = CFN(settings, refit=False, threads=1).fit(ratings, item_features=features)
+    assert trial.value == model.measures["validation_rmse"]
+
+
+def test_the_total_counts_and_not_the_call(data: SearchData, tmp_path: Path) -> None:
+    plan = plan_of(data)
+    for wanted, there in ((3, 3), (2, 3), (5, 5)):
+        study = open_study(storage_url(tmp_path), "s", plan)
+        run_trials(study, plan, data, wanted)
+        assert states(study) == [TrialState.COMPLETE] * there
+
+
+def test_trials_of_the_dead_are_done_again(data: SearchData) -> None:
+    """A process that is gone, a machine that has been silent for long; not one that was heard of just now."""
+    plan = plan_of(data)
+    study = open_study(MEMORY, "s", plan)
+    gone = {"worker": f"{socket.gethostname()}:{NOBODY}", "seen": time.time()}
+    silent, heard = ({"worker": "elsewhere:1", "seen": time.time() - ago} for ago in (700, 5))
+    for about in (gone, silent, heard):
+        trial = study.ask(plan.space())
+        for name, value in about.items():
+            trial.set_user_attr(name, value)
+    first = study.get_trials()[0].params
+    fail_the_dead(study)
+    assert states(study) == [TrialState.FAIL, TrialState.FAIL, TrialState.RUNNING]
+    assert study.get_trials()[0].user_attrs["reason"] == "its worker died"
+    study.tell(2, 0.5)
+    run_trials(study, plan, data, 4)
+    assert states(study)[3:] == [TrialState.COMPLETE] * 3
+    assert study.get_trials()[3].params == first
+
+
+def test_one_too_many_is_given_up(data: SearchData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another worker begins the last trial between our look and our beginning."""
+    plan = plan_of(data)
+    study = open_study(MEMORY, "s", plan)
+    ask = study.ask
+    asked: list[optuna.Trial] = []
+
+    def ask_second(*words: Any) -> optuna.Trial:
+        if not asked:
+            asked.append(ask(*words))
+        return ask(*words)
+
+    monkeypatch.setattr(study, "ask", ask_second)
+    monkeypatch.setattr(time, "sleep", lambda seconds: study.tell(asked[0], 0.1))
+    run_trials(study, plan, data, 1)
+    assert states(study) == [TrialState.COMPLETE, TrialState.FAIL]
+    assert "at the same moment" in study.get_trials()[1].user_attrs["reason"]
+
+
+def test_a_worker_that_is_not_wanted_gives_back_what_it_has_begun(data: SearchData) -> None:
+    plan = plan_of(data)
+    study = open_study(MEMORY, "s", plan)
+    answers = iter([True, True, False])  # the first trial may begin, and go on after its first epoch
+    with pytest.raises(StoppedError):
+        run_trials(study, plan, data, 2, still_wanted=lambda: next(answers))
+    (trial,) = study.get_trials()
+    assert (trial.state, len(trial.intermediate_values)) == (TrialState.FAIL, 1)
+    assert trial.user_attrs["reason"] == "StoppedError: the search was stopped"
+
+
+def test_a_trial_that_others_took_for_lost_is_left_to_them(data: SearchData) -> None:
+    plan = plan_of(data)
+    study = open_study(MEMORY, "s", plan)
+    looks = iter(range(100))
+
+    def fail_it_while_it_runs() -> bool:
+        if next(looks) == 1:
+            study.tell(0, state=TrialState.FAIL)
+        return True
+
+    run_trials(study, plan, data, 1, still_wanted=fail_it_while_it_runs)
+    assert states(study) == [TrialState.FAIL, TrialState.COMPLETE]
+    first, second = study.get_trials()
+    assert first.params == second.params
+
+
+def test_what_diverges_is_stopped_with_a_reason(data: SearchData) -> None:
+    plan = plan_of(data, learning_rate=1e6, weight_decay=0.0)
+    study = open_study(MEMORY, "s", plan)
+    run_trials(study, plan, data, 2)
+    assert states(study) == [TrialState.PRUNED] * 2
+    for trial in study.get_trials():
+        assert describe(trial)["reason"].startswith("training diverged in epoch ")
+    with pytest.raises(CofillError, match="no trial has run to its end"):
+        best_trial(study)
+
+
+def test_settings_that_exclude_each_other_are_stopped_with_a_reason(data: SearchData) -> None:
+    plan = plan_of(data, weight_decay=9.0)
+    study = open_study(MEMORY, "s", plan)
+    run_trials(study, plan, data, 6)
+    for trial in study.get_trials():
+        excluded = trial.params["learning_rate"] * 9 >= 1
+        assert ("must be below 1" in trial.user_attrs.get("reason", "")) == excluded
+    assert {TrialState.PRUNED, TrialState.COMPLETE} == set(states(study))
+
+
+def test_stopped_early_only_if_far_behind() -> None:
+    study = optuna.create_study(pruner=make_pruner())
+    for number in range(20):
+        trial = study.ask()
+        for epoch in range(1, 31):
+            trial.report(1.0 + 0.01 * number - 0.001 * epoch, epoch)
+            assert not trial.should_prune()
+        study.tell(trial, 1.0)
+
+    def stopped(curve: float) -> int | None:
+        trial = study.ask()
+        for epoch in range(1, 31):
+            trial.report(curve - 0.001 * epoch, epoch)
+            if trial.should_prune():
+                study.tell(trial, state=TrialState.PRUNED)
+                return epoch
+        study.tell(trial, curve)
+        return None
+
+    assert stopped(1.18) == 10
+    assert stopped(1.12) is None  # behind the median
+    slow = study.ask()
+    for epoch in range(1, 31):
+        slow.report(1.4 - 0.03 * min(epoch, 12), epoch)
+        assert not slow.should_prune()  # it catches up before epoch 10
+
+
+def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path: Path) -> None:
+    url = storage_url(tmp_path)
+    open_study(url, "s", plan_of(data))
+    other = SearchData.of(ratings.select(np.arange(500)), "item")
+    for plan, about in (
+        (plan_of(other), "other ratings or side information"),
+        (plan_of(data, "tpe"), "sampler genetic, not tpe"),
+        (plan_of(data, seed=1), "seed 0, not 1"),
+        (plan_of(data, orientation="user"), "orientation item, not user"),
+        (
+            plan_of(data, epochs=3),
+            'other settings ({"epochs": 2, "hidden": [5]} instead of {"epochs": 3, "hidden": [5]})',
+        ),
+    ):
+        with pytest.raises(SettingsError) as refused:
+            open_study(url, "s", plan)
+        assert str(refused.value) == (
+            f"the study 's' in {url} is about {about}; "
+            f"go on with what it is about, or begin another with --study or --out"
+        )
+    open_study(url, "s", plan_of(data, threads=3, trust_length=0.5))  # no score depends on these
+    open_study(url, "t", plan_of(other))
+    optuna.create_study(storage=url, study_name="strange").ask()
+    with pytest.raises(SettingsError, match="was not made by cofill tune; give another --study"):
+        open_study(url, "strange", plan_of(data))
+
+
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "sqlite:////no/such/folder/x.db", "postgresql://h:1/x"])
+def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(CofillError, match=r"^--storage: no study can be kept there \(.+\); check the address$"):
+        open_study(url, "s", plan_of(data))
+
+
+def test_passwords_are_not_shown() -> None:
+    assert shown_url("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"
+
+
+def test_data_on_its_way_to_the_workers(ratings: Ratings, data: SearchData) -> None:
+    again = SearchData.from_bytes(data.to_bytes())
+    assert (again.scale, again.rows.columns) == (data.scale, data.rows.columns)
+    for name in ("indptr", "indices", "values"):
+        sent, come = getattr(data.rows, name), getattr(again.rows, name)
+        assert come.dtype == sent.dtype
+        assert np.array_equal(come, sent)
+    assert again.fingerprint() == data.fingerprint()
+    assert SearchData.of(ratings, "user").fingerprint() != data.fingerprint()
+    plan = plan_of(data, hidden=(6, 4, 6))
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+def test_nothing_to_score_with(ratings: Ratings, data: SearchData) -> None:
+    with pytest.raises(SettingsError, match="set validation above 0"):
+        data.check(CFNSettings(validation=0.0))
+    few = SearchData.of(ratings.select(np.arange(4)), "item")
+    with pytest.raises(DataError, match="4 ratings are too few to hold out a share"):
+        few.check(CFNSettings())
+
+
+def test_what_is_left_behind(data: SearchData, tmp_path: Path) -> None:
+    plan = plan_of(data, hidden=(6, 4, 6), noise="gaussian", refit=False, orientation="item")
+    study = open_study(MEMORY, "s", plan)
+    run_trials(study, plan, data, 2)
+    best = best_trial(study)
+    write_best(tmp_path / "best.toml", best, plan, ["two\nlines"])
+    text = (tmp_path / "best.toml").read_text()
+    assert text.startswith('# two lines\norientation = "item"\n')
+    found = CFNSettings.of(read_settings_file(tmp_path / "best.toml"))
+    expected = {"hidden": (6, 4, 6), "noise": "gaussian", "refit": False, "epochs": 2, **best.params}
+    assert {name: getattr(found, name) for name in expected} == expected
+    json.dumps([describe(trial) for trial in study.get_trials()], allow_nan=False)
+    draw_search(tmp_path / "search.png", study, "a title")
+    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
