@@ -9,7 +9,7 @@ import pytest
 from cofill.cli import main
 from cofill.cli.tour import hold_out
 from cofill.data.world import make_world
-from cofill.recommender import CFN
+from cofill.cfn_model import CFN
 
 TINY = ["--users", "40", "--items", "20", "--ratings", "300"]
 
@@ -20,8 +20,8 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (out / "world" / "ratings.csv").touch()  # a demo that was stopped may be run again
     assert main(["demo", "--out", str(out), *TINY]) == 0
     printed = capsys.readouterr()
-    assert sorted(path.name for path in out.iterdir()) == ["model", "report.md", "world"]
-    report = (out / "report.md").read_text(encoding="utf-8")
+    assert sorted(path.name for path in out.iterdir()) == ["model", "report.html", "test.csv", "world"]
+    report = (out / "report.html").read_text(encoding="utf-8")
     assert "300 ratings of 20 generated films by 40 people" in report
     for line in (
         "cofill, rows are items",
@@ -33,7 +33,7 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ):
         assert line in report
         assert line in printed.out
-    assert f"report: {out / 'report.md'}" in printed.err
+    assert f"report: {out / 'report.html'}" in printed.err
     model = CFN.load(out / "model")
     assert model.recommend(1, 1)[0].title
     assert model.item_features is not None

@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     from cofill.cli.tour_report import CLUSTER_COLUMNS, MEASURED, cluster_rows
 
     out: Path = options.out
-    ours = (out / "report.md", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
+    ours = (out / "report.html", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not any(path.exists() for path in ours))):
         raise CofillError(f"{out}: exists and is not an earlier demo; choose another --out")
     result = run_demo(
@@ -56,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     model = quote(str(out / "model"))
     words = [f"--describe {quote(f'{column}={value}')}" for column, value in result.described[0].features.items()]
-    note(f"\nreport: {out / 'report.md'}")
+    note(f"\nreport: {out / 'report.html'}")
     note(f"next:   cofill recommend {model} --user 1")
     note(f"        cofill recommend {model} {' '.join(words)}")
     note(f"        cofill similar {model} --item 1")

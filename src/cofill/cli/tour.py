@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.answers import Recommendation
-from cofill.atomic import replacing
+from cofill.cfn_model import CFN
 from cofill.cli.output import note
-from cofill.cli.tour_report import DemoResult, Described, Recommended, markdown
+from cofill.cli.tour_report import DemoResult, Described, Recommended, demo_parts
 from cofill.config import Orientation
 from cofill.data.features import Features
 from cofill.data.features.matching import FeatureWidthWarning
@@ -23,7 +23,7 @@ from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.evaluation.ratings import RatingModel
 from cofill.progress import share_done, training_progress
-from cofill.recommender import CFN
+from cofill.report import Subject, write_report
 
 _LEAST_ITEMS = 4  # three that somebody rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test
@@ -63,7 +63,7 @@ class Answers:
 
 
 def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quiet: bool) -> DemoResult:
-    """Make a world, train with and without side information, measure, recommend, and write report.md."""
+    """Make a world, train with and without side information, measure, recommend, and write report.html."""
     for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
         if count < least:
             raise SettingsError(f"the demo needs at least {least} {what} to have something to show. Got {count}")
@@ -108,8 +108,9 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
         curve=[(r.epoch, r.loss, r.validation_rmse) for r in model.history if r.validation_rmse is not None],
         epochs=model.measures["epochs"],
     )
-    with replacing(out / "report.md") as draft:
-        draft.write_text(markdown(result), encoding="utf-8")
+    parts.test.write(out / "test.csv")
+    subject = Subject(model, "cofill demo", test=parts.test, test_name=str(out / "test.csv"), quiet=quiet)
+    write_report(subject, out / "report.html", demo_parts(result))
     return result
 
 

@@ -1,11 +1,11 @@
-"""What the demo shows at its end, and its report in Markdown."""
+"""What the demo shows at its end, on the terminal and in its report."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cofill.cli.output import shown
 from cofill.evaluation.ratings import Cluster
+from cofill.report import Part
+from cofill.report.markup import beside, paragraph, section, table
 
 Recommended = tuple[str, float, float]
 """A title, the predicted rating, and the truth."""
@@ -52,40 +52,40 @@ def cluster_rows(result: DemoResult) -> list[tuple[str, int, int, float | None, 
 CLUSTER_COLUMNS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
 
 
-def markdown(result: DemoResult) -> str:
-    """The report."""
+def demo_parts(result: DemoResult) -> list[Part]:
+    """What stands in the demo's report before the parts about its model."""
     summary, held_out = result.summary, result.held_out
-    parts = [
-        "# cofill demo",
-        f"{summary['ratings']:,} ratings of {summary['items']:,} generated films by {summary['users']:,} people. "
-        f"Held out to measure on: {held_out['ratings']:,} ratings of known films by known people, all "
-        f"{held_out['new films']:,} ratings of some films and all {held_out['new people']:,} by some people. "
-        "Side information is what the world tells about films (year, genres, tags) and people (age, occupation, "
-        "friends).",
-        "## How far off predictions are",
-        "RMSE, where less is better. Of new films and people no rating was trained on.",
-        _table(MEASURED, result.measures),
-        "## By number of training ratings of the film (rows are items)",
-        _table(CLUSTER_COLUMNS, cluster_rows(result)),
-        "## Somebody new, who rated three films",
-        _table(("film", "rating"), result.somebody),
-        "## What they would like",
-        "Beside the prediction stands the truth of the person in this world who agrees most with those ratings.",
-        _table(("film", "predicted", "truth"), result.recommendations),
+    measured = section(
+        "demo",
+        "The demo",
+        paragraph(
+            f"{summary['ratings']:,} ratings of {summary['items']:,} generated films by {summary['users']:,} people. "
+            f"Held out to measure on: {held_out['ratings']:,} ratings of known films by known people, all "
+            f"{held_out['new films']:,} ratings of some films and all {held_out['new people']:,} by some people. "
+            "Side information is what the world tells about films (year, genres, tags) and people (age, occupation, "
+            "friends)."
+        ),
+        table("How far off predictions are", MEASURED, result.measures),
+        paragraph("RMSE, where less is better. Of new films and people no rating was trained on."),
+        table("By number of training ratings of the film (rows are items)", CLUSTER_COLUMNS, cluster_rows(result)),
+    )
+    columns = ("film", "predicted", "truth")
+    rated = [(film, f"{rating:g}") for film, rating in result.somebody]
+    people = [
+        beside(
+            table("Somebody new, who rated three films", ("film", "rating"), rated),
+            table("What they would like", columns, result.recommendations),
+        ),
+        paragraph("Beside the prediction stands the truth of the person in this world who agrees most with them."),
+        beside(
+            *(
+                table(f"Somebody new, who rated nothing: {described.who}", columns, described.recommendations)
+                for described in result.described
+            )
+        ),
+        paragraph("Beside the prediction stands the mean truth of the people in this world who are like that."),
     ]
-    for described in result.described:
-        parts += [
-            f"## Somebody new, who rated nothing: {described.who}",
-            "Beside the prediction stands the mean truth of the people in this world who are like that.",
-            _table(("film", "predicted", "truth"), described.recommendations),
-        ]
-    parts += [
-        f"## How the number of epochs was chosen ({result.epochs}, rows are items, with side information)",
-        _table(("epoch", "loss", "validation RMSE"), result.curve),
+    return [
+        Part("demo", "The demo", measured),
+        Part("new-people", "New people", section("new-people", "New people", *people)),
     ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[Sequence[object]]) -> str:
-    lines = [columns, tuple("---" for _ in columns), *(tuple(shown(cell) for cell in row) for row in rows)]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -1,0 +1,78 @@
+"""cofill report MODEL [--test RATINGS]"""
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cofill.cli.options import add_json, add_reading, load_ratings
+from cofill.cli.output import note, print_json, print_table
+from cofill.errors import DataError, UnknownIdError
+
+if TYPE_CHECKING:
+    from cofill.report import Subject
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    parser.add_argument("--test", metavar="RATINGS", help="measure on these: a file, or a data set's name")
+    parser.add_argument(
+        "--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default report.html)"
+    )
+    parser.add_argument(
+        "--users", nargs="+", default=[], metavar="ID", help="whose recommendations to show (default: three examples)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
+    add_json(parser)
+    add_reading(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from cofill.recommender import Recommender
+    from cofill.report import Subject, write_report
+    from cofill.report.page import check_report_file
+
+    check_report_file(options.out)
+    model = Recommender.load(options.model)
+    for user in options.users:
+        if user not in model.users:
+            raise UnknownIdError(f"user {user!r} is not in the model; check the id given to --users")
+    subject = Subject(
+        model,
+        name=options.model.resolve().name,
+        test=load_ratings(options.test, options) if options.test is not None else None,
+        test_name=options.test,
+        version=_version(options.model),
+        users=tuple(dict.fromkeys(options.users)),
+        quiet=options.quiet,
+    )
+    length = write_report(subject, options.out)
+    if options.json:
+        print_json({"report": str(options.out), "bytes": length, **_measures(subject)})
+        return 0
+    if subject.test is not None:
+        found = subject.evaluation
+        columns = ("RMSE", "MAE", "ratings", "of these cold")
+        print_table(f"{options.model} on {options.test}", columns, [(found.rmse, found.mae, found.ratings, found.cold)])
+    if not options.quiet:
+        note(f"report: {options.out} ({length / 1e6:.1f} MB)")
+        if subject.test is None:
+            note(f"next:   cofill report {options.model} --test RATINGS  (measures it on ratings it has not seen)")
+    return 0
+
+
+def _measures(subject: "Subject") -> dict[str, object]:
+    if subject.test is None:
+        return {"evaluation": None, "ranking": None, "trained_on": None}
+    ranking = subject.ranking
+    return {
+        "evaluation": subject.evaluation.as_json(),
+        "ranking": None if isinstance(ranking, DataError) else ranking.as_json(),
+        "trained_on": subject.trained_on,
+    }
+
+
+def _version(folder: Path) -> str | None:
+    """The cofill that wrote the model; the model itself was read, so its description is whole."""
+    version = json.loads((folder / "model.json").read_text(encoding="utf-8")).get("cofill_version")
+    return str(version) if version is not None else None

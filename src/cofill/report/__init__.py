@@ -1,0 +1,13 @@
+"""A page about a model: one HTML file with everything in it, pictures too, that asks nothing of the network.
+
+subject.py     what is reported on: the model, its ratings, the test part and what was predicted for it
+sections/      one module for each part of the page
+page.py        all of them together, with contents and style
+charts.py      curves and bars; item_map.py, neighbour_map.py: the map of the items
+markup.py      elements and tables; whatever is not an element is escaped
+"""
+
+from cofill.report.page import Part, report_page, write_report
+from cofill.report.subject import Subject
+
+__all__ = ["Part", "Subject", "report_page", "write_report"]

@@ -1,0 +1,111 @@
+"""Many dimensions into two, such that what is near stays near: principal components, then t-SNE from there.
+
+The t-SNE is the exact one (van der Maaten and Hinton, 2008), which is quadratic: for a thousand points or two.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Matrix = npt.NDArray[np.float32]
+
+NEIGHBOURS = 10
+_PERPLEXITY = 20.0  # about how many neighbours of a point count
+_STEPS, _TOGETHER = 400, 100  # of which the first pull neighbours together, far more than they are pushed apart
+_PULL = 12.0
+_FEW = 8  # points of which the principal components tell all
+
+
+def map_of(vectors: Matrix, progress: Callable[[float], None] | None = None) -> Matrix:
+    """(n, 2) for vectors (n, width): by the angle between them once their mean is taken off. No chance is involved."""
+    around = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    directions = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+    start = principal_components(directions)
+    if len(vectors) <= _FEW:
+        return start.astype(np.float32)
+    return principal_components(_settled(_nearness(directions), start, progress)).astype(np.float32)
+
+
+def principal_components(points: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """(n, 2): the two directions in which the points differ most, each with its largest part positive."""
+    centred = points - points.mean(0)
+    axes = np.linalg.svd(centred, full_matrices=False)[2][:2]
+    axes = axes * np.sign(axes[np.arange(len(axes)), np.abs(axes).argmax(1)])[:, None]
+    found = np.zeros((len(points), 2))
+    found[:, : len(axes)] = centred @ axes.T
+    return found
+
+
+def kept_neighbours(vectors: Matrix, places: Matrix) -> float:
+    """The share of the nearest neighbours by angle that are among the nearest on the map too."""
+    around = vectors - vectors.mean(0)
+    directions = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+    count = min(NEIGHBOURS, len(vectors) - 1)
+    before = _nearest(_squared_distances(directions), count)
+    after = _nearest(_squared_distances(places), count)
+    return float(np.mean([len(np.intersect1d(a, b)) / count for a, b in zip(before, after, strict=True)]))
+
+
+def _nearest(distances: npt.NDArray[np.floating], count: int) -> npt.NDArray[np.int64]:
+    apart = distances.copy()
+    np.fill_diagonal(apart, np.inf)
+    return np.argsort(apart, axis=1, kind="stable")[:, :count]
+
+
+def _squared_distances(points: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+    lengths = (points**2).sum(1)
+    squared: npt.NDArray[np.floating] = np.maximum(lengths[:, None] + lengths - 2 * points @ points.T, 0)
+    return squared
+
+
+def _nearness(directions: npt.NDArray[np.float64]) -> Matrix:
+    """(n, n), symmetric, of sum 1: a Gaussian around each point, as wide as its neighbours need it to be."""
+    n = len(directions)
+    perplexity = min(_PERPLEXITY, (n - 1) / 3)
+    distances = _squared_distances(directions)
+    near = _nearest(distances, min(n - 1, int(3 * perplexity) + 1))
+    apart = np.take_along_axis(distances, near, axis=1)
+    apart -= apart[:, :1]
+    low, high = np.full((n, 1), -20.0), np.full((n, 1), 20.0)  # logarithms of how sharp the Gaussian is
+    for _ in range(40):
+        middle = (low + high) / 2
+        weights = np.exp(-apart * np.exp(middle))
+        weights /= weights.sum(1, keepdims=True)
+        entropy = -(weights * np.log(np.maximum(weights, 1e-300))).sum(1, keepdims=True)
+        wide = entropy > np.log(perplexity)
+        low, high = np.where(wide, middle, low), np.where(wide, high, middle)
+    nearness = np.zeros((n, n), np.float32)
+    np.put_along_axis(nearness, near, weights.astype(np.float32), axis=1)
+    return (nearness + nearness.T) / np.float32(2 * n)
+
+
+def _settled(nearness: Matrix, start: npt.NDArray[np.float64], progress: Callable[[float], None] | None) -> Matrix:
+    """Where the points come to rest between the pull of their neighbours and the push of all others."""
+    n = len(nearness)
+    places = (start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
+    velocity, gains = np.zeros_like(places), np.ones_like(places)
+    rate = np.float32(max(n / _PULL / 4, 20.0))
+    pulled = nearness * np.float32(_PULL)
+    for step in range(_STEPS):
+        # Number by number, not as products of matrices, whose rounding follows the threads at hand: 400 steps on, the
+        # last digit has become another map.
+        x, y = places[:, 0].copy(), places[:, 1].copy()
+        closeness = (x[:, None] - x) ** 2
+        closeness += (y[:, None] - y) ** 2
+        closeness += 1
+        np.reciprocal(closeness, out=closeness)
+        np.fill_diagonal(closeness, 0)
+        force = closeness * (-1 / closeness.sum(dtype=np.float64)).astype(np.float32)
+        force += pulled if step < _TOGETHER else nearness
+        force *= closeness
+        pulls = np.stack([(force * x).sum(1), (force * y).sum(1)], axis=1)
+        gradient = 4 * (force.sum(1)[:, None] * places - pulls)
+        gains = np.where(gradient * velocity < 0, gains + np.float32(0.2), gains * np.float32(0.8))
+        np.maximum(gains, np.float32(0.01), out=gains)
+        velocity = np.float32(0.5 if step < _TOGETHER else 0.8) * velocity - rate * gains * gradient
+        places = places + velocity
+        places -= places.mean(0)
+        if progress is not None:
+            progress((step + 1) / _STEPS)
+    return places

@@ -1,0 +1,156 @@
+"""What the model is, its settings, what side information became, and how to make it again."""
+
+from shlex import quote
+from typing import Any
+
+from cofill.report.markup import Markup, code, element, paragraph, section, table
+from cofill.report.subject import Subject
+
+_ROWS = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
+
+
+def model_section(subject: Subject) -> Markup:
+    model = subject.model
+    low, high = model.scale
+    users, items = model.user_counts(), model.item_counts()
+    ratings = int(items.sum())
+    cards: list[tuple[str, str]] = [
+        ("kind of model", model.kind),
+        ("ratings", f"{ratings:,}"),
+        ("users", f"{len(users):,}"),
+        ("items", f"{len(items):,}"),
+        ("scale of ratings", f"{low:g} to {high:g}"),
+    ]
+    validation = model.measures.get("validation_rmse")
+    if validation is not None:
+        cards.append(("validation RMSE", f"{validation:.4f}"))
+    if subject.test is not None:
+        cards.append(("test RMSE", f"{subject.evaluation.rmse:.4f}"))
+    facts: list[tuple[str, object]] = []
+    if model.kind == "cfn":
+        facts.append(("a row of the network is", _ROWS[model.orientation]))
+        facts.append(("network", _network(subject)))
+    epochs = model.measures.get("epochs")
+    if epochs is not None:
+        facts.append(("epochs of training", f"{epochs:,}"))
+    later = ratings - int(model.data_summary.get("ratings", ratings))
+    if later > 0:
+        facts.append(("ratings added after the training", f"{later:,}"))
+    cold = [(side, int((counts == 0).sum())) for side, counts in (("users", users), ("items", items))]
+    facts += [(f"{side} without a rating, known by features", f"{count:,}") for side, count in cold if count]
+    if subject.version:
+        facts.append(("written by", f"cofill {subject.version}"))
+    shown = [element("div", element("dt", name), element("dd", value)) for name, value in cards]
+    return section(
+        "model",
+        "The model",
+        element("dl", *shown, class_="cards"),
+        table("About this model", ("what", "value"), facts) if facts else "",
+    )
+
+
+def _network(subject: Subject) -> str:
+    model = subject.model
+    settings = model.settings.model_dump()
+    columns = len(model.users) if model.orientation == "item" else len(model.items)
+    layers = [columns, *settings["hidden"], columns]
+    features = getattr(model, f"{model.orientation}_features", None)
+    beside = f", and {features.width:,} feature columns at every layer" if features is not None else ""
+    return " → ".join(f"{width:,}" for width in layers) + f" units, output {settings['output']}{beside}"
+
+
+def settings_section(subject: Subject) -> Markup:
+    settings = subject.model.settings
+    changed = dict(_changed(subject))
+    different: list[tuple[str, ...]] = []
+    usual: list[tuple[str, ...]] = []
+    for name, field in type(settings).model_fields.items():
+        value, what = _written(getattr(settings, name)), field.description or ""
+        if name in changed:
+            different.append((code(name), value, _written(changed[name]), what))
+        else:
+            usual.append((code(name), value, what))
+    parts: list[Markup] = [paragraph("Every setting has its default.")]
+    if different:
+        columns = ("setting", "value", "default", "what it does")
+        parts = [table("Settings that differ from their defaults", columns, different)]
+    if usual:
+        whole = table("Settings at their defaults", ("setting", "value", "what it does"), usual)
+        count = "1 setting at its default" if len(usual) == 1 else f"{len(usual)} settings at their defaults"
+        parts.append(element("details", element("summary", count), whole))
+    return section("settings", "Settings", *parts)
+
+
+def features_section(subject: Subject) -> Markup | None:
+    """What each source of side information became; None where there was none."""
+    parts: list[str] = []
+    for side in ("item", "user"):
+        features = getattr(subject.model, f"{side}_features", None)
+        if features is None:
+            continue
+        rows = [
+            (line.source, line.column, line.kind, line.width, line.distinct, line.missing, line.example)
+            for line in features.report()
+        ]
+        names = ("source", "column", "kind", "feature columns", "different values", "missing", "such as")
+        parts.append(table(f"What describes the {side}s: {features.width:,} feature columns", names, rows))
+        found = subject.model.data_summary.get(f"{side}_features")
+        if found:
+            parts.append(
+                paragraph(
+                    f"{found['described']:,} {side}s have ratings and features, {found['undescribed']:,} have ratings "
+                    f"alone, {found['unrated']:,} have features alone."
+                )
+            )
+    return section("features", "Side information", *parts) if parts else None
+
+
+def reproduction_section(subject: Subject) -> Markup:
+    test = quote(subject.test_name) if subject.test_name else "test.csv"
+    parts = [
+        paragraph(
+            "With the same ratings, the same version and the same number of threads the same seed gives the same "
+            "model. A model does not keep the names of the files that it was trained on: put yours in their place."
+        ),
+        element("pre", _training(subject), tabindex="0"),
+        element("pre", f"cofill report model --test {test}", tabindex="0"),
+    ]
+    return section("again", "How to make this again", *parts)
+
+
+def _training(subject: Subject) -> str:
+    model = subject.model
+    about = [side for side in ("item", "user") if getattr(model, f"{side}_features", None) is not None]
+    changed = {name: getattr(model.settings, name) for name, _ in _changed(subject)}
+    words = ["cofill train ratings.csv --out model", *(f"--{side}-features {side}s.csv" for side in about)]
+    if model.kind == "cfn":
+        return " \\\n    ".join([*words, *(_flag(name, value) for name, value in changed.items())])
+    settings = [f"--set {quote(f'{name}={_written(value)}')}" for name, value in changed.items()]
+    return " \\\n    ".join([*words, f"--algorithm {model.kind}", *settings])
+
+
+def _flag(name: str, value: Any) -> str:
+    flag = name.replace("_", "-")
+    if isinstance(value, bool):
+        return f"--{flag}" if value else f"--no-{flag}"
+    return f"--{flag} {quote(_written(value))}"
+
+
+def _changed(subject: Subject) -> list[tuple[str, Any]]:
+    """Settings that differ from their defaults, and those defaults, which may follow the orientation."""
+    settings = subject.model.settings
+    values = settings.model_dump()
+    oriented = {"orientation": values["orientation"]} if "orientation" in values else {}
+    defaults = type(settings)(**oriented).model_dump()
+    if oriented:
+        defaults |= {"orientation": type(settings)().model_dump()["orientation"]}
+    return [(name, defaults[name]) for name in values if values[name] != defaults[name]]
+
+
+def _written(value: Any) -> str:
+    """A setting as the command line takes it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

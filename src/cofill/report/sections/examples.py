@@ -1,0 +1,93 @@
+"""What some users liked, what is recommended to them, and what they gave in the test part."""
+
+import numpy as np
+
+from cofill.report.markup import Markup, beside, code, element, paragraph, section, table
+from cofill.report.subject import Subject
+
+_LIKED, _RECOMMENDED, _TESTED = 6, 10, 8
+_EXAMPLES = 3
+_TEST_RATINGS = 5  # of an example that is to say something
+
+
+def examples_section(subject: Subject) -> Markup:
+    chosen = _chosen(subject)
+    if not chosen:
+        return section("examples", "Examples", paragraph("No user has a rating, so there is nobody to show."))
+    told = [
+        "Users with few, a middling number and many ratings; ",
+        code("cofill report MODEL --users ID"),
+        " shows others.",
+    ]
+    if subject.users:
+        told = ["Users who were asked for."]
+    if subject.test is not None:
+        told.append(" Beside a recommendation stands what the user gave it in the test part; a dash if nothing.")
+    return section("examples", "Examples of recommendations", paragraph(*told), *(_example(subject, u) for u in chosen))
+
+
+def _chosen(subject: Subject) -> list[int]:
+    """By index: those asked for, or those at the quarters of the users who have ratings, here and in the test part."""
+    model = subject.model
+    if subject.users:
+        return [model.users.index(user) for user in subject.users]
+    counts = model.user_counts()
+    possible = np.flatnonzero(counts > 0)
+    if subject.test is not None:
+        tested = subject.test_pairs[0]
+        in_test = np.bincount(tested[tested >= 0], minlength=len(counts))[possible]
+        if in_test.any():
+            possible = possible[in_test >= min(_TEST_RATINGS, in_test.max())]
+    ordered = possible[np.argsort(counts[possible], kind="stable")]
+    places = [round((len(ordered) - 1) * share) for share in (0.25, 0.5, 0.9)] if len(ordered) else []
+    return [int(ordered[place]) for place in dict.fromkeys(places)][:_EXAMPLES]
+
+
+def _example(subject: Subject, user: int) -> Markup:
+    model = subject.model
+    name = str(model.users.id(user))
+    items, given = subject.ratings_of(user)
+    best = np.lexsort((-model.item_counts()[items], -given))[:_LIKED]
+    liked = [(subject.title(int(items[at])), f"{given[at]:g}") for at in best]
+    in_test = _test_ratings(subject, user)
+    recommended = [
+        (rank, entry.title or str(entry.item), entry.rating, *_in_test(in_test, model.items.index(entry.item)))
+        for rank, entry in enumerate(model.recommend(model.users.id(user), _RECOMMENDED), 1)
+    ]
+    columns = ("", "item", "predicted") + (("in the test",) if in_test is not None else ())
+    left: list[str] = [table(f"Rated highest by user {name}", ("item", "rating"), liked)]
+    if in_test:
+        left.append(_test_table(subject, user, name, in_test))
+    right = (
+        table(f"Recommended to user {name}", columns, recommended)
+        if recommended
+        else paragraph("There is nothing left to recommend: every item is rated.")
+    )
+    heading = f"User {name}, {len(items):,} {'rating' if len(items) == 1 else 'ratings'}"
+    return element("div", element("h3", heading), beside(element("div", *left), right))
+
+
+def _test_ratings(subject: Subject, user: int) -> dict[int, float] | None:
+    """What the user gave in the test part, by index of the item; None without one."""
+    if subject.test is None:
+        return None
+    users, items = subject.test_pairs
+    theirs = (users == user) & (items >= 0)
+    return dict(zip(items[theirs].tolist(), subject.test.values[theirs].tolist(), strict=True))
+
+
+def _in_test(in_test: dict[int, float] | None, item: int) -> tuple[str, ...]:
+    if in_test is None:
+        return ()
+    return (f"{in_test[item]:g}" if item in in_test else "-",)
+
+
+def _test_table(subject: Subject, user: int, name: str, in_test: dict[int, float]) -> Markup:
+    items = np.array(list(in_test), np.int32)
+    predicted = subject.model.predict_indices(np.full(len(items), user, np.int32), items)
+    order = np.argsort(-predicted, kind="stable")[:_TESTED]
+    rows = [
+        (subject.title(int(items[at])), float(predicted[at]), f"{in_test[int(items[at])]:g}") for at in order.tolist()
+    ]
+    caption = f"User {name} in the test part, highest prediction first ({len(rows)} of {len(items)})"
+    return table(caption, ("item", "predicted", "gave"), rows)

@@ -1,0 +1,131 @@
+"""The map of the items: like ones lie near each other."""
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.progress import share_done
+from cofill.report.label_places import Box, Point, place_labels
+from cofill.report.markup import Markup, element, figure, paragraph, section, shortened
+from cofill.report.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
+from cofill.report.subject import Subject
+
+MOST_ITEMS = 1500  # more would take long and could not be told apart
+_MOST_LABELS = 70
+_TITLE_LENGTH = 30
+_WIDTH, _HEIGHT, _MARGIN, _BELOW = 1000, 720, 22, 46
+_SMALLEST, _LARGEST = 2.5, 12.0  # radius
+_COLOURS = 5
+
+Places = npt.NDArray[np.float32]
+
+
+def items_section(subject: Subject) -> Markup:
+    counts = subject.model.item_counts()
+    order = np.argsort(-counts, kind="stable")
+    shown = order[: min(MOST_ITEMS, int((counts > 0).sum()))]
+    if len(shown) < 3:
+        return section(
+            "items", "Map of the items", paragraph("Fewer than three items have ratings: there is no map of them.")
+        )
+    vectors = subject.model.item_vectors()[shown]
+    if vectors.ndim != 2 or not vectors.size or not np.ptp(vectors, axis=0).any():
+        return section(
+            "items",
+            "Map of the items",
+            paragraph("This model knows all items by the same vector: there is no map of them."),
+        )
+    with share_done("drawing the map of the items", subject.quiet) as progress:
+        places = map_of(vectors, progress)
+    kept = kept_neighbours(vectors, places)
+    rated = int((counts > 0).sum())
+    which = f"The {len(shown):,} most rated of {rated:,} items" if len(shown) < rated else f"All {rated:,} rated items"
+    near = min(NEIGHBOURS, len(shown) - 1)
+    return section(
+        "items",
+        "Map of the items",
+        paragraph(
+            f"{which}, by the vectors that the model knows them by: what is near is alike to the model. Two dimensions "
+            f"cannot keep everything: of the {near} items most like one, {kept:.0%} are among the {near} nearest here. "
+            "Point at an item to read its title."
+        ),
+        figure(
+            element(
+                "div",
+                _picture(subject, shown, places),
+                class_="scroll",
+                tabindex="0",
+                role="region",
+                aria_label="Map of the items",
+            ),
+            "The larger a point, the more ratings it has; its colour is its mean rating. Directions and distances have "
+            "no unit: only nearness counts.",
+            wide=True,
+        ),
+    )
+
+
+def _picture(subject: Subject, shown: npt.NDArray[np.int64], places: Places) -> Markup:
+    counts = subject.model.item_counts()[shown]
+    x, y = _fitted(places)
+    radius = _SMALLEST + (_LARGEST - _SMALLEST) * np.sqrt(counts / counts.max())
+    means = subject.mean_ratings[shown]
+    edges = np.quantile(means, np.arange(1, _COLOURS) / _COLOURS)
+    colour = np.searchsorted(edges, means, "right") + 1
+    titles = [subject.title(int(item)) for item in shown]
+    circles = [
+        element(
+            "circle",
+            element("title", f"{titles[at]} · {counts[at]:,} ratings, mean {means[at]:.2f}"),
+            cx=float(x[at]),
+            cy=float(y[at]),
+            r=float(radius[at]),
+            class_=f"v{colour[at]}",
+        )
+        for at in range(len(shown))
+    ]
+    points = [
+        Point(shortened(titles[at], _TITLE_LENGTH), float(x[at]), float(y[at]), float(radius[at]))
+        for at in range(len(shown))
+    ]
+    labels = [
+        element("text", one.text, x=one.x, y=one.y, text_anchor=one.anchor, class_="title")
+        for one in place_labels(points, Box(2, 2, _WIDTH - 2, _HEIGHT - _BELOW), _MOST_LABELS)
+    ]
+    frame = element("rect", x=1, y=1, width=_WIDTH - 2, height=_HEIGHT - _BELOW, rx=6, class_="frame")
+    about = f"Map of {len(shown):,} items in two dimensions; the most rated have their titles beside them."
+    return element(
+        "svg",
+        frame,
+        *circles,
+        *labels,
+        *_legend(edges, float(means.min()), float(means.max())),
+        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+        role="img",
+        aria_label=about,
+        class_="map",
+    )
+
+
+def _fitted(places: Places) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Into the frame, each direction as far as it goes: they have no unit."""
+    low, high = places.min(0), places.max(0)
+    share = (places - low) / np.maximum(high - low, 1e-12)
+    return (
+        _MARGIN + share[:, 0].astype(np.float64) * (_WIDTH - 2 * _MARGIN),
+        _MARGIN + (1 - share[:, 1].astype(np.float64)) * (_HEIGHT - _BELOW - 2 * _MARGIN),
+    )
+
+
+def _legend(edges: npt.NDArray[np.float64], low: float, high: float) -> list[Markup]:
+    bounds = [low, *edges.tolist(), high]
+    bottom = _HEIGHT - 12
+    parts = [
+        element("text", "first direction →, second ↑ (no unit)", x=4, y=bottom, class_="name"),
+        element("text", "mean rating", x=500, y=bottom, text_anchor="end", class_="name"),
+    ]
+    for number in range(_COLOURS):
+        left = 514 + number * 100
+        parts.append(element("circle", cx=left, cy=bottom - 4, r=6, class_=f"v{number + 1}"))
+        words = f"{bounds[number]:.2f} to {bounds[number + 1]:.2f}"
+        parts.append(element("text", words, x=left + 10, y=bottom))
+    return parts

@@ -1,0 +1,139 @@
+"""What a page is about: a model, the ratings it knows, and, where there is a test part, what it predicts for it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.ratings import Ratings
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError
+from cofill.evaluation import Evaluation, RankingEvaluation, evaluate, evaluate_ranking
+from cofill.progress import counted, share_done
+from cofill.recommender import Recommender
+
+_PAIRS_AT_ONCE = 50_000
+
+Ints = npt.NDArray[np.int32]
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A fitted model and how the page shall speak of it."""
+
+    model: Recommender
+    name: str
+    """What the model is called: its folder, say."""
+    test: Ratings | None = None
+    test_name: str | None = None
+    """Where the test ratings came from."""
+    version: str | None = None
+    """The cofill that wrote the model."""
+    users: tuple[Id, ...] = ()
+    """Whose recommendations are shown; by default of one with few, one with a middling number and one with many."""
+    quiet: bool = True
+
+    def __post_init__(self) -> None:
+        if self.test is not None and len(self.test) == 0:
+            raise DataError(
+                f"{self.test_name or 'the test part'}: there are no ratings to measure on; give at least one"
+            )
+
+    def title(self, item: int) -> str:
+        """Of an item, by index; its id where it has none."""
+        found = self.model.items.id(item)
+        return self.model.titles.get(found) or str(found)
+
+    def ratings_of(self, user: int) -> tuple[Ints, Floats]:
+        """Items, by index, and what the user gave them."""
+        known = self.model.filled.known
+        return known.row(user) if self.model.orientation == "user" else known.column(user)
+
+    @cached_property
+    def known(self) -> tuple[Ints, Floats]:
+        """(n,), (n,): the items and values of all ratings that the model knows, those that came later too."""
+        known = self.model.filled.known
+        by_item = known.trained if self.model.orientation == "item" else known.trained_columns
+        items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
+        rows, columns, values = known.later()
+        if not len(values):
+            return items, by_item.values
+        # A later rating may stand in for one of the training: item by item, as the model itself sees them.
+        changed = np.unique(rows if self.model.orientation == "item" else columns)
+        one = known.row if self.model.orientation == "item" else known.column
+        kept = ~np.isin(items, changed)
+        anew = [(item, one(int(item))[1]) for item in changed]
+        return (
+            np.concatenate([items[kept], *(np.full(len(given), item, np.int32) for item, given in anew)]),
+            np.concatenate([by_item.values[kept], *(given for _, given in anew)]),
+        )
+
+    @cached_property
+    def mean_ratings(self) -> npt.NDArray[np.float64]:
+        """(items,): NaN where there is none."""
+        items, values = self.known
+        counts = np.bincount(items, minlength=len(self.model.items))
+        sums = np.bincount(items, weights=values, minlength=len(self.model.items))
+        means: npt.NDArray[np.float64] = np.full(len(counts), np.nan)
+        return np.divide(sums, counts, out=means, where=counts > 0)
+
+    # The test part
+
+    @property
+    def tested(self) -> Ratings:
+        assert self.test is not None
+        return self.test
+
+    @cached_property
+    def test_pairs(self) -> tuple[Ints, Ints]:
+        """(n,), (n,): users and items of the test ratings in the model's indices; -1 for those it has never seen."""
+        test = self.tested
+        users = self.model.users.find(test.users.ids)[test.user_index]
+        return users, self.model.items.find(test.items.ids)[test.item_index]
+
+    @cached_property
+    def predictions(self) -> Floats:
+        """(n,): of the test ratings."""
+        users, items = self.test_pairs
+        order = np.lexsort((users, items) if self.model.orientation == "item" else (items, users))
+        predicted = np.empty(len(users), np.float32)
+        starts = range(0, len(users), _PAIRS_AT_ONCE)
+        for start in counted(starts, len(starts), "predicting", self.quiet):
+            part = order[start : start + _PAIRS_AT_ONCE]  # row by row, so that each row is worked out once
+            predicted[part] = self.model.predict_indices(users[part], items[part])
+        return predicted
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        return evaluate(_Predicted(self), self.tested)
+
+    @cached_property
+    def ranking(self) -> RankingEvaluation | DataError:
+        """Of lists of ten; or why there is none, which is no reason to have no page."""
+        try:
+            with share_done("ranking", self.quiet) as report:
+                return evaluate_ranking(self.model, self.tested, report=report)
+        except DataError as error:
+            return error
+
+    @cached_property
+    def trained_on(self) -> int:
+        """How many of the test ratings the model knows: they say little about others."""
+        return self.model.known_pairs(self.tested)
+
+
+class _Predicted:
+    """The model as `evaluate` asks it, with predictions that were made before, chunk by chunk."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.users, self.items = subject.model.users, subject.model.items
+        self.user_counts, self.item_counts = subject.model.user_counts, subject.model.item_counts
+        self._subject = subject
+
+    def predict_indices(self, users: Ints, items: Ints) -> Floats:
+        ours = self._subject.test_pairs
+        assert np.array_equal(users, ours[0])
+        assert np.array_equal(items, ours[1])
+        return self._subject.predictions

@@ -1,0 +1,245 @@
+"""The page about a model: whole, inert, the same every time, and right."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cofill.algorithms import algorithm
+from cofill.cfn_model import CFN
+from cofill.data.ratings import Ratings
+from cofill.data.splits import random_split
+from cofill.data.world import make_world
+from cofill.errors import DataError
+from cofill.evaluation import evaluate, evaluate_ranking
+from cofill.report import Subject, report_page, write_report
+from tests.report.pages import check, read
+
+QUICK: dict[str, Any] = {"epochs": 3, "hidden": 6, "threads": 1}
+
+
+@pytest.fixture(scope="module")
+def parts() -> tuple[Ratings, Ratings]:
+    return random_split(make_world(users=60, items=40, ratings=900, seed=2).ratings, ratio=0.8, seed=0)
+
+
+@pytest.fixture(scope="module")
+def model(parts: tuple[Ratings, Ratings]) -> CFN:
+    return CFN(**QUICK).fit(parts[0])
+
+
+@pytest.fixture(scope="module")
+def subject(model: CFN, parts: tuple[Ratings, Ratings]) -> Subject:
+    return Subject(model, "films", test=parts[1], test_name="test.csv", version="9.8.7")
+
+
+def tiny(*lines: tuple[object, object, float], **settings: Any) -> CFN:
+    return CFN(**{"epochs": 2, "hidden": 2, "threads": 1, **settings}).fit(Ratings.read(list(lines), scale=(1, 5)))
+
+
+def test_a_page_with_a_test_part_is_whole(subject: Subject) -> None:
+    page = check(report_page(subject))
+    assert page.ids == ["model", "measures", "errors", "examples", "items", "data", "training", "settings", "again"]
+    assert "cofill 9.8.7" in page.text
+    assert page.tags["svg"] == 11  # clusters 2, errors 2, map 1, data 4, training 2
+    assert page.tags["circle"] > 30  # the map
+
+
+def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    found, ranking = evaluate(model, parts[1]), evaluate_ranking(model, parts[1])
+    tables = check(report_page(subject)).tables
+    assert tables["On test.csv"][1] == [f"{found.rmse:.4f}", f"{found.mae:.4f}", f"{found.ratings:,}", str(found.cold)]
+    for side, clusters in (("item", found.clusters), ("user", found.user_clusters)):
+        assert [row[2:] for row in tables[f"By number of training ratings of the {side}"][1:]] == [
+            [str(c.ratings), "-" if c.rmse is None else f"{c.rmse:.4f}", "-" if c.mae is None else f"{c.mae:.4f}"]
+            for c in clusters
+        ]
+    lists = dict(row[:2] for row in tables[f"Lists of 10 for {ranking.users} users"][1:])
+    assert lists["NDCG"] == f"{ranking.ndcg:.4f}"
+    assert lists["coverage"] == f"{ranking.coverage:.4f}"
+
+
+def test_the_errors_are_those_of_the_predictions(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    test = parts[1]
+    predicted = model.predict(test).astype(np.float64)
+    rows = check(report_page(subject)).tables["By the rating that was given"][1:]
+    assert [row[0] for row in rows] == [f"{value:g}" for value in np.unique(test.values)]
+    assert sum(int(row[1].replace(",", "")) for row in rows) == len(test)
+    for name, _, mean, error, rmse in rows:
+        inside = test.values == np.float32(name)
+        errors = predicted[inside] - test.values[inside]
+        assert mean == f"{predicted[inside].mean():.4f}"
+        assert error == f"{errors.mean():.4f}"
+        assert rmse == f"{np.sqrt((errors**2).mean()):.4f}"
+
+
+def test_the_examples_are_what_the_model_recommends(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    train, test = parts
+    user = int(train.users.id(int(train.user_index[0])))
+    page = check(report_page(Subject(model, "films", test=test, users=(user,))))
+    rows = page.tables[f"Recommended to user {user}"][1:]
+    recommended = model.recommend(user)
+    assert [(row[1], row[2]) for row in rows] == [(r.title, f"{r.rating:.4f}") for r in recommended]
+    frame = test.frame()
+    given = {i: r for u, i, r, *_ in frame.iter_rows() if u == user}
+    assert [row[3] for row in rows] == [f"{given[r.item]:g}" if r.item in given else "-" for r in recommended]
+    liked = [float(row[1]) for row in page.tables[f"Rated highest by user {user}"][1:]]
+    assert liked == sorted(train.values[train.user_index == train.users.index(user)].tolist(), reverse=True)[:6]
+
+
+def test_without_a_test_part_the_page_says_how_to_measure(model: CFN) -> None:
+    page = check(report_page(Subject(model, "films")))
+    assert "errors" not in page.ids
+    assert "Nothing was measured" in page.text
+    assert "cofill report MODEL --test RATINGS" in page.text
+    assert f"{model.measures['validation_rmse']:.4f}" in page.text
+
+
+def test_the_same_model_gives_the_same_bytes(subject: Subject, parts: tuple[Ratings, Ratings], tmp_path: Path) -> None:
+    subject.model.save(tmp_path / "model")
+    again = replace(subject, model=CFN.load(tmp_path / "model"))
+    first, second = tmp_path / "a" / "one.html", tmp_path / "two.htm"
+    assert write_report(subject, first) == len(first.read_bytes())
+    write_report(again, second)
+    assert first.read_bytes() == second.read_bytes()
+    assert [path.name for path in first.parent.iterdir()] == ["one.html"]
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def test_titles_and_ids_are_inert() -> None:
+    names = [
+        HOSTILE,
+        "\"' onload=alert(1) x='",
+        "</title></svg><img src=//evil.example/x>",
+        "a\x00b\x1b[2J\u202ec",
+        "&lt;b&gt;",
+    ]
+    lines = [(f"{name}{turn}", f"{turn}{other}", 1.0 + (turn + at) % 5)
+             for turn in range(3) for at, name in enumerate(names) for other in names]  # fmt: skip
+    ratings = Ratings.read(lines, scale=(1, 5))
+    ratings = replace(ratings, titles={item: f"{HOSTILE} {item}" for item in list(ratings.items)[::2]})
+    model = CFN(**QUICK).fit(ratings)
+    subject = Subject(model, HOSTILE, test=ratings, test_name=HOSTILE, version=HOSTILE, users=tuple(model.users))
+    html = report_page(subject)
+    page = check(html)
+    assert "<script" not in html
+    assert HOSTILE in page.text  # shown as it is
+    assert "&lt;b&gt;" in page.text
+    assert not {"\x00", "\x1b", "\u202e"} & set(html)
+
+
+def test_a_model_without_titles_is_shown_by_its_ids() -> None:
+    model = tiny(*((u, 100 + i, 1 + (u * i) % 5) for u in range(6) for i in range(8) if (u + i) % 4))
+    page = check(report_page(Subject(model, "numbers")))
+    assert re.search(r"\b10[0-7] · \d+ ratings, mean", page.text)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [("a", "x", 3)],
+        [("a", "x", 3), ("b", "x", 5)],
+        [("a", "x", 3), ("a", "y", 5)],
+        [("a", "x", 4), ("a", "y", 4), ("a", "z", 4), ("b", "z", 4)],
+    ],
+    ids=["one rating", "one item", "one user", "all alike"],
+)
+@pytest.mark.parametrize("orientation", ["user", "item"])
+def test_the_smallest_models(lines: list[tuple[object, object, float]], orientation: str) -> None:
+    model = tiny(*lines, orientation=orientation)
+    test = Ratings.read([("a", "x", 2), ("stranger", "strange", 5)])
+    page = check(report_page(Subject(model, "small", test=test)))
+    assert page.tables["On the test part"][1][2:] == ["2", "1"]
+    check(report_page(Subject(model, "small")))
+
+
+def test_ratings_that_the_model_knows_are_warned_of(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    page = check(report_page(Subject(model, "films", test=parts[0])))
+    assert f"The model was trained on {len(parts[0]):,} of these {len(parts[0]):,} ratings" in page.text
+    assert "Lists of recommendations were not measured: the model was trained on all of these" in page.text
+
+
+def test_ratings_on_another_scale_are_warned_of(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    test = Ratings.read([(u, i, 87.5) for u, i, *_ in parts[1].frame().iter_rows()][:9], scale=(0, 100))
+    assert "9 of these 9 ratings are outside the scale" in check(report_page(Subject(model, "films", test=test))).text
+
+
+def test_many_different_ratings_are_grouped() -> None:
+    rng = np.random.default_rng(0)
+    lines = [(u, i, float(v)) for (u, i), v in zip(np.ndindex(12, 12), rng.uniform(0, 100, 144), strict=True)]
+    ratings = Ratings.read(lines, scale=(0, 100))
+    train, test = random_split(ratings, ratio=0.7, seed=0)
+    page = check(report_page(Subject(CFN(**QUICK).fit(train), "percent", test=test)))
+    names = [row[0] for row in page.tables["By the rating that was given"][1:]]
+    assert names[0] == "0 to 10"
+    assert len(names) <= 12
+
+
+def test_ratings_that_came_later_count(parts: tuple[Ratings, Ratings]) -> None:
+    model = CFN(**QUICK).fit(parts[0])
+    before = Subject(model, "films").known[1]
+    user, item, given = model.users.id(0), model.items.id(0), 5.0
+    was_known = item in {model.items.id(int(i)) for i in model.known_items(0)}
+    model.add_ratings([(user, item, given), (999, model.items.id(1), 1.0)])
+    items, values = Subject(model, "films").known
+    assert len(values) == len(before) + 2 - was_known
+    assert np.array_equal(np.bincount(items, minlength=len(model.items)), model.item_counts())
+    assert "ratings added after the training" in check(report_page(Subject(model, "films"))).text
+
+
+def test_settings_that_differ_come_first_and_can_be_given_again(subject: Subject) -> None:
+    page = check(report_page(subject))
+    rows = {row[0]: row[1:3] for row in page.tables["Settings that differ from their defaults"][1:]}
+    assert rows == {"epochs": ["3", "100"], "hidden": ["6", "250"], "threads": ["1", "0"]}
+    assert "--hidden 6 \\ --epochs 3 \\ --threads 1" in page.text
+    assert "orientation" in {row[0] for row in page.tables["Settings at their defaults"]}
+
+
+def test_defaults_follow_the_orientation() -> None:
+    model = tiny(("a", "x", 3), ("b", "y", 5), orientation="user")
+    rows = check(report_page(Subject(model, "small"))).tables["Settings that differ from their defaults"]
+    assert [row[0] for row in rows[1:]] == ["orientation", "hidden", "epochs", "threads"]
+
+
+def test_side_information_has_a_part_of_its_own() -> None:
+    ratings = [(u, i, 1.0 + (u * i) % 5) for u in range(12) for i in range(15) if (u + i) % 3]
+    about = [{"item": i, "genre": ("war", "love")[i % 2], "year": 1950 + i} for i in range(17)]
+    model = CFN(**QUICK).fit(Ratings.read(ratings, scale=(1, 5)), item_features=pl.DataFrame(about))
+    page = check(report_page(Subject(model, "described")))
+    assert [row[1:3] for row in page.tables["What describes the items: 3 feature columns"][1:]] == [
+        ["genre", "category"],
+        ["year", "date"],
+    ]
+    assert "15 items have ratings and features, 0 have ratings alone, 2 have features alone." in page.text
+    assert "--item-features items.csv" in page.text
+
+
+@pytest.mark.parametrize("kind", ["means", "als-wr"])
+def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> None:
+    rival = algorithm(kind)(seed=4).fit(parts[0])
+    page = check(report_page(Subject(rival, "rival", test=parts[1], test_name="test.csv")))
+    assert page.tables["On test.csv"][1][0] == f"{evaluate(rival, parts[1]).rmse:.4f}"
+    assert f"--algorithm {kind}" in page.text
+    assert "--set seed=4" in page.text
+    assert "a row of the network is" not in page.text
+
+
+def test_an_empty_test_part_is_refused(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
+    nothing = parts[1].select(np.zeros(len(parts[1]), np.bool_))
+    with pytest.raises(DataError, match=r"^none.csv: there are no ratings to measure on; give at least one$"):
+        Subject(model, "films", test=nothing, test_name="none.csv")
+
+
+def test_a_page_that_is_not_well_formed_would_be_found() -> None:
+    for broken in ("<p><b></p></b>", "<p>", "</p>", '<p id="a" id="b"></p>', "<table></table>"):
+        with pytest.raises(AssertionError):
+            read(f"<!doctype html>\n<html>{broken}</html>")
+    for outside in ('<a href="//evil.example">x</a>', '<p onclick="x()">x</p>', "<script></script>"):
+        with pytest.raises(AssertionError):
+            check(f"<!doctype html>\n<html><nav></nav><h1></h1><main>{outside}</main></html>")
