@@ -1,0 +1,148 @@
+"""cofill reproduce EXPERIMENT"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING
+
+from cofill.cli.options import add_json, add_reading, count, load_ratings
+from cofill.cli.output import note, print_json, printable
+from cofill.cli.side_information import add_side_information, matched_side, side_information_from
+from cofill.errors import SettingsError
+from cofill.experiments import EXPERIMENTS, experiment
+
+if TYPE_CHECKING:
+    from cofill.experiments.plan import Experiment
+    from cofill.experiments.reproducing import Reproduced
+
+_DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    listed = "; ".join(f"{name}: {what}" for name, what in EXPERIMENTS.items())
+    parser.add_argument("experiment", metavar="EXPERIMENT", help=listed)
+    parser.add_argument(
+        "--dataset",
+        dest="ratings",
+        metavar="NAME",
+        help=f"a data set's name, or a ratings file (default {_DATASET}; with --quick {_QUICK_DATASET})",
+    )
+    parser.add_argument(
+        "--folds", type=count, metavar="N",
+        help="splits to take the mean of (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
+    parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these of a table, such as V-CFN "ALS-WR"')
+    parser.add_argument(
+        "--workers", type=count, default=1, metavar="N",
+        help="runs at the same time, which share the cores; cost is always measured alone (default 1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, default=Path("results"), metavar="DIR",
+        help="folder for EXPERIMENT-DATASET/ with tables and pictures, and runs/ with every run (default results)",
+    )  # fmt: skip
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    add_json(parser)
+    add_side_information(parser)
+    add_reading(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    chosen = experiment(options.experiment)
+    for label in options.only or ():
+        if label not in chosen.labels:
+            raise SettingsError(f"--only {label}: not in {chosen.name}; there are {', '.join(chosen.labels)}")
+    if options.ratings is None:
+        options.ratings = _QUICK_DATASET if options.quick else _DATASET
+    ratings = load_ratings(options.ratings, options)
+    side = side_information_from(options)
+    matched_side("item", side.items, ratings)
+    matched_side("user", side.users, ratings)
+
+    from cofill.experiments.data import ExperimentData
+    from cofill.experiments.picture import can_draw
+    from cofill.experiments.plan import Plan
+    from cofill.experiments.reproducing import reproduce, write_result
+    from cofill.experiments.store import Store
+
+    path = Path(options.ratings)
+    plan = Plan(
+        dataset=path.name.partition(".")[0] if path.exists() else options.ratings,
+        data=ExperimentData.of(options.ratings, ratings, side),
+        splits=options.folds or (chosen.quick_splits if options.quick else chosen.splits),
+        store=Store(options.out / "runs"),
+        quick=options.quick,
+        only=tuple(options.only) if options.only else None,
+    )
+    if not options.quiet:
+        note(f"{chosen.title}: {plan.dataset}, {len(ratings):,} ratings")
+    try:
+        result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet)
+    except KeyboardInterrupt:
+        note("the same command goes on where this one stopped")
+        raise
+    folder = options.out / f"{chosen.name}-{plan.dataset}{'-quick' if options.quick else ''}"
+    found = write_result(folder, chosen, plan, result, _command(options, chosen, plan.splits))
+    if result.chart is not None and not can_draw():
+        note("there is no picture: matplotlib is not installed. Run: pip install 'cofill[plots]'")
+    if options.json:
+        print_json(found.as_json())
+        return 0
+    _show(found)
+    return 0
+
+
+# What is only about how a command runs, or how it says what it found.
+_BESIDE_THE_POINT = ("experiment", "ratings", "folds", "only", "workers", "out", "quiet", "json", "run")
+
+
+def _command(options: argparse.Namespace, chosen: "Experiment", splits: int) -> str:
+    """The one that finds the same, whatever is in the store."""
+    words = ["cofill", "reproduce", chosen.name, "--dataset", options.ratings, "--folds", str(splits)]
+    for name, given in vars(options).items():
+        if name in _BESIDE_THE_POINT or given in (None, False):
+            if name == "header" and given is False:
+                words.append("--no-header")
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if name == "feature_kind":
+            words += [word for column, kind in given for word in (flag, f"{column}={kind}")]
+        else:
+            words += [
+                flag,
+                *(str(word) for word in (given if isinstance(given, list) else [given]) if word is not True),
+            ]
+    return " ".join(quote(word) for word in words)
+
+
+def _show(found: "Reproduced") -> None:
+    from cofill.experiments.reproducing import QUICK_LOOK
+
+    for table in found.result.tables:
+        _print(f"{found.heading}: {table.title}", *table.shown())
+    for line in found.result.notes:
+        note(line)
+    for line in found.result.missing_lines():
+        note(f"missing: {line}")
+    if found.plan.quick:
+        note(QUICK_LOOK)
+    note("written: " + ", ".join(str(path) for path in found.files))
+
+
+def _print(title: str, names: list[str], rows: list[list[str]]) -> None:
+    """A table that may be too wide for the terminal: cells such as 0.8322 ± 0.0047 are folded, none is cut off."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(header_style="bold")
+    for name in names:
+        table.add_column(Text(name), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    known_width = sys.stdout.isatty() or "COLUMNS" in os.environ
+    console = Console(file=sys.stdout, width=None if known_width else 120)
+    console.print(Text(printable(title), style="bold"))
+    console.print(table)

@@ -1,0 +1,156 @@
+"""The ratings and side information of an experiment, cut into parts; and their way to other processes."""
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.atomic import replacing
+from cofill.data.datasets import UnpublishedFileWarning, catalogue, published_folds
+from cofill.data.features import Features
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.side_information import SideInformation
+from cofill.data.splits import Split, random_split
+from cofill.data.vocabulary import Vocabulary
+from cofill.experiments.run import Part
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+_TRAINED, _TESTED = 1, 2
+_ABOUT = "about"
+
+
+@dataclass(frozen=True, eq=False)
+class ExperimentData:
+    """What every run of an experiment is given."""
+
+    ratings: Ratings
+    side: SideInformation
+    folds: tuple[npt.NDArray[np.uint8], ...] = ()  # published: (n,) each, which are trained on and which tested
+
+    @classmethod
+    def of(cls, name: str, ratings: Ratings, side: SideInformation) -> "ExperimentData":
+        """With the published folds, if that is the name of a data set which has any."""
+        if name not in catalogue() or not catalogue()[name].folds:
+            return cls(ratings, side)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnpublishedFileWarning)  # the reading of the ratings has said so
+            folds = [_marked(ratings, train, test) for train, test in published_folds(name, quiet=True)]
+        return cls(ratings, side, tuple(folds))
+
+    @property
+    def described(self) -> bool:
+        """Whether there is side information of any kind."""
+        return self.side.users is not None or self.side.items is not None
+
+    def parts(self, part: Part) -> Split:
+        if part.by == "published":
+            assert part.fold is not None
+            marks = self.folds[part.fold]
+            return Split(self.ratings.select(marks == _TRAINED), self.ratings.select(marks == _TESTED))
+        assert part.ratio is not None
+        assert part.seed is not None
+        return random_split(self.ratings, ratio=part.ratio, seed=part.seed)
+
+    def fingerprint(self) -> str:
+        """Of the ratings and folds."""
+        return _fingerprint(self._rating_arrays())
+
+    def side_fingerprint(self) -> str | None:
+        return _fingerprint(self._side_arrays()) if self.described else None
+
+    def write(self, path: Path) -> None:
+        from safetensors.numpy import save_file
+
+        with replacing(path) as draft:
+            save_file(self._rating_arrays() | self._side_arrays(), draft)
+
+    @classmethod
+    def read(cls, path: Path) -> "ExperimentData":
+        from safetensors.numpy import load_file
+
+        arrays: Arrays = load_file(path)
+        about = _from_array(arrays[f"ratings.{_ABOUT}"])
+        ratings = Ratings(
+            users=Vocabulary(about["users"]),
+            items=Vocabulary(about["items"]),
+            user_index=arrays["ratings.users"],
+            item_index=arrays["ratings.items"],
+            values=arrays["ratings.values"],
+            times=None,
+            scale=Scale(*about["scale"]),
+        )
+        side = SideInformation(*(_features(arrays, name) for name in SideInformation._fields))
+        return cls(ratings, side, tuple(arrays[f"ratings.fold{at}"] for at in range(about["folds"])))
+
+    def _rating_arrays(self) -> Arrays:
+        ratings = self.ratings
+        about = {
+            "users": ratings.users.ids,
+            "items": ratings.items.ids,
+            "scale": list(ratings.scale),
+            "folds": len(self.folds),
+        }
+        return {
+            f"ratings.{_ABOUT}": _as_array(about),
+            "ratings.users": ratings.user_index,
+            "ratings.items": ratings.item_index,
+            "ratings.values": ratings.values,
+            **{f"ratings.fold{at}": fold for at, fold in enumerate(self.folds)},
+        }
+
+    def _side_arrays(self) -> Arrays:
+        arrays: Arrays = {}
+        for name, features in zip(SideInformation._fields, self.side, strict=True):
+            if features is not None:
+                about = {"ids": features.ids.ids, "card": features.card()}
+                arrays |= {f"{name}.{key}": array for key, array in features.arrays().items()}
+                arrays[f"{name}.{_ABOUT}"] = _as_array(about)
+        return arrays
+
+
+@lru_cache(maxsize=1)
+def read_once(path: Path) -> ExperimentData:
+    """For a process that goes through many runs."""
+    return ExperimentData.read(path)
+
+
+def _features(arrays: Arrays, name: str) -> Features | None:
+    own = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+    if not own:
+        return None
+    about = _from_array(own.pop(_ABOUT))
+    return Features.restored(about["card"], own, Vocabulary(about["ids"]))
+
+
+def _marked(whole: Ratings, train: Ratings, test: Ratings) -> npt.NDArray[np.uint8]:
+    def pairs(ratings: Ratings) -> npt.NDArray[np.int64]:
+        return ratings.user_index.astype(np.int64) * len(whole.items) + ratings.item_index
+
+    marks = np.zeros(len(whole), np.uint8)
+    marks[np.isin(pairs(whole), pairs(train))] = _TRAINED
+    marks[np.isin(pairs(whole), pairs(test))] = _TESTED
+    return marks
+
+
+def _as_array(document: Mapping[str, Any]) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(json.dumps(document, sort_keys=True).encode(), np.uint8)
+
+
+def _from_array(array: npt.NDArray[Any]) -> Any:
+    return json.loads(array.tobytes())
+
+
+def _fingerprint(arrays: Arrays) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()[:20]

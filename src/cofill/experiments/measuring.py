@@ -1,0 +1,118 @@
+"""One run, done: a model trained, and what was measured of it."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cofill.algorithms import algorithm
+from cofill.cfn.training import EpochRecord
+from cofill.cfn_model import CFN
+from cofill.data.ratings import Ratings
+from cofill.errors import DataError, TrainingDivergedError
+from cofill.evaluation import evaluate, evaluate_ranking
+from cofill.experiments.data import ExperimentData
+from cofill.experiments.run import Run
+from cofill.experiments.store import Record
+from cofill.recommender import Recommender
+
+Report = Callable[[float], None]
+"""Called with the share done, as far as it can be known."""
+
+_OF_MEASURING = 0.1  # share of the time of a run, roughly
+
+
+def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> Record:
+    """What the store keeps. A training that runs away is a result too: it is kept as a problem.
+
+    `threads` 0: all cores at hand.
+    """
+    began = time.perf_counter()
+    train, test = data.parts(run.part)
+    model = _model(run, threads)
+    before = resident_bytes()
+    try:
+        started = time.perf_counter()
+        _fit(model, train, data if run.side else None, lambda share: report(share * (1 - _OF_MEASURING)))
+        trained = time.perf_counter() - started
+    except TrainingDivergedError as problem:
+        return {"problem": str(problem), "seconds": time.perf_counter() - began, "threads": threads}
+    result: dict[str, Any] = {"training_seconds": trained, **model.measures}
+    if run.task == "cost":
+        result |= {"peak_bytes": peak_bytes(), "bytes_before": before, "parameters": parameters(model)}
+    elif run.task == "validate":
+        result |= {"validation_curve": [record.validation_rmse for record in model.history]}
+    else:
+        result |= _tested(model, test)
+    report(1.0)
+    return {"result": result, "seconds": time.perf_counter() - began, "threads": threads}
+
+
+def _model(run: Run, threads: int) -> Recommender:
+    kind = algorithm(run.algorithm)
+    settings = dict(run.settings)
+    if "threads" in kind.settings_class.model_fields:
+        settings["threads"] = threads
+    return kind(**settings)
+
+
+def _fit(model: Recommender, train: Ratings, described_by: ExperimentData | None, report: Report) -> None:
+    features: dict[str, Any] = {}
+    if described_by is not None:
+        features = {"item_features": described_by.side.items, "user_features": described_by.side.users}
+    if isinstance(model, CFN):
+
+        def epoch(record: EpochRecord, epochs: int) -> None:
+            again = model.settings.refit and model.settings.validation > 0
+            first = 0.5 if again and record.phase == "train" else 0.0
+            report(first + record.epoch / epochs * (0.5 if again else 1.0))
+
+        model.fit(train, report=epoch, **features)
+        return
+    follow: Any = {"progress": lambda done, total: report(done / total)}
+    model.fit(train, **features, **follow)
+
+
+def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
+    """Ratings and lists: whoever asks for one of them may ask for the other later, and training takes longer."""
+    found = evaluate(model, test).as_json()
+    try:
+        found["ranking"] = evaluate_ranking(model, test).as_json()
+    except DataError as problem:  # no rating that is relevant: of ratings there is something to say all the same
+        found["ranking"], found["ranking_problem"] = None, str(problem)
+    return found
+
+
+def parameters(model: Recommender) -> int:
+    """Numbers that were learned: those of the network, or the vectors of all users and items."""
+    if isinstance(model, CFN):
+        return sum(parameter.numel() for parameter in model.completion.network.parameters())
+    weights = model.taken_apart().arrays["weights"]
+    return sum(array.size for name, array in weights.items() if not name.startswith("described."))
+
+
+def resident_bytes() -> int:
+    """Memory that this process has now; 0 where the system does not say."""
+    return _from_status("VmRSS") or 0
+
+
+def peak_bytes() -> int:
+    """The most memory that this process ever had.
+
+    Linux counts what the parent had into a child's ru_maxrss, so it is asked in another way.
+    """
+    found = _from_status("VmHWM")
+    if found is not None:
+        return found
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def _from_status(name: str) -> int | None:
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return None
+    lines = dict(line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines() if ":" in line)
+    return int(lines[name].split()[0]) * 1024

@@ -1,0 +1,130 @@
+"""The paper's text: the tanh removed, learning rate and weight decay searched anew, all else kept.
+
+The search is random and uses the validation part of split 0's training part; its first trial are the defaults, which a
+search of about the same kind found for the tanh.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cofill.evaluation import paired
+from cofill.experiments import paper
+from cofill.experiments.lineup import LINEUP
+from cofill.experiments.plan import Experiment, Missing, Plan, Result, interval
+from cofill.experiments.run import Run
+from cofill.experiments.table import Cell, Column, Table
+
+_LABELS = ("V-CFN", "U-CFN")
+_TRIALS, _QUICK_TRIALS = 12, 3
+_LINEAR = {"activation": "identity"}
+# Times the default, drawn evenly in the logarithm.
+_LEARNING_RATE, _WEIGHT_DECAY = (0.05, 2.0), (0.1, 5.0)
+
+
+def _trials(plan: Plan, label: str) -> list[dict[str, Any]]:
+    defaults = plan.run(LINEUP[label], 0).all_settings
+    rng = np.random.default_rng(0)
+    found: list[dict[str, Any]] = [dict(_LINEAR)]
+    for _ in range((_QUICK_TRIALS if plan.quick else _TRIALS) - 1):
+        steps = [math.exp(rng.uniform(*np.log(limits))) for limits in (_LEARNING_RATE, _WEIGHT_DECAY)]
+        drawn = {
+            name: float(f"{defaults[name] * step:.4g}")
+            for name, step in zip(("learning_rate", "weight_decay"), steps, strict=True)
+        }
+        found.append(_LINEAR | drawn)
+    return found
+
+
+def _trial_run(plan: Plan, label: str, changes: dict[str, Any]) -> Run:
+    return plan.run(LINEUP[label], 0, task="validate", refit=False, solve_columns=False, **changes)
+
+
+def _best(plan: Plan, label: str) -> tuple[dict[str, Any], float] | None:
+    """The settings with the least validation RMSE, once every trial is finished."""
+    scores = []
+    for changes in _trials(plan, label):
+        record = plan.record(_trial_run(plan, label, changes))
+        if record is None:
+            return None
+        if "result" in record:
+            scores.append((record["result"]["validation_rmse"], changes))
+    least = min(scores, key=lambda score: score[0], default=None)
+    return None if least is None else (least[1], least[0])
+
+
+def _runs(plan: Plan) -> list[Run]:
+    labels = [contender.label for contender in plan.asked(_LABELS)]
+    runs = [_trial_run(plan, label, changes) for label in labels for changes in _trials(plan, label)]
+    for label in labels:
+        best = _best(plan, label)
+        for split in range(plan.splits):
+            runs.append(plan.run(LINEUP[label], split))
+            if best is not None:
+                runs.append(plan.run(LINEUP[label], split, **best[0]))
+    return runs
+
+
+def _show(plan: Plan) -> Result:
+    rows: list[list[Cell]] = []
+    missing: list[Missing] = []
+    for label in _LABELS:
+        contender, best = LINEUP[label], _best(plan, label)
+        tanh = plan.results(contender)
+        missing += plan.missing(contender)
+        if best is None:
+            missing.append(Missing(f"{label} without tanh", "the search is not finished, or every trial ran away"))
+        for name, changes in (("tanh", {}), *([("none", best[0])] if best else [])):
+            found = plan.results(contender, **changes)
+            both = sorted(found.keys() & tanh.keys())
+            if not both:
+                continue
+            comparison = paired(
+                [found[split]["rmse"] for split in both],
+                [tanh[split]["rmse"] for split in both],
+                overlap=plan.overlap(),
+            )
+            settings = plan.run(contender, 0, **changes).all_settings
+            theirs = (paper.TANH if name == "tanh" else paper.LINEAR) if label == "V-CFN" else None
+            rows.append(
+                [
+                    label,
+                    name,
+                    float(settings["learning_rate"]),
+                    float(settings["weight_decay"]),
+                    interval([one["rmse"] for one in found.values()]),
+                    comparison.improvement if changes else None,
+                    comparison.verdict if changes else None,
+                    theirs,
+                ]
+            )
+    columns = (
+        Column("network"),
+        Column("function"),
+        Column("learning rate"),
+        Column("weight decay"),
+        Column("RMSE"),
+        Column("better than tanh by", 2, " %", signed=True),
+        Column("than tanh it is"),
+        Column("paper's, ML-10M"),
+    )
+    trials = _QUICK_TRIALS if plan.quick else _TRIALS
+    notes = (
+        f"Without tanh, learning rate and weight decay are the best of {trials} trials on a tenth of the training part "
+        "of the first split; the first trial are the defaults. All else is kept. The tanh has the defaults.",
+        "Intervals of what is better by how much are widened because splits share training ratings.",
+    )
+    return Result((Table("With and without tanh", columns, rows),), notes, tuple(missing))
+
+
+EXPERIMENT = Experiment(
+    name="non-linearity",
+    title="The network with its tanh removed",
+    claim="without the non-linearity, MovieLens-10M has an RMSE of 0.8151, far worse than 0.7767.",
+    labels=_LABELS,
+    splits=5,
+    quick_splits=2,
+    runs=_runs,
+    show=_show,
+)

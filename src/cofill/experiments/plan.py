@@ -1,0 +1,164 @@
+"""What an experiment is, and on what it is to be run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from cofill.errors import SettingsError
+from cofill.evaluation import Interval
+from cofill.experiments.data import ExperimentData
+from cofill.experiments.lineup import LINEUP, QUICK, Contender
+from cofill.experiments.picture import Chart
+from cofill.experiments.run import Part, Run, Task
+from cofill.experiments.store import Record, Store
+from cofill.experiments.table import Table
+
+RATIO = 0.9
+"""The share trained on, where nothing else is said."""
+
+
+class Missing(NamedTuple):
+    """Something without a result."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment shows of the runs that are finished."""
+
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    chart: Chart | None = None
+    splits: str = ""
+    """What the splits are, where they are not the usual ones."""
+
+    def missing_lines(self) -> list[str]:
+        """A line for each reason, with all that it is the reason for."""
+        names: dict[str, list[str]] = {}
+        for name, reason in self.missing:
+            names.setdefault(reason, []).append(name)
+        return [f"{', '.join(those)}: {reason}" for reason, those in names.items()]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One table or figure of the paper.
+
+    `runs` is asked again when all that it named are finished: what comes next may depend on them. `show` makes the
+    most of what is there.
+    """
+
+    name: str
+    title: str
+    claim: str  # of the paper
+    labels: tuple[str, ...]  # who takes part
+    splits: int  # unless somebody says otherwise
+    quick_splits: int
+    runs: "Callable[[Plan], list[Run]]"
+    show: "Callable[[Plan], Result]"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The data, how many splits of them, who takes part, and what is finished."""
+
+    dataset: str
+    data: ExperimentData
+    splits: int
+    store: Store
+    quick: bool = False
+    only: tuple[str, ...] | None = None
+    _fingerprints: dict[str, str | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        folds = len(self.data.folds)
+        if 1 < folds < self.splits:
+            raise SettingsError(
+                f"{self.dataset} was published with {folds} folds. Got --folds {self.splits}; use at most {folds}"
+            )
+
+    def present(self, labels: tuple[str, ...]) -> list[Contender]:
+        """Those who can take part: a ++ needs something to know."""
+        return [LINEUP[label] for label in labels if self.data.described or not LINEUP[label].side]
+
+    def asked(self, labels: tuple[str, ...]) -> list[Contender]:
+        """Those of them who are asked for."""
+        return [contender for contender in self.present(labels) if self.only is None or contender.label in self.only]
+
+    def run(
+        self, contender: Contender, split: int, *, ratio: float | None = None, task: Task = "measure", **changes: Any
+    ) -> Run:
+        """On a split of the usual kind, or on a random one with a share of its own."""
+        quick: Mapping[str, Any] = QUICK[contender.algorithm] if self.quick else {}
+        return Run(
+            label=contender.label,
+            task=task,
+            algorithm=contender.algorithm,
+            settings={**contender.settings, **quick, **changes, "seed": split},
+            part=self._part(split, ratio),
+            data=self._fingerprint("ratings") or "",
+            side=self._fingerprint("side") if contender.side else None,
+        )
+
+    def _part(self, split: int, ratio: float | None) -> Part:
+        if ratio is None and self.data.folds:
+            return Part("published", fold=split % len(self.data.folds))
+        return Part("random", ratio=RATIO if ratio is None else ratio, seed=split)
+
+    def _fingerprint(self, what: str) -> str | None:
+        if what not in self._fingerprints:
+            of = self.data.fingerprint if what == "ratings" else self.data.side_fingerprint
+            self._fingerprints[what] = of()
+        return self._fingerprints[what]
+
+    def split_words(self, ratio: float | None = None) -> str:
+        """What the splits are, for people."""
+        seeds = "seed 0" if self.splits == 1 else f"seeds 0 to {self.splits - 1}"
+        if ratio is None and self.data.folds:
+            if len(self.data.folds) == 1:
+                return f"the published split, {seeds} of the model"
+            return "published fold 1" if self.splits == 1 else f"published folds 1 to {self.splits}"
+        share = RATIO if ratio is None else ratio
+        return f"random {share * 100:.0f}/{100 - share * 100:.0f}, {seeds}"
+
+    def overlap(self, ratio: float | None = None) -> float:
+        """Test ratings for each that is trained on: by so much are two models on the same splits alike by chance."""
+        train, test = self.data.parts(self._part(0, ratio)) if ratio is None and self.data.folds else (None, None)
+        if train is not None and test is not None:
+            return len(test) / len(train)
+        share = RATIO if ratio is None else ratio
+        return (1 - share) / share
+
+    # What is finished
+
+    def record(self, run: Run) -> Record | None:
+        return self.store.find(run)
+
+    def results(self, contender: Contender, **how: Any) -> dict[int, dict[str, Any]]:
+        """What was measured of a contender, by split; without those that are missing or ran away."""
+        found = {}
+        for split in range(self.splits):
+            record = self.record(self.run(contender, split, **how))
+            if record is not None and "result" in record:
+                found[split] = record["result"]
+        return found
+
+    def missing(self, contender: Contender, what: str = "", **how: Any) -> list[Missing]:
+        """What there is no result of, and why."""
+        name = f"{contender.label} {what}".rstrip()
+        records = [self.record(self.run(contender, split, **how)) for split in range(self.splits)]
+        found = []
+        if absent := records.count(None):
+            found.append(Missing(name, f"{absent} of {self.splits} splits not run yet"))
+        problems = [record["problem"] for record in records if record is not None and "problem" in record]
+        if problems:
+            reason = f"no result on {len(problems)} of {self.splits} splits: {problems[0]}"
+            found.append(Missing(name, reason))
+        return found
+
+
+def interval(values: "list[float]") -> Interval | None:
+    return Interval.of(values) if values else None

@@ -1,0 +1,95 @@
+"""An experiment from its first run to its files."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cofill import __version__
+from cofill.atomic import replacing
+from cofill.experiments.picture import can_draw, write_picture
+from cofill.experiments.plan import Experiment, Plan, Result
+from cofill.experiments.running import finish
+from cofill.experiments.watching import experiment_progress
+
+QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """An experiment, what it shows, and the files that show it."""
+
+    experiment: Experiment
+    plan: Plan
+    result: Result
+    command: str
+    files: tuple[Path, ...] = ()
+
+    @property
+    def heading(self) -> str:
+        return f"{self.experiment.title}: {self.plan.dataset}, {self.splits}"
+
+    @property
+    def splits(self) -> str:
+        return self.result.splits or self.plan.split_words()
+
+    def markdown(self, picture: str | None = None) -> str:
+        parts = [f"# {self.heading}", f"    {self.command}"]
+        if self.plan.quick:
+            parts.append(f"**{QUICK_LOOK}**")
+        parts.append(f"The paper: {self.experiment.claim}")
+        for table in self.result.tables:
+            parts += [f"## {table.title}", table.markdown()]
+        if picture and self.result.chart:
+            parts.append(f"![{self.result.chart.title}]({picture})")
+        parts += ["\n".join(f"- {line}" for line in self.result.notes)] if self.result.notes else []
+        if self.result.missing:
+            parts.append("Missing:\n\n" + "\n".join(f"- {line}" for line in self.result.missing_lines()))
+        return "\n\n".join(parts) + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "experiment": self.experiment.name,
+            "title": self.experiment.title,
+            "paper": self.experiment.claim,
+            "dataset": self.plan.dataset,
+            "data": self.plan.data.ratings.summary(),
+            "splits": self.splits,
+            "quick": self.plan.quick,
+            "command": self.command,
+            "version": __version__,
+            "tables": [table.as_json() for table in self.result.tables],
+            "notes": list(self.result.notes),
+            "missing": [missing._asdict() for missing in self.result.missing],
+            "chart": self.result.chart and self.result.chart.as_json(),
+        }
+
+
+def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bool = True) -> Result:
+    """Do what is missing, and show all that is there. An interrupted one goes on with the same call."""
+    with experiment_progress(experiment.name, quiet) as begin:
+        while True:
+            wanted = list({run.digest: run for run in experiment.runs(plan)}.values())
+            records = {run.digest: plan.record(run) for run in wanted}
+            missing = [run for run in wanted if records[run.digest] is None]
+            if not missing:
+                return experiment.show(plan)
+            seconds = {digest: record["seconds"] for digest, record in records.items() if record is not None}
+            alone = all(run.task == "cost" for run in missing)
+            watch = begin(wanted, seconds, 1 if alone else workers)
+            finish(missing, plan.data, plan.store, workers=workers, watch=watch)
+
+
+def write_result(folder: Path, experiment: Experiment, plan: Plan, result: Result, command: str) -> Reproduced:
+    """NAME.json, NAME.md and, where there is something to draw and matplotlib to draw it, NAME.png."""
+    found = Reproduced(experiment, plan, result, command)
+    files = [folder / f"{experiment.name}.json", folder / f"{experiment.name}.md"]
+    picture = folder / f"{experiment.name}.png"
+    if result.chart is not None and can_draw():
+        write_picture(picture, result.chart)
+        files.append(picture)
+    with replacing(files[0]) as draft:
+        draft.write_text(json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+    with replacing(files[1]) as draft:
+        draft.write_text(found.markdown(picture.name if picture in files else None), encoding="utf-8")
+    return Reproduced(experiment, plan, result, command, tuple(files))

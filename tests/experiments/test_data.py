@@ -1,0 +1,72 @@
+"""The data of an experiment reach another process as they are."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cofill.data.datasets import locate
+from cofill.data.side_information import SideInformation
+from cofill.data.splits import random_split
+from cofill.experiments.data import ExperimentData
+from cofill.experiments.run import Part
+
+
+def with_folds(data: ExperimentData) -> ExperimentData:
+    """Two folds; the second leaves out some ratings altogether."""
+    place = np.arange(len(data.ratings))
+    first = np.where(place % 5 == 0, 2, 1).astype(np.uint8)
+    second = np.where(place % 5 == 1, 2, np.where(place % 5 == 2, 0, 1)).astype(np.uint8)
+    return replace(data, folds=(first, second))
+
+
+def test_data_survive_their_file(data: ExperimentData, tmp_path: Path) -> None:
+    data = with_folds(data)
+    data.write(tmp_path / "data.safetensors")
+    again = ExperimentData.read(tmp_path / "data.safetensors")
+    assert again.fingerprint() == data.fingerprint()
+    assert again.side_fingerprint() == data.side_fingerprint()
+    assert again.ratings.users == data.ratings.users
+    assert again.ratings.scale == data.ratings.scale
+    for part in (Part("random", 0.8, 3), Part("published", fold=1)):
+        for one, other in zip(again.parts(part), data.parts(part), strict=True):
+            np.testing.assert_array_equal(one.item_index, other.item_index)
+            np.testing.assert_array_equal(one.values, other.values)
+    assert again.side.items is not None
+    assert data.side.items is not None
+    np.testing.assert_array_equal(again.side.items.values, data.side.items.values)
+    assert again.side.items.names == data.side.items.names
+
+
+def test_parts_are_those_of_split_and_of_the_publisher(data: ExperimentData) -> None:
+    train, _ = data.parts(Part("random", 0.8, 3))
+    np.testing.assert_array_equal(train.values, random_split(data.ratings, ratio=0.8, seed=3).train.values)
+    train, test = with_folds(data).parts(Part("published", fold=1))
+    assert (len(train), len(test)) == (900, 300)
+
+
+def test_other_data_have_another_fingerprint(data: ExperimentData) -> None:
+    fewer = replace(data, ratings=data.ratings.select(np.arange(len(data.ratings) - 1)))
+    assert fewer.fingerprint() != data.fingerprint()
+    assert with_folds(data).fingerprint() != data.fingerprint()
+    users_only = replace(data, side=SideInformation(data.side.users, None))
+    assert users_only.side_fingerprint() != data.side_fingerprint()
+    assert users_only.fingerprint() == data.fingerprint()
+    assert replace(data, side=SideInformation(None, None)).side_fingerprint() is None
+
+
+@pytest.mark.real_data
+@pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
+def test_movielens_100k_comes_with_its_folds(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    from cofill import load_dataset
+
+    shared = Path(__file__).parents[3] / "shared" / "data"
+    if not os.environ.get("COFILL_DATA") and shared.is_dir():
+        monkeypatch.setenv("COFILL_DATA", str(shared))
+    if locate("ml-100k") is None:
+        pytest.skip("MovieLens-100K is not here")
+    data = ExperimentData.of("ml-100k", load_dataset("ml-100k", quiet=True), SideInformation(None, None))
+    assert [len(data.parts(Part("published", fold=fold)).test) for fold in range(5)] == [20_000] * 5

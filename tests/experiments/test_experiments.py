@@ -1,0 +1,156 @@
+"""What the experiments show of records whose figures are known, and that each runs from end to end."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cofill.data.side_information import SideInformation
+from cofill.errors import SettingsError
+from cofill.evaluation import Interval
+from cofill.experiments import EXPERIMENTS, experiment, paper
+from cofill.experiments.lineup import LINEUP
+from cofill.experiments.plan import Plan
+from cofill.experiments.reproducing import reproduce
+from cofill.experiments.table import Cell, Table
+
+from .conftest import MakePlan
+
+
+def keep(plan: Plan, label: str, split: int, result: dict[str, Any], **how: Any) -> None:
+    plan.store.keep(plan.run(LINEUP[label], split, **how), {"result": result, "seconds": 1.0})
+
+
+def measured(rmse: float, clusters: tuple[float | None, ...] = ()) -> dict[str, Any]:
+    found = {"rmse": rmse, "mae": rmse / 2, "training_seconds": 3.0, "ranking": None, "ranking_problem": "none"}
+    return found | {"clusters": [{"rmse": value} for value in clusters]}
+
+
+def cells(table: Table, row: str) -> dict[str, Cell]:
+    (found,) = (cells for cells in table.rows if cells[0] == row)
+    return dict(zip((column.name for column in table.columns), found, strict=True))
+
+
+def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
+    plan = make_plan(dataset="ml-1m")
+    for split, (means, vcfn) in enumerate([(0.90, 0.83), (0.92, 0.85)]):
+        keep(plan, "ALS-WR", split, measured(means))
+        keep(plan, "V-CFN", split, measured(vcfn))
+    result = experiment("rmse").show(plan)
+    accuracy, compared = result.tables
+    found = cells(accuracy, "ALS-WR")
+    assert found["RMSE"] == Interval.of([0.90, 0.92])
+    assert found["paper's RMSE"] == paper.RMSE["ml-1m"]["ALS-WR"]
+    assert found["difference"] == pytest.approx((0.91 / 0.8433 - 1) * 100)
+    assert found["seconds"] == 3.0
+    assert cells(accuracy, "fitted means")["paper's RMSE"] is None
+    assert cells(accuracy, "LLORMA")["RMSE"] is None
+    against = cells(compared, "ALS-WR")
+    gain = against["better than V-CFN by"]
+    assert isinstance(gain, Interval)
+    assert gain.values == pytest.approx([-7 / 0.83, -7 / 0.85])
+    # Two values: t is 12.7062, their deviation |a - b| / sqrt 2, and the overlap of 90/10 splits 1/9.
+    spread = abs(gain.values[0] - gain.values[1]) / 2**0.5
+    assert gain.half_width == pytest.approx(12.7062 * spread * (1 / 2 + 1 / 9) ** 0.5, rel=1e-4)
+    assert [row[0] for row in compared.rows] == ["ALS-WR"]
+    absent = [label for label in LINEUP if label not in ("ALS-WR", "V-CFN")]
+    assert result.missing_lines() == [f"{', '.join(absent)}: 2 of 2 splits not run yet"]
+
+
+def test_side_information_by_cluster(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    for split in (0, 1):
+        keep(plan, "V-CFN", split, measured(0.8, (1.0, 0.9, None, 0.8, 0.7)))
+        keep(plan, "V-CFN++", split, measured(0.79, (0.9, 0.9, None, 0.8, 0.7)))
+    (table,) = experiment("side-information").show(plan).tables
+    assert [row[0] for row in table.rows] == ["0 to 20 %", "20 to 40 %", "60 to 80 %", "80 to 100 %", "all"]
+    rarest = cells(table, "0 to 20 %")
+    assert rarest["V-CFN"] == Interval.of([1.0, 1.0])
+    improvement = rarest["improvement"]
+    assert isinstance(improvement, Interval)
+    assert improvement.mean == pytest.approx(10.0)
+    assert rarest["paper's improvement"] == 1.01
+    assert rarest["paper's V-CFN"] is None
+    assert cells(table, "all")["paper's improvement"] == 0.14
+
+
+def test_early_stopping_keeps_the_best_before_it_loses_patience(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    curve = [1.0, 0.9, 0.8, 0.85, 0.7]  # a patience of 1 does not live to see the last
+    for label in ("U-CFN", "V-CFN"):
+        for run in experiment("convergence").runs(plan):
+            if run.label == label:
+                plan.store.keep(run, {"result": {"validation_curve": curve}, "seconds": 1.0})
+    result = experiment("convergence").show(plan)
+    assert cells(result.tables[0], "epoch of the least")["V-CFN"] == 5
+    assert cells(result.tables[0], "epoch that early stopping keeps")["V-CFN"] == 3
+    assert result.chart is not None
+    assert result.chart.lines[1].marked == (3.0,)
+
+
+def test_the_search_without_tanh_goes_before_the_test(make_plan: MakePlan) -> None:
+    plan = make_plan(only=("V-CFN",))
+    chosen = experiment("non-linearity")
+    first = chosen.runs(plan)
+    trials = [run for run in first if run.task == "validate"]
+    assert all(run.settings["activation"] == "identity" and run.part.seed == 0 for run in trials)
+    assert not any(run.settings.get("activation") for run in first if run.task == "measure")
+    for score, run in zip((0.9, 0.8, 0.85), trials, strict=True):
+        plan.store.keep(run, {"result": {"validation_rmse": score}, "seconds": 1.0})
+    added = [run for run in chosen.runs(plan) if run.task == "measure" and "activation" in run.settings]
+    assert [run.part.seed for run in added] == [0, 1]
+    assert {run.settings["learning_rate"] for run in added} == {trials[1].settings["learning_rate"]}
+    assert added[0].all_settings["hidden"] == trials[0].all_settings["hidden"]
+
+
+def test_the_variants_of_the_loss(make_plan: MakePlan) -> None:
+    plan = make_plan(splits=1, only=("V-CFN",))
+    settings = [run.all_settings for run in experiment("loss").runs(plan)]
+    assert [(s["alpha"], s["beta"], s["noise_ratio"]) for s in settings] == [
+        (1.0, 0.0, 0.2),
+        (0.0, 0.65, 0.0),
+        (1.0, 0.65, 0.2),
+    ]
+
+
+def test_runs_are_shared_between_experiments(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    of = {name: {run.digest for run in experiment(name).runs(plan)} for name in EXPERIMENTS}
+    assert of["rmse"] == of["ranking"]
+    assert len(of["rmse"] & of["side-information"]) == 8
+    assert len(of["rmse"] & of["training-ratio"]) == 16
+    assert len(of["rmse"] & of["loss"]) == 4
+    assert not of["rmse"] & of["cost"]
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "cost"])
+def test_every_experiment_runs(name: str, make_plan: MakePlan) -> None:
+    plan = make_plan(splits=1)
+    result = reproduce(experiment(name), plan)
+    assert result.missing == ()
+    assert all(table.rows for table in result.tables)
+    assert (result.chart is not None) == (name in ("training-ratio", "convergence"))
+    kept = {path: path.stat().st_mtime_ns for path in plan.store.folder.iterdir()}
+    assert reproduce(experiment(name), plan) == result
+    assert kept == {path: path.stat().st_mtime_ns for path in plan.store.folder.iterdir()}
+
+
+def test_without_side_information_there_is_no_plus_plus(make_plan: MakePlan) -> None:
+    full = make_plan()
+    plan = make_plan(data=replace(full.data, side=SideInformation(None, None)))
+    assert not any("++" in run.label for run in experiment("rmse").runs(plan))
+    assert "There is no side information, so there is no ++." in experiment("rmse").show(plan).notes
+
+
+def test_no_more_folds_than_were_published(make_plan: MakePlan) -> None:
+    import numpy as np
+
+    full = make_plan().data
+    fold = np.where(np.arange(len(full.ratings)) % 4 == 0, 2, 1).astype(np.uint8)
+    with pytest.raises(SettingsError, match=r"world was published with 2 folds. Got --folds 3; use at most 2"):
+        make_plan(data=replace(full, folds=(fold, fold)), splits=3)
+    published = make_plan(data=replace(full, folds=(fold,)), splits=3)
+    assert published.split_words() == "the published split, seeds 0 to 2 of the model"
+    assert published.overlap() == pytest.approx(375 / 1125)
+    assert make_plan(splits=3).split_words() == "random 90/10, seeds 0 to 2"
+    assert make_plan(splits=1).split_words(0.5) == "random 50/50, seed 0"
