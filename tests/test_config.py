@@ -15,6 +15,7 @@ WRONG: dict[str, list[Any]] = {
     "mean_damping": [-0.1, "much", float("nan"), float("inf")],
     "length_power": [-0.1, 1.1, "loud"],
     "hidden": [0, -5, (), (10, 0), "wide", 1.5, True, None],
+    "activation": ["relu", ""],
     "output": ["relu", ""],
     "noise": ["pink", 1],
     "noise_ratio": [-0.1, 1.1, float("nan")],

@@ -60,8 +60,12 @@ def _features_of(model: CFN) -> dict[str, Features]:
 def restore(model: CFN, parts: Parts) -> Completion:
     """The filled matrix of a model that has its settings and its ids already; ValueError where parts do not fit."""
     weights, features = parts.arrays["weights"], parts.arrays.get("features", {})
-    known = known_from(parts.arrays["ratings"])
+    users, items = len(model.users), len(model.items)
+    counts = (users, items) if model.orientation == "user" else (items, users)
+    known = known_from(parts.arrays["ratings"], parts.scale, *counts)
     rows, columns = known.trained.rows, known.trained.columns
+    if model.settings.hidden[0] != weights["input.weight"].shape[1]:
+        raise ValueError("the network has another width than the settings say")
     if len(weights["row_means"]) != rows:
         raise ValueError("there is another number of row means than the ratings have rows")
     if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
@@ -77,6 +81,7 @@ def restore(model: CFN, parts: Parts) -> Completion:
         scale=parts.scale,
         damping=model.settings.mean_damping,
         length_power=model.settings.length_power,
+        presence=model.settings.presence,
         typical_length=parts.numbers["typical_length"],
         overall=parts.numbers["overall_mean"],
         by_features=_regression(weights, "mean_by_features", outputs=1),

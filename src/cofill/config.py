@@ -16,6 +16,7 @@ from cofill.errors import SettingsError
 Orientation = Literal["user", "item"]
 Noise = Literal["mask", "gaussian", "salt-and-pepper"]
 Output = Literal["tanh", "identity"]
+Activation = Literal["tanh", "sigmoid", "identity"]
 Engine = Literal["auto", "fused", "sparse", "dense"]
 
 
@@ -29,15 +30,32 @@ def _by_orientation(*, user: Any, item: Any, **constraints: Any) -> Any:
     )
 
 
-class Stage(BaseModel):
-    """What every stage knows: which way round the matrix is read, and the seed."""
+class Settings(BaseModel):
+    """What every algorithm is given by name."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: int = Field(default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Settings from names and values; a wrong one becomes a `SettingsError` on one line."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            raise SettingsError(_explain(error, cls)) from None
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """These settings with some of them replaced; defaults that follow the orientation follow it still."""
+        return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
+
+
+class Stage(Settings):
+    """What every stage of the network knows: which way round the matrix is read."""
 
     orientation: Orientation = Field(
         default="item", description="what a row is: an item (the paper's V-CFN) or a user (U-CFN)"
     )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model")
 
 
 class ScalingSettings(Stage):
@@ -55,6 +73,14 @@ class ScalingSettings(Stage):
         description="a row's inputs are divided by (its ratings / those of a typical row) to this power, so that "
         "popular rows do not drown out rare ones; 0 as in the paper",
     )
+    presence: float = _by_orientation(
+        user=0.2,
+        item=0.5,
+        ge=0,
+        le=10,
+        description="added to every known input, in scaled ratings, so that the network also hears which columns a row "
+        "has, whatever it says about them; 0 as in the paper",
+    )
 
 
 class NetworkSettings(Stage):
@@ -62,6 +88,9 @@ class NetworkSettings(Stage):
 
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = _by_orientation(
         user=(370,), item=(250,), min_length=1, description="width of each hidden layer, such as 500 or 700,500,700"
+    )
+    activation: Activation = Field(
+        default="tanh", description="function of every hidden layer; identity leaves a linear network"
     )
     output: Output = Field(default="identity", description="function after the last layer")
 
@@ -198,18 +227,6 @@ class CFNSettings(
                 f"Got hidden = {','.join(map(str, self.hidden))}"
             )
         return self
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> Self:
-        """Settings from names and values; a wrong one becomes a `SettingsError` on one line."""
-        try:
-            return cls(**values)
-        except ValidationError as error:
-            raise SettingsError(_explain(error, cls)) from None
-
-    def changed(self, values: Mapping[str, Any]) -> Self:
-        """These settings with some of them replaced; defaults that follow the orientation follow it still."""
-        return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:

@@ -30,10 +30,10 @@ from cofill.atomic import replacing
 from cofill.cfn.training import EpochRecord
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Vocabulary
-from cofill.errors import CofillError, ModelFileError
+from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.recommender import Arrays, Parts, Recommender
 
-FORMAT_VERSION = 2  # 1 knew no features
+FORMAT_VERSION = 3  # 1 knew no features, 2 no presence
 _CARD = "model.json"
 
 
@@ -117,43 +117,63 @@ def load_model(folder: Path, wanted: type[Kind]) -> Kind:
 
     `wanted` is the class that it must have; `Recommender` takes any.
     """
-    model = _load(folder)
+    model = _load(folder, wanted)
     if not isinstance(model, wanted):
         raise ModelFileError(
-            f"{folder}: this is a model of the algorithm {model.kind!r}, not {wanted.kind!r}; "
-            f"load it with {type(model).__name__}.load"
+            f"{folder}: this is a model of the algorithm {model.kind!r}, not a {wanted.__name__}; "
+            f"load it with {type(model).__name__}.load, or with Recommender.load"
         )
     return model
 
 
-def _load(folder: Path) -> Recommender:
+def _load(folder: Path, wanted: type[Recommender]) -> Recommender:
     card = _read_card(folder)
     try:
-        return _load_as_described(folder, card)
+        return _load_as_described(folder, card, wanted)
     except ModelFileError:
         newer = _read_card(folder)
         if newer.sha256 == card.sha256:
             raise
-        return _load_as_described(folder, newer)  # replaced while it was read
+        return _load_as_described(folder, newer, wanted)  # replaced while it was read
 
 
-def _load_as_described(folder: Path, card: _Card) -> Recommender:
+def _load_as_described(folder: Path, card: _Card, wanted: type[Recommender]) -> Recommender:
+    made_by = _maker(folder, card, wanted)
     kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in ("users", "items")}
     try:
-        return _assemble(card, arrays, frames["users"], frames["items"])
-    except (CofillError, KeyError, ValueError, TypeError, RuntimeError, pl.exceptions.PolarsError) as error:
+        return _assemble(made_by, card, arrays, frames["users"], frames["items"])
+    except (CofillError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError,
+            pl.exceptions.PolarsError) as error:  # fmt: skip
         raise ModelFileError(
             f"{folder}: the parts of this model do not fit together ({error}); train it again"
         ) from error
 
 
-def _assemble(card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame) -> Recommender:
+def _maker(folder: Path, card: _Card, wanted: type[Recommender]) -> type[Recommender]:
+    """The class that made a model: a known one, or one of the caller's own that goes by that name."""
+    if getattr(wanted, "kind", None) == card.kind:
+        return wanted
+    try:
+        return algorithm(card.kind)
+    except SettingsError as error:
+        raise ModelFileError(f"{folder}: {error}; load a model of your own class with that class") from None
+
+
+def _assemble(
+    made_by: type[Recommender], card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame
+) -> Recommender:
     if not card.scale[0] < card.scale[1]:
         raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
-    made_by = algorithm(card.kind)
-    model = made_by(made_by.settings_class.of(card.settings))
+    for part in arrays.values():
+        for name, array in part.items():
+            if array.dtype.kind == "f" and not np.isfinite(array).all():
+                raise ValueError(f"{name} has a number that is none")
+    settings = dict(card.settings)
+    if card.format_version < 3 and card.kind == "cfn":
+        settings.setdefault("presence", 0.0)
+    model = made_by(made_by.settings_class.of(settings))
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
     model.history = [EpochRecord(**record) for record in card.history]

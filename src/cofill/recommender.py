@@ -82,7 +82,7 @@ class Recommender(ABC):
 
     def __init__(self, settings: Settings | None = None, **changes: Any) -> None:
         name, wanted = type(self).__name__, self.settings_class
-        if settings is not None and not isinstance(settings, wanted):
+        if settings is not None and type(settings) is not wanted:
             raise SettingsError(f"settings are given by name, such as {name}(seed=1). Got {settings!r}")
         self._settings = settings.changed(changes) if settings else wanted.of(changes)
         self.history: list[EpochRecord] = []
@@ -193,6 +193,10 @@ class Recommender(ABC):
         """(n, items): what some users, given by index, would rate every item, not clipped to the scale."""
         return self.filled.many_rows(users) if self.orientation == "user" else self.filled.many_columns(users)
 
+    def stranger_scores(self) -> Floats:
+        """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
+        return self._scores_of_somebody(np.empty(0, np.int32), np.empty(0, np.float32))
+
     def known_items(self, user: int) -> Ints:
         """Indices of what a user, given by index, has rated."""
         known = self.filled.known
@@ -207,8 +211,10 @@ class Recommender(ABC):
         index = self.items.index(item)
         known = self.filled.column_known() if self.orientation == "user" else self.filled.row_known()
         if not known[index]:
-            raise UnknownIdError(f"item {item!r} has no ratings yet, so nothing can be said to be like it")
+            raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
         vectors = self.item_vectors()
+        if vectors.shape[1] == 0:
+            raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
         centred = vectors - vectors[known].mean(0)
         norms = np.maximum(np.linalg.norm(centred, axis=1), np.finfo(np.float32).tiny)
         likeness = centred @ centred[index] / (norms * norms[index])
@@ -314,8 +320,7 @@ class Recommender(ABC):
         """Indices of what a user has rated, and the scores of all items."""
         index = int(self.users.find([user])[0])
         if index < 0:
-            nothing = np.empty(0, np.int32)
-            return nothing, self._scores_of_somebody(nothing, np.empty(0, np.float32))
+            return np.empty(0, np.int32), self.stranger_scores()
         scores = self.filled.row(index) if self.orientation == "user" else self.filled.column(index)
         return self.known_items(index), scores
 

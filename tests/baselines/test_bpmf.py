@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.baselines.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
+from cofill.baselines.factors import Stars
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from tests.contract import LearnerContract, parts, rmse
@@ -116,7 +117,8 @@ def test_ratings_from_the_model_are_understood() -> None:
     """The noise is found as it was made, and what lies behind the noise is predicted."""
     train, rest, truth = made_up(0.5)
     model = BPMF(rank=4, samples=30, threads=1).fit(train)
-    assert model.matrix.factors.arrays()["precision"].mean() == pytest.approx(4.0, rel=0.1)
+    in_stars = 4.0 * ((train.scale.high - train.scale.low) / 4) ** 2
+    assert model.matrix.factors.arrays()["precision"].mean() == pytest.approx(in_stars, rel=0.1)
     assert rmse(model.predict(rest), truth) < 0.2
 
 
@@ -132,7 +134,8 @@ def test_predictions_are_the_mean_over_the_samples() -> None:
     model = BPMF(samples=3, rank=4, burn_in=5, threads=1).fit(train)
     factors = model.matrix.factors
     users, items = (vectors[:, :-1].reshape(-1, 3, 4) * np.sqrt(3) for vectors in (factors.users, factors.items))
-    means = np.einsum("usk,isk->sui", users, items).mean(0) + train.values.mean()
+    stars = Stars(train.scale)
+    means = stars.up(np.einsum("usk,isk->sui", users, items).mean(0) + stars.down(train.values).mean())
     np.testing.assert_allclose(model.matrix.many_rows(np.arange(9)), means[:9], atol=1e-4)
 
 

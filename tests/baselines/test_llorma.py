@@ -104,7 +104,7 @@ def test_it_is_its_definition(width: float, reached: tuple[float, float]) -> Non
 def test_the_objective_falls_with_every_iteration() -> None:
     train = parts().train
     nothing = np.empty((0, 0), np.float32)
-    data = TrainingData(train.rows("user"), train.rows("item"), train.scale, 3.5, nothing, nothing)
+    data = TrainingData(train.rows("user"), train.rows("item"), 3.5, nothing, nothing)
     rng = np.random.default_rng(0)
     user_weights, item_weights = (rng.random(n).astype(np.float32) for n in (data.by_user.rows, data.by_item.rows))
     weight = user_weights[train.user_index] * item_weights[train.item_index]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cofill.baselines.factors import Stars
 from cofill.baselines.svdfeature import Side, SVDFeature, descend
 from cofill.data.features import Features
 from cofill.data.splits import cold_items_split
@@ -79,10 +80,11 @@ def test_a_new_user_is_at_the_minimum_of_the_loss() -> None:
     """The gradient of the objective vanishes there, in the factors and in the bias."""
     model = SVDFeature(**QUICK).fit(parts().train)
     factors = model.matrix.factors
-    items, ratings = factors.items[:30], parts().train.values[:30]
+    stars = Stars(parts().train.scale).down(parts().train.values)
+    items, ratings = factors.items[:30], stars[:30]
     user = factors.user_from(items, ratings).astype(np.float64)
     left = ratings - items.astype(np.float64) @ user
-    own = np.append(user[:-2], user[-2] - parts().train.values.mean(dtype=np.float64))
+    own = np.append(user[:-2], user[-2] - stars.mean(dtype=np.float64))
     np.testing.assert_allclose(items[:, :-1].T @ left, QUICK["weight_decay"] * 30 * own, atol=2e-3)
     assert user[-1] == 1
 

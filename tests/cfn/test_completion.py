@@ -21,7 +21,6 @@ from tests.cfn.described_matrix import (
     NOTHING,
     ROWS,
     Floats,
-    P,
     Q,
     completion,
     fitted,
@@ -119,14 +118,10 @@ def test_an_id_that_was_never_seen_is_one_of_which_nothing_is_known(orientation:
     model = completion(orientation=orientation)
     every_column, every_row = np.arange(COLUMNS, dtype=np.int32), np.arange(ROWS, dtype=np.int32)
     stranger = model.entries(np.full(COLUMNS, -1, np.int32), every_column)
-    np.testing.assert_allclose(
-        stranger, model.new_row(*NOTHING, np.zeros(P, np.float32), described=False), rtol=0, atol=1e-5
-    )
+    np.testing.assert_allclose(stranger, model.new_row(*NOTHING), rtol=0, atol=1e-5)
     np.testing.assert_allclose(stranger, model.row(EMPTY_ROW), rtol=0, atol=1e-5)
     strange = model.entries(every_row, np.full(ROWS, -1, np.int32))
-    np.testing.assert_allclose(
-        strange, model.new_column(*NOTHING, np.zeros(Q, np.float32), described=False), rtol=0, atol=1e-5
-    )
+    np.testing.assert_allclose(strange, model.new_column(*NOTHING), rtol=0, atol=1e-5)
     np.testing.assert_allclose(strange, model.column(EMPTY_COLUMN), rtol=0, atol=1e-5)
 
 

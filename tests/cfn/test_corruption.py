@@ -102,6 +102,24 @@ def test_from_settings() -> None:
     assert Corruption.of(settings) == Corruption("gaussian", 0.7, 0.2)
 
 
+# Presence: that a rating is there, whatever it says
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_presence_is_added_to_what_is_shown(noise: Noise) -> None:
+    """A hidden rating is as if it were not there; a noisy one is there."""
+    rows, values = minibatch(4)
+    corruption = Corruption(noise, 0.4, cold_ratio=0.2)
+    plain, chosen = corruption(rows, values, B, torch.Generator().manual_seed(0))
+    inputs, same = corruption(rows, values, B, torch.Generator().manual_seed(0), presence=0.7)
+    assert torch.equal(chosen, same)
+    cold = (plain.reshape(B, 4) == 0).all(1).repeat_interleave(4)
+    hidden = cold | chosen if noise == "mask" else cold
+    assert hidden.any()
+    assert not inputs[hidden].any()
+    torch.testing.assert_close(inputs[~hidden], plain[~hidden] + 0.7)
+
+
 # Rows that lose everything, so that the network learns to read side features alone
 
 

@@ -1,6 +1,7 @@
 """The fused kernels give the weights of the plain torch network, whatever the noise, the output and the depth."""
 
 import itertools
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -12,11 +13,12 @@ from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
 from cofill.cfn.minibatch import corrupt, gather
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import ScaledRows
-from cofill.config import CFNSettings, Noise, Output
+from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 
 ROWS, COLUMNS = 40, 60
 P = 3  # side features, where there are any
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 
 
 def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
@@ -37,7 +39,7 @@ def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
     side = rng.normal(size=(ROWS, features)).astype(np.float32)
     side[::3] = 0
     side[5:, -1:] = 0
-    return ScaledRows(sparse, loudness, side)
+    return ScaledRows(sparse, loudness, side, presence=0.3)
 
 
 def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
@@ -100,6 +102,20 @@ def test_fused_equals_plain_torch(noise: Noise, output: Output, hidden: tuple[in
     fused = trained(settings, fused=True, features=features)
     assert_same_weights(fused, trained(settings, fused=False, features=features))
     assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
+def test_fused_equals_plain_torch_with_another_activation(
+    activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
+    settings = settings_for("mask", "identity", hidden, activation=activation)
+    fused = trained(settings, fused=True, features=features)
+    assert_same_weights(fused, trained(settings, fused=False, features=features))
+    assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
+    usual = trained(settings_for("mask", "identity", hidden), fused=True, features=features)
+    assert not torch.allclose(fused.input.weight, usual.input.weight, rtol=1e-2)
 
 
 @pytest.mark.parametrize("features", [0, P])
@@ -166,7 +182,7 @@ def test_features_of_zero_are_no_features() -> None:
             other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
     known = scaled_rows()
     for network, features in ((plain, 0), (reads_features, P)):
-        rows = ScaledRows(known.known, known.loudness, np.zeros((ROWS, features), np.float32))
+        rows = ScaledRows(known.known, known.loudness, np.zeros((ROWS, features), np.float32), known.presence)
         engine = FusedEngine(network, settings)
         for _ in range(5):
             engine.step(gather(rows, np.arange(ROWS)), 0.1)
@@ -178,9 +194,12 @@ def test_features_of_zero_are_no_features() -> None:
 
 @pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize("hidden", [(16,), (16, 9)])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("fused", [True, False])
-def test_outputs_are_those_of_the_definition(fused: bool, hidden: tuple[int, ...], features: int) -> None:
-    settings = settings_for("mask", "tanh", hidden)
+def test_outputs_are_those_of_the_definition(
+    fused: bool, activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
+    settings = settings_for("mask", "tanh", hidden, activation=activation)
     network = trained(settings, fused=True, features=features)
     rows = scaled_rows(features=features)
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
@@ -188,7 +207,7 @@ def test_outputs_are_those_of_the_definition(fused: bool, hidden: tuple[int, ...
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
     outputs = engine.outputs(rows, entry_rows, entry_columns)
     row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
-    inputs = rows.known.values * rows.loudness[row_of_entry]
+    inputs = (rows.known.values + np.float32(rows.presence)) * rows.loudness[row_of_entry]
     with torch.no_grad():
         codes = network.encode(
             torch.from_numpy(row_of_entry),
@@ -203,9 +222,13 @@ def test_outputs_are_those_of_the_definition(fused: bool, hidden: tuple[int, ...
 
 @pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
-def test_codes_of_one_row_and_of_many_are_those_of_the_definition(hidden: tuple[int, ...], features: int) -> None:
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
+    activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
     """[h, s]: the features stand at the end of a code as they are."""
-    network = trained(settings_for("mask", "tanh", hidden), fused=True, features=features)
+    settings = settings_for("mask", "tanh", hidden, activation=activation)
+    network = trained(settings, fused=True, features=features)
     rows = scaled_rows(features=features)
     known = gather(rows, np.arange(ROWS))
     with torch.no_grad():
@@ -221,5 +244,5 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(hidden: tuple[
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
     for row in range(ROWS):
         one = np.array([row])
-        alone = ScaledRows(take_rows(rows.known, one), rows.loudness[one], rows.features[one])
+        alone = ScaledRows(take_rows(rows.known, one), rows.loudness[one], rows.features[one], rows.presence)
         np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)

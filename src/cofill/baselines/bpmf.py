@@ -43,7 +43,7 @@ Longs = npt.NDArray[np.int64]
 _START = 0.1
 # Vectors that a prior's mean of zero counts for, when the prior is drawn.
 _STRENGTH = 2.0
-# The precision on a scale of 1 to 5 (elsewhere, what that is there), and the ratings that it counts for when drawn.
+# The precision of ratings in stars, and the ratings that it counts for when drawn.
 _PRECISION = 2.0
 _FREEDOM = 2.0
 # Ratings that are worked in at once when somebody new is solved for: every sample's vector of each is in memory.
@@ -146,8 +146,7 @@ class BPMF(Rival):
         kept_users = _Kept.none(data.by_user.rows, settings.samples, settings.rank, data.overall)
         kept_items = _Kept.none(data.by_item.rows, settings.samples, settings.rank, 1)
         precisions = np.empty(settings.samples)
-        usual = _PRECISION * (4 / (data.scale.high - data.scale.low)) ** 2
-        precision = settings.precision or usual
+        precision = settings.precision or _PRECISION
         turns = settings.burn_in + settings.samples * settings.thinning
         with RowShards(settings.threads) as shards:
             for turn in range(1, turns + 1):
@@ -160,7 +159,7 @@ class BPMF(Rival):
                     precisions[sample - 1] = precision
                 # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
                 if not settings.precision and 2 * turn >= settings.burn_in:
-                    precision = draw_precision(users.squared_errors, data.by_user.nnz, usual, rng)
+                    precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
                 progress(turn, turns)
         return BPMFFactors(
             kept_users.vectors,

@@ -18,15 +18,37 @@ Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
+STARS = Scale(1, 5)
+"""The scale that all rivals learn on, so that their settings mean the same whatever the ratings are."""
+
+
+class Stars(NamedTuple):
+    """From a rating scale to `STARS`, and back."""
+
+    scale: Scale
+
+    def down(self, ratings: Floats) -> Floats:
+        low, high = self.scale
+        stars: Floats = (ratings - np.float32(low)) * np.float32((STARS.high - STARS.low) / (high - low))
+        stars += np.float32(STARS.low)
+        return stars
+
+    def up(self, stars: Floats) -> Floats:
+        low, high = self.scale
+        ratings: Floats = (stars - np.float32(STARS.low)) * np.float32((high - low) / (STARS.high - STARS.low))
+        ratings += np.float32(low)
+        return ratings
+
+
 class Given(NamedTuple):
-    """What is known of a user or an item: vectors (n, width) of the other side, and the ratings (n,)."""
+    """What is known of a user or an item: vectors (n, width) of the other side, and the ratings (n,) in stars."""
 
     vectors: Floats
     ratings: Floats
 
 
 class Factors(ABC):
-    """A vector for every user and for every item; a rating is a function of two of them.
+    """A vector for every user and for every item; a rating, in stars, is a function of two of them.
 
     Vectors hold everything that a prediction needs, biases too: (p, b, 1) . (q, 1, c) = p q + b + c. Those of ids
     without a rating and without features are zero and never asked for.
@@ -63,6 +85,10 @@ class Factors(ABC):
         """The vector (width,) of a trained item whose ratings were these and are those now."""
         return trained + self.item_from(*after) - self.item_from(*before)
 
+    def tastes(self, vectors: Floats) -> Floats:
+        """(n, any width): what of these vectors tells alike from unlike; biases do not."""
+        return vectors
+
     def arrays(self) -> Arrays:
         """For the model file; what a subclass has learned beside the vectors it adds here."""
         return {"users": self.users, "items": self.items}
@@ -96,6 +122,7 @@ class FactorMatrix:
         self.factors = factors
         self.known = known
         self.scale = scale
+        self._stars = Stars(scale)
         self._means = FittedMeans(
             known.trained,
             known.trained_columns,
@@ -160,7 +187,7 @@ class FactorMatrix:
                 self._column_known[column] = bool(self._row_known[users].any())
 
     def _of_user(self, items: Ints, ratings: Floats) -> Given:
-        return Given(self.factors.items[items], ratings)
+        return Given(self.factors.items[items], self._stars.down(ratings))
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
         """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
@@ -170,7 +197,7 @@ class FactorMatrix:
         old[old] = self._row_trained[users[old]]
         vectors = self._rows[users]
         vectors[old] = self.factors.users[users[old]]
-        return Given(vectors, ratings)
+        return Given(vectors, self._stars.down(ratings))
 
     def _trained_columns(self, columns: Ints) -> Flags:
         """(n,): which of these are known from the training."""
@@ -202,7 +229,7 @@ class FactorMatrix:
         if not heard.any():
             return means
         user = self.factors.user_from(*self._of_user(columns[heard], ratings[heard]))
-        means[self._column_known] = self.factors.scores(user[None], self._columns)[0, self._column_known]
+        means[self._column_known] = self._scores(user[None], self._columns)[0, self._column_known]
         return means
 
     def new_column(self, rows: Ints, ratings: Floats) -> Floats:
@@ -212,7 +239,7 @@ class FactorMatrix:
         if not self._row_known[rows].any():
             return means
         item = self.factors.item_from(*self._of_item(rows, ratings))
-        means[self._row_known] = self.factors.scores(self._rows, item[None])[self._row_known, 0]
+        means[self._row_known] = self._scores(self._rows, item[None])[self._row_known, 0]
         return means
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
@@ -227,30 +254,33 @@ class FactorMatrix:
         size = max(25_000_000 // max(self._rows.shape[1], 1), 1)
         for first in range(0, len(heard), size):
             at = heard[first : first + size]
-            predicted[at] = self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]])
+            predicted[at] = self._stars.up(self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]]))
         return predicted
 
     def many_rows(self, rows: Longs) -> Floats:
         """(n, columns) for some rows at a time."""
         means = self._means.overall + self._means.column + self._means.row[rows][:, None]
         heard = self._row_known[rows][:, None] & self._column_known
-        np.copyto(means, self.factors.scores(self._rows[rows], self._columns), where=heard)
+        np.copyto(means, self._scores(self._rows[rows], self._columns), where=heard)
         return means
 
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
         means = self._means.overall + self._means.column[columns][:, None] + self._means.row
         heard = self._column_known[columns][:, None] & self._row_known
-        np.copyto(means, self.factors.scores(self._rows, self._columns[columns]).T, where=heard)
+        np.copyto(means, self._scores(self._rows, self._columns[columns]).T, where=heard)
         return means
+
+    def _scores(self, rows: Floats, columns: Floats) -> Floats:
+        return self._stars.up(self.factors.scores(rows, columns))
 
     # Representations
 
     def row_vectors(self) -> Floats:
-        return self._rows
+        return self.factors.tastes(self._rows)
 
     def column_vectors(self) -> Floats:
-        return self._columns
+        return self.factors.tastes(self._columns)
 
     def row_known(self) -> Flags:
         return self._row_known

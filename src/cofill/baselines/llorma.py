@@ -15,8 +15,8 @@ where w_t(u) is the sum of K_t(u) K_t(i) over the ratings of u. Where no anchor 
 from the paper: anchors, distances, kernel, local models fitted apart from each other (its parallel version), and their
 combination. We differ in how the models are fitted, which is by alternating least squares in closed form: it needs
 few iterations instead of a hundred, and no learning rate. Regularisation is in proportion to the weight of the ratings,
-so that it does not drag those at the rim of a region to zero stars. With that, wider kernels than the paper's 0.8 do
-better on validation data.
+so that it does not drag those at the rim of a region to zero stars. The width is in radians; the authors' 0.8, in right
+angles, is 1.26. With 30 anchors, on validation ratings of MovieLens-1M: 1.0 0.8453, 1.2 0.8395, 1.4 0.8387.
 """
 
 from functools import partial

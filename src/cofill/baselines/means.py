@@ -26,6 +26,9 @@ class MeanFactors(Factors):
     def _damped(self, left: Floats) -> float:
         return float(left.sum(dtype=np.float64)) / max(len(left) + self._damping, 1e-9)
 
+    def tastes(self, vectors: Floats) -> Floats:
+        return vectors[:, :0]
+
     def arrays(self) -> Arrays:
         return super().arrays() | {"overall_and_damping": np.array([self._overall, self._damping], np.float32)}
 

@@ -2,19 +2,18 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from cofill.baselines.factors import FactorMatrix, Factors
+from cofill.baselines.factors import FactorMatrix, Factors, Stars
 from cofill.config import Settings
 from cofill.data.described import DescribedRatings
 from cofill.data.known import KnownRatings
 from cofill.data.known_file import known_arrays, known_from
-from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.recommender import Parts, Recommender
@@ -37,9 +36,8 @@ class RivalSettings(Settings):
 class TrainingData:
     """What a rival learns from. Users and items without a rating are there too; nothing can be learned of them."""
 
-    by_user: SparseRows  # ratings as they are, not centred
+    by_user: SparseRows  # ratings in stars, not centred
     by_item: SparseRows
-    scale: Scale
     overall: float  # mean of all ratings
     user_features: Floats  # (users, P), P may be 0
     item_features: Floats  # (items, Q), Q may be 0
@@ -68,11 +66,12 @@ class Rival(Recommender):
             raise DataError(f"{type(self).__name__} makes no use of side information; leave the features out")
         described = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
         given = described.ratings
+        by_user, by_item = given.rows("user"), given.rows("item")
+        stars = Stars(given.scale)
         data = TrainingData(
-            given.rows("user"),
-            given.rows("item"),
-            given.scale,
-            float(given.values.mean(dtype=np.float64)),
+            replace(by_user, values=stars.down(by_user.values)),
+            replace(by_item, values=stars.down(by_item.values)),
+            float(stars.down(given.values).mean(dtype=np.float64)),
             described.users.values,
             described.items.values,
         )
@@ -81,7 +80,7 @@ class Rival(Recommender):
         self.titles, self.data_summary = dict(given.titles), described.summary
         self._filled = FactorMatrix(
             factors,
-            KnownRatings(data.by_user, data.by_item),
+            KnownRatings(by_user, by_item),
             given.scale,
             self._damping,
             users_described=described.users.described,
@@ -112,12 +111,15 @@ class Rival(Recommender):
     def put_together(self, parts: Parts) -> None:
         weights = dict(parts.arrays["weights"])
         users_described, items_described = weights.pop("described.users"), weights.pop("described.items")
-        known = known_from(parts.arrays["ratings"])
+        known = known_from(parts.arrays["ratings"], parts.scale, len(self.users), len(self.items))
         factors = self.factors_class.restored(weights)
+        if factors.users.ndim != 2 or factors.items.ndim != 2 or factors.users.shape[1] != factors.items.shape[1]:
+            raise ValueError("the vectors of users and items differ in width")
         if (len(factors.users), len(factors.items)) != (known.trained.rows, known.trained.columns):
             raise ValueError("there are vectors of another number of users and items than the ratings have")
-        if (len(self.users), len(self.items)) != (known.rows, known.columns):
-            raise ValueError("there is another number of users and items than the ratings have")
+        for described, count in ((users_described, known.trained.rows), (items_described, known.trained.columns)):
+            if described.dtype != np.bool_ or described.shape != (count,):
+                raise ValueError("it is not said of every user and item whether it has features")
         self._filled = FactorMatrix(
             factors,
             known,

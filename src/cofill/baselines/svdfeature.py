@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from cofill.baselines.factors import Arrays, Factors, Floats, Given, Ints, Longs
+from cofill.baselines.factors import STARS, Arrays, Factors, Floats, Given, Ints, Longs
 from cofill.baselines.rival import Progress, Rival, RivalSettings, TrainingData
 from cofill.compiling import compiled
 from cofill.config import Settings
@@ -106,8 +106,7 @@ class SVDFeature(Rival):
         items = Side.start(data.by_item.counts() > 0, data.item_features, settings.rank, rng)
         who = np.repeat(np.arange(ratings.rows, dtype=np.int32), ratings.counts())
         left = ratings.values - np.float32(data.overall)
-        # Not even predictions at the wrong end of the scale have more; the scale of a single rating has no length.
-        most = len(left) * max(data.scale.high - data.scale.low, 1.0) ** 2
+        most = len(left) * (STARS.high - STARS.low) ** 2  # not even predictions at the wrong end of the scale have more
         for epoch in range(settings.epochs):
             step = settings.learning_rate / (1 + epoch * settings.learning_rate_decay)
             order = rng.permutation(len(left))

@@ -4,6 +4,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
+from cofill.cfn.activation import activated_in_numpy
 from cofill.cfn.kernels import Floats, Ints, Longs
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import ScaledRows
@@ -15,7 +16,7 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     """Codes (rows, width); an empty row gets the code of knowing nothing."""
     weight = network.input.weight
     known = rows.known
-    inputs = known.values * np.repeat(rows.loudness, known.counts())
+    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.loudness, known.counts())
     if known.rows == 1 and weight.device.type == "cpu":
         return _encode_one(network, known.indices, inputs, rows.features[0])[None]
     z = functional.embedding_bag(
@@ -39,10 +40,10 @@ def _encode_one(network: CFNetwork, columns: Ints, inputs: Floats, features: Flo
     z = inputs @ network.input.weight.numpy()[columns] + network.input.bias.numpy()
     if network.input.side is not None:
         z += features @ network.input.side.numpy()
-    code: Floats = np.append(np.tanh(z), features)
+    code: Floats = np.append(activated_in_numpy(z, network.activation), features)
     for layer in network.middle:
         weight, bias = (parameter.numpy() for parameter in layer.parameters())
-        code = np.append(np.tanh(weight @ code + bias), features)
+        code = np.append(activated_in_numpy(weight @ code + bias, network.activation), features)
     return code
 
 

@@ -32,12 +32,17 @@ class Corruption:
         cold_ratio = settings.cold_ratio if with_features else 0
         return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
 
-    def __call__(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def __call__(
+        self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator, *, presence: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
         """(n,) rows in 0..B-1 and (n,) values -> (n,) noisy inputs and (n,) bool: which were corrupted.
 
-        Draws are made on the CPU, so that a seed means the same on every device.
+        `presence` is added to every input that is not hidden. Draws are made on the CPU, so that a seed means the same
+        on every device.
         """
         inputs, corrupted = self._noisy(rows, values, batch, generator)
+        if presence != 0:
+            inputs = torch.where(corrupted, inputs, inputs + presence) if self.noise == "mask" else inputs + presence
         if self.cold_ratio == 0:
             return inputs, corrupted
         cold = (torch.rand(batch, generator=generator) < self.cold_ratio).to(values.device)[rows]

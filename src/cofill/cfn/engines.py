@@ -1,6 +1,5 @@
 """Two ways to take the same training step: plain torch, which defines it, and the fused kernels."""
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -11,11 +10,13 @@ import numpy as np
 import torch
 
 from cofill.cfn import kernels
+from cofill.cfn.activation import activated, slope_times
 from cofill.cfn.layers import DenoisingLoss
 from cofill.cfn.minibatch import Minibatch, gather
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.scaling import ScaledRows
 from cofill.config import CFNSettings
+from cofill.cores import cores
 
 _Result = TypeVar("_Result")
 
@@ -58,7 +59,7 @@ def shard_count(settings: CFNSettings) -> int:
     """Shards of the fused engine, one a thread. The sums over shards are rounded differently for each number."""
     if settings.threads:
         return settings.threads
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores()
 
 
 class TorchEngine:
@@ -228,7 +229,7 @@ class FusedEngine:
         """What lies between the big layers: z without its offset -> codes [h, s], and a function from dh to dz that
         takes the step of all weights between.
 
-        Without further layers those are a bias, the features' first weights and a tanh, and not worth a graph; with
+        Without further layers those are a bias, the features' first weights and a function, and not worth a graph; with
         them it is torch's autograd.
         """
         if not len(self.network.middle):
@@ -259,12 +260,11 @@ class FusedEngine:
         codes = np.empty((len(z), self._deep + features.shape[1]), np.float32)
         codes[:, self._deep :] = features
         hidden = codes[:, : self._deep]
-        torch.tanh(summed, out=torch.from_numpy(hidden))
+        hidden[:] = activated(summed, self.network.activation).numpy()
 
         def backward(dh: kernels.Floats) -> kernels.Floats:
             keep = 1 - learning_rate * self.settings.weight_decay
-            with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
-                dz: kernels.Floats = dh * (1 - hidden * hidden)
+            dz = slope_times(dh, hidden, self.network.activation)
             slope = torch.from_numpy(dz)
             bias.mul_(keep).sub_(slope.sum(0), alpha=learning_rate)
             if side is not None:

@@ -9,12 +9,13 @@ import numpy as np
 import torch
 
 from cofill.cfn.checkpoint import Checkpoint
-from cofill.cfn.engines import shard_count
+from cofill.cfn.engines import make_engine, shard_count
 from cofill.cfn.kernels import Floats
 from cofill.cfn.network import CFNetwork
 from cofill.cfn.pretraining import pretrained_network
 from cofill.cfn.scaling import ScaledRows, Scaling
 from cofill.cfn.training import (
+    EngineMaker,
     EpochRecord,
     Report,
     TrainingState,
@@ -49,6 +50,7 @@ def fit_matrix(
     checkpoint_path: Path | None = None,
     resume: bool = False,
     report: Report | None = None,
+    new_engine: EngineMaker = make_engine,
 ) -> Fitted:
     """Train on the known ratings of a matrix and the side features (rows, P) of its rows; P may be 0.
 
@@ -87,6 +89,7 @@ def fit_matrix(
             validation=validation,
             checkpoint=checkpoint,
             report=report,
+            new_engine=new_engine,
         )
         trained_on = part
         if settings.refit:
@@ -106,6 +109,7 @@ def fit_matrix(
             epochs=state.best_epoch,
             checkpoint=checkpoint,
             report=report,
+            new_engine=new_engine,
         )
     _forget_untrained_columns(network, trained_on)
     return Fitted(

@@ -19,10 +19,11 @@ class Minibatch:
     starts: Ints  # (C + 1,)
     entry_rows: Ints  # (n,) in 0..B-1
     targets: Floats  # (n,)
-    inputs: Floats  # (n,) the targets with noise, times the loudness of their row
+    inputs: Floats  # (n,) the targets with noise, plus presence where they are shown, times the loudness of their row
     corrupted: npt.NDArray[np.bool_]  # (n,)
     loudness: Floats  # (B,)
     features: Floats  # (B, P), P may be 0
+    presence: float
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -52,14 +53,14 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     )
     loudness = rows.loudness[chosen]
     nothing = np.zeros(len(targets), np.bool_)
-    inputs = targets * loudness[entry_rows]
-    return Minibatch(present, starts, entry_rows, targets, inputs, nothing, loudness, rows.features[chosen])
+    inputs = (targets + np.float32(rows.presence)) * loudness[entry_rows]
+    features = rows.features[chosen]
+    return Minibatch(present, starts, entry_rows, targets, inputs, nothing, loudness, features, rows.presence)
 
 
 def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
     """The same entries with noise on their inputs."""
-    noisy, corrupted = corruption(
-        torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets), clean.batch, generator
-    )
+    entry_rows, targets = torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets)
+    noisy, corrupted = corruption(entry_rows, targets, clean.batch, generator, presence=clean.presence)
     inputs = noisy.numpy() * clean.loudness[clean.entry_rows]
     return replace(clean, inputs=inputs, corrupted=corrupted.numpy())

@@ -6,6 +6,7 @@ from typing import Self, cast
 import torch
 from torch import Tensor, nn
 
+from cofill.cfn.activation import activated
 from cofill.cfn.layers import SampledOutput, SparseInput, fan_in_uniform
 from cofill.config import NetworkSettings
 
@@ -15,8 +16,8 @@ _BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 class CFNetwork(nn.Module):
     """Sparse row in, hidden code, any of its columns out.
 
-        z = sum_j x_j W_in[j] + s S_in + b_in      h = tanh(z)
-        h' = tanh([h, s] W + b)                    for every further hidden layer
+        z = sum_j x_j W_in[j] + s S_in + b_in      h = f(z)
+        h' = f([h, s] W + b)                       f = tanh, sigmoid or identity; for every further hidden layer
         y_j = out([h, s] . W_out[j] + b_out[j])    out = tanh or identity
 
     s are the row's side features, P = `features` of them; they enter at every layer. What the output layer reads,
@@ -42,6 +43,7 @@ class CFNetwork(nn.Module):
             fan_in_linear(fan_in + features, fan_out, generator) for fan_in, fan_out in pairwise(widths)
         )
         self.output = SampledOutput(widths[-1] + features, columns, dense=dense, generator=generator)
+        self.activation = settings.activation
         self.squash = settings.output == "tanh"
 
     @classmethod
@@ -75,9 +77,9 @@ class CFNetwork(nn.Module):
 
     def code(self, z: Tensor, features: Tensor | None = None) -> Tensor:
         """What the input layer gives (B, widths[0]) -> codes (B, width)."""
-        code = self._beside(torch.tanh(z), features)
+        code = self._beside(activated(z, self.activation), features)
         for layer in self.middle:
-            code = self._beside(torch.tanh(layer(code)), features)
+            code = self._beside(activated(layer(code), self.activation), features)
         return code
 
     def _beside(self, hidden: Tensor, features: Tensor | None) -> Tensor:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from cofill.cfn.activation import activated
 from cofill.cfn.codes import encode_rows, take_rows
 from cofill.cfn.kernels import Longs
 from cofill.cfn.network import CFNetwork, fan_in_linear
@@ -60,7 +61,8 @@ def pretrained_network(
 
 
 def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
-    return ScaledRows(take_rows(rows.known, chosen), rows.loudness[chosen], rows.features[chosen])
+    loudness, features = rows.loudness[chosen], rows.features[chosen]
+    return ScaledRows(take_rows(rows.known, chosen), loudness, features, rows.presence)
 
 
 def _inner_pair(
@@ -86,11 +88,11 @@ def _inner_pair(
             clean, side = hidden[chosen.to(hidden.device)], features[chosen.to(hidden.device)]
             noisy = torch.rand(clean.shape, generator=generator) < settings.inner_noise_ratio
             noise = torch.randn(clean.shape, generator=generator) * settings.inner_noise_std * noisy
-            inner = torch.tanh(encoder(torch.cat([clean + noise.to(hidden.device), side], dim=1)))
-            outputs = torch.tanh(decoder(torch.cat([inner, side], dim=1)))
+            inner = activated(encoder(torch.cat([clean + noise.to(hidden.device), side], dim=1)), settings.activation)
+            outputs = activated(decoder(torch.cat([inner, side], dim=1)), settings.activation)
             loss = ((outputs - clean) ** 2).sum() / len(clean)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
     with torch.no_grad():
-        return encoder, decoder, torch.tanh(encoder(torch.cat([hidden, features], dim=1)))
+        return encoder, decoder, activated(encoder(torch.cat([hidden, features], dim=1)), settings.activation)

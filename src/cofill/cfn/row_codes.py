@@ -112,7 +112,7 @@ class RowCodes:
         return codes
 
 
-_Array = TypeVar("_Array", Floats, Longs)
+_Array = TypeVar("_Array", Floats, Longs, npt.NDArray[np.bool_])
 
 
 def grown(array: _Array, size: int) -> _Array:

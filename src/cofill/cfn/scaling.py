@@ -20,13 +20,15 @@ Longs = npt.NDArray[np.int64]
 class ScaledRows:
     """Rows as the network reads them: scaled values, which are the targets, and how loud each row speaks.
 
-    The input layer meets loudness times value. The more ratings a row has, the more quietly each is heard, so that
-    the sums of popular rows do not drown out those of rare ones.
+    The input layer meets loudness times (value + presence). The more ratings a row has, the more quietly each is
+    heard, so that the sums of popular rows do not drown out those of rare ones. Presence tells which columns a row
+    has, whatever it says about them.
     """
 
     known: SparseRows
     loudness: Floats  # (rows,)
     features: Floats  # (rows, P), P may be 0
+    presence: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Scaling:
     scale: Scale
     damping: float
     length_power: float
+    presence: float
     typical_length: float
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
@@ -59,6 +62,7 @@ class Scaling:
             scale=scale,
             damping=settings.mean_damping,
             length_power=settings.length_power,
+            presence=settings.presence,
             typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
             overall=overall,
             by_features=by_features,
@@ -81,7 +85,7 @@ class Scaling:
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
         lengths = np.maximum(rows.counts(), 1) / max(self.typical_length, 1e-9)
-        return ScaledRows(known, (lengths**-self.length_power).astype(np.float32), features)
+        return ScaledRows(known, (lengths**-self.length_power).astype(np.float32), features, self.presence)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row."""

@@ -72,6 +72,8 @@ class TrainingState:
 Report = Callable[[EpochRecord, int], None]
 """Called after every epoch with its record and the most epochs that this phase may take."""
 
+EngineMaker = Callable[[CFNetwork, CFNSettings], TrainingEngine]
+
 
 def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetwork:
     """A network for such rows with its first weights, on the device of the settings."""
@@ -105,6 +107,7 @@ def run_epochs(
     validation: ValidationPart | None = None,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
+    new_engine: EngineMaker = make_engine,
 ) -> None:
     """Train from where `state` stands to the last of `epochs`, or until validation stops getting better.
 
@@ -115,7 +118,7 @@ def run_epochs(
     best = _copy_of(network) if keep_best and state.best_epoch == state.epoch else None
     if keep_best and best is None and checkpoint is not None:
         best = checkpoint.best_weights()
-    with make_engine(network, settings) as engine:
+    with new_engine(network, settings) as engine:
         while state.epoch < epochs and not _gave_up(state, settings, validation):
             epoch = state.epoch + 1
             started = time.perf_counter()

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from cofill.data.known import KnownRatings
+from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
@@ -24,8 +25,8 @@ def known_arrays(known: KnownRatings) -> Arrays:
     }
 
 
-def known_from(arrays: Arrays) -> KnownRatings:
-    """Known ratings from their arrays; ValueError where an index would read the wrong memory, or none."""
+def known_from(arrays: Arrays, scale: Scale, rows_known: int, columns_known: int) -> KnownRatings:
+    """Known ratings of so many rows and columns, from their arrays; ValueError where they make no sense."""
     rows, columns = (int(size) for size in arrays["shape"])
     trained = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], columns)
     if len(trained.indptr) != rows + 1 or (np.diff(trained.indptr) < 0).any():
@@ -34,11 +35,22 @@ def known_from(arrays: Arrays) -> KnownRatings:
         raise ValueError("the ratings have no consistent length")
     if trained.nnz and not 0 <= int(trained.indices.min()) <= int(trained.indices.max()) < trained.columns:
         raise ValueError("a rating points at a column that does not exist")
-    if any((arrays[name] < 0).any() for name in ("later.rows", "later.columns")):
-        raise ValueError("a later rating points at a row or column that does not exist")
+    within = np.diff(trained.indices.astype(np.int64)) > 0
+    within[np.setdiff1d(trained.indptr[1:-1], [0, trained.nnz]) - 1] = True  # from one row to the next
+    if not within.all():
+        raise ValueError("the ratings of a row are out of order")
+    for values in (trained.values, arrays["later.ratings"]):
+        if values.dtype != np.float32 or not ((values >= scale.low) & (values <= scale.high)).all():
+            raise ValueError("a rating is outside the scale")
+    for name, most in (("later.rows", rows_known), ("later.columns", columns_known)):
+        if ((arrays[name] < 0) | (arrays[name] >= most)).any():
+            raise ValueError("a later rating points at a row or column that does not exist")
+    if rows > rows_known or columns > columns_known:
+        raise ValueError("there is another number of users and items than the ratings have")
     known = KnownRatings(trained, trained.transpose())
     for row, column, rating in zip(
         arrays["later.rows"].tolist(), arrays["later.columns"].tolist(), arrays["later.ratings"].tolist(), strict=True
     ):
         known.add(row, column, rating)
+    known.grow(rows_known, columns_known)
     return known
