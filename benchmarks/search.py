@@ -22,7 +22,8 @@ from cofill.evaluation import Interval
 from cofill.tuning.data import SearchData
 from cofill.tuning.running import search
 from cofill.tuning.samplers import Sampler
-from cofill.tuning.study import FINISHED, Plan, storage_url
+from cofill.tuning.storage import storage_url
+from cofill.tuning.study import FINISHED, Plan
 from cofill.tuning.watching import search_progress
 
 SAMPLERS: tuple[Sampler, ...] = ("genetic", "random", "tpe")

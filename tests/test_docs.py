@@ -30,7 +30,7 @@ def test_the_network_of_the_docs_learns() -> None:
     assert names["train"](network, rows, columns, values, 30) < first / 3
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/guide.md"])
+@pytest.mark.parametrize("document", ["README.md", "docs/guide.md", "docs/rivals.md"])
 def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a small file with the users and films that they name."""
     monkeypatch.chdir(tmp_path)

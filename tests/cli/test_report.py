@@ -33,7 +33,6 @@ def test_the_page_has_the_numbers_of_evaluate(run: Run, model: Path, world: Path
     test, out = world / "ratings.csv", tmp_path / "page.html"
     result = run("report", model, "--test", test, "--out", out, "--quiet", "--json")
     assert result.code == 0
-    assert result.err == ""
     told = json.loads(result.out)
     found = evaluate(Recommender.load(model), Ratings.read(test))
     assert told["report"] == str(out)
@@ -53,7 +52,37 @@ def test_json_without_a_test_part(run: Run, model: Path, tmp_path: Path) -> None
 def test_a_table_is_printed_with_a_test_part(run: Run, model: Path, world: Path, tmp_path: Path) -> None:
     result = run("report", model, "--test", world / "ratings.csv", "--out", tmp_path / "a.html", "--quiet")
     assert "RMSE" in result.out
-    assert result.err == ""
+
+
+def test_training_ratings_are_not_passed_off_as_test_ratings(
+    run: Run, model: Path, world: Path, tmp_path: Path
+) -> None:
+    """In the very words of `cofill evaluate`, and on the page."""
+    out, known = tmp_path / "a.html", world / "ratings.csv"
+    told = run("report", model, "--test", known, "--out", out, "--quiet")
+    assert run("evaluate", model, known, "--ranking", "--quiet").err.startswith(told.err)
+    assert told.err.startswith("warning: the model was trained on 900 of these 900 ratings")
+    page = out.read_text(encoding="utf-8")
+    assert '<div class="warning"><dt>RMSE, on training ratings</dt>' in page
+    assert "test RMSE" not in page
+
+    mixed = tmp_path / "mixed.csv"
+    lines = known.read_text().splitlines()[:3]
+    mixed.write_text("\n".join([",".join(line.split(",")[:3]) for line in lines] + ["stranger,1,9"]) + "\n")
+    told = run("report", model, "--test", mixed, "--scale", 1, 9, "--out", out, "--quiet")
+    first, second = told.err.splitlines()
+    assert first.startswith("warning: the model was trained on 2 of these 3 ratings")
+    assert second.startswith("warning: 1 of these 3 ratings are outside the scale")
+    assert "RMSE, partly on training ratings" in out.read_text(encoding="utf-8")
+
+
+def test_the_page_tells_the_command_that_makes_it_again(run: Run, model: Path, tmp_path: Path) -> None:
+    odd = tmp_path / "odd name.txt"
+    odd.write_text("1;1;4.5\n2;3;1\n")
+    call = ("--test", odd, "--users", 3, 7, "--separator", ";", "--no-header", "--scale", 1, 5)
+    assert run("report", model, *call, "--out", tmp_path / "a.html", "--quiet").code == 0
+    command = f"cofill report model --test '{odd}' --users 3 7 --separator ';' --no-header --scale 1.0 5.0"
+    assert command in check((tmp_path / "a.html").read_text(encoding="utf-8")).text
 
 
 def test_users_that_are_asked_for(run: Run, model: Path, tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from cofill.cli.reproduce import _published
+from cofill.experiments.source_code import code_of
 from tests.cli.conftest import Run
 from tests.experiments.conftest import TINY
 
@@ -80,6 +82,79 @@ def test_a_killed_experiment_goes_on(world: Path, tmp_path: Path) -> None:
     assert "8 of 8 runs" in done.stderr
 
 
+def test_an_experiment_that_is_told_to_stop_leaves_nothing_behind(world: Path, tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    command = [sys.executable, "-m", "cofill.cli", "reproduce", "rmse", "--dataset", str(world / "ratings.csv")]
+    command += ["--quick", "--folds", "9", "--only", "V-CFN", "--workers", "2", "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(scratch)}
+    )
+    deadline = time.monotonic() + 300
+    while not list((tmp_path / "out").glob("runs/*.json")):  # both workers are at work
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert said.endswith("the same command goes on where this one stopped\n")
+    assert not list(scratch.glob("cofill-*"))
+
+
+def test_the_command_has_every_option_even_zero(run: Run, words: list[object], tmp_path: Path) -> None:
+    lines = Path(str(words[1])).read_text(encoding="utf-8").splitlines()[1:]
+    own = tmp_path / "own.csv"
+    own.write_text("".join(f"{','.join(line.split(',')[:3])}\n" for line in lines), encoding="utf-8")
+    columns = ["--user-column", "0", "--item-column", "1", "--rating-column", "2", "--no-header"]
+    only = ["--dataset", own, "--quick", "--quiet", "--out", tmp_path / "out", "--only", "fitted means", "--json"]
+    result = run("reproduce", "rmse", *only, *columns)
+    assert result.code == 0, result.err
+    said = json.loads(result.out)["command"].split()
+    assert said[said.index("--quick") + 1 :] == columns
+
+
+def test_a_file_called_as_a_data_set_is_a_file_and_a_folder_is_not(
+    run: Run, words: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ml-100k").write_bytes(Path(str(words[1])).read_bytes())
+    result = run("reproduce", "rmse", "--dataset", "ml-100k", *words[2:], "--only", "fitted means", "--json")
+    assert result.code == 0, result.err
+    assert json.loads(result.out)["splits"] == "random 90/10, seeds 0 to 1"  # not folds that were published
+    (tmp_path / "ml-1m").mkdir()
+    assert _published("ml-1m") == "ml-1m"
+    assert _published("ml-100k") is None
+    assert _published("ml-1m.csv") is None
+
+
+def test_other_ratings_of_the_same_name_are_refused(
+    run: Run, refused: Callable[..., str], words: list[object], tmp_path: Path
+) -> None:
+    only = [*words[2:], "--only", "fitted means"]
+    assert run("reproduce", "rmse", "--dataset", words[1], *only).code == 0
+    other = tmp_path / "other" / "ratings.csv"
+    other.parent.mkdir()
+    other.write_text("\n".join(Path(str(words[1])).read_text("utf-8").splitlines()[:-1]) + "\n", encoding="utf-8")
+    path = tmp_path / "out" / "rmse-ratings-quick" / "rmse.json"
+    before = path.read_bytes()
+    assert refused("reproduce", "rmse", "--dataset", other, *only) == (
+        f"{path} is about other ratings that are called ratings too; name another folder with --out\n"
+    )
+    assert path.read_bytes() == before
+    assert run("reproduce", "rmse", "--dataset", words[1], *only).code == 0
+
+
+def test_runs_of_other_code_are_run_again_and_it_is_said(
+    run: Run, words: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = ("reproduce", "rmse", *words, "--only", "fitted means", "ALS-WR")
+    assert run(*call).code == 0
+    monkeypatch.setattr("cofill.experiments.run.code_of", lambda name: "new" if name == "als-wr" else code_of(name))
+    assert "2 finished runs are of other code than this, and are run again\n" in run(*call).err
+    assert "run again" not in run(*call).err
+
+
 Refused = Callable[..., str]
 
 
@@ -88,6 +163,11 @@ def test_what_is_refused(refused: Refused, world: Path, tmp_path: Path, monkeypa
     assert refused("reproduce", "rsme") == f"there is no experiment 'rsme'; there are {names}\n"
     only = refused("reproduce", "loss", "--only", "BPMF", "--dataset", world / "ratings.csv")
     assert only == "--only BPMF: not in loss; there are V-CFN, U-CFN\n"
+    none = "there is no side information; give some, such as --item-features FILE\n"
+    bare = ("--dataset", world / "ratings.csv", "--quiet", "--out", tmp_path / "out")
+    assert refused("reproduce", "rmse", "--only", "V-CFN++", *bare) == f"--only V-CFN++: {none}"
+    assert refused("reproduce", "side-information", *bare).startswith("side-information is about side information, ")
+    assert not (tmp_path / "out").exists()
     monkeypatch.setenv("COFILL_DATA", str(tmp_path))
     monkeypatch.setenv("COFILL_CACHE", str(tmp_path))
     assert refused("reproduce", "rmse", "--dataset", "douban").startswith("douban cannot be downloaded.")

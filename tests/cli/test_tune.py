@@ -2,158 +2,234 @@
 
 import json
 import os
+import shlex
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
+from urllib.parse import quote
 
 import optuna
 import pytest
 from optuna.trial import TrialState
 
 from cofill.cli import main
+from cofill.config import CFNSettings
+from cofill.data.ratings import Ratings
 from cofill.tuning import requirements
+from cofill.tuning.data import SearchData
+from cofill.tuning.storage import storage_url
+from cofill.tuning.study import Plan, open_study
+from cofill.tuning.worker import run_trials
 from tests.cli.conftest import Run
 
 COFILL = (sys.executable, "-m", "cofill.cli")
-TRIALS = 12
-SMALL = ("--epochs", "20", "--patience", "20", "--hidden", "6")
+TRIALS = 10  # all of the first generation, in which no trial depends on another
+SMALL = ("--epochs", "6", "--patience", "6", "--hidden", "6")
 
 
 def words(world: Path, out: Path, *more: object) -> list[str]:
     return [str(word) for word in ("tune", world / "ratings.csv", "--out", out, "--trials", TRIALS, *SMALL, *more)]
 
 
-@pytest.fixture(scope="module")
-def tuned(world: Path) -> Path:
-    out = world.parent / "tuned"
-    assert main(words(world, out, "--workers", 1, "--quiet", "--json")) == 0
-    return out
+def start(world: Path, out: Path, *more: object) -> "subprocess.Popen[str]":
+    """A search as a process of its own, with one worker."""
+    command = [*COFILL, *words(world, out, "--workers", 1, *more)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def trials_of(out: Path, *states: TrialState) -> list[optuna.trial.FrozenTrial]:
-    study = optuna.load_study(study_name="cofill", storage=f"sqlite:///{out / 'study.db'}")
+    study = optuna.load_study(study_name="cofill", storage=storage_url(out))
     return study.get_trials(states=states or None)
 
 
-def count_finished(out: Path) -> int:
+def finished_by_worker(out: Path) -> Counter[str]:
     """In a study that may still be in the making; a look that costs next to nothing."""
+    wanted = "SELECT value_json FROM trials JOIN trial_user_attributes USING (trial_id)"
+    wanted += " WHERE key = 'worker' AND state IN ('COMPLETE', 'PRUNED')"
     try:
-        with closing(sqlite3.connect(f"file:{out / 'study.db'}?mode=ro", uri=True)) as database:
-            (found,) = database.execute("SELECT count(*) FROM trials WHERE state IN ('COMPLETE', 'PRUNED')").fetchone()
-            return int(found)
+        with closing(sqlite3.connect(f"file:{quote(str(out / 'study.db'))}?mode=ro", uri=True)) as database:
+            return Counter(worker for (worker,) in database.execute(wanted))
     except sqlite3.OperationalError:  # no file or no tables yet
-        return 0
+        return Counter()
 
 
-def finished(out: Path) -> list[tuple[dict[str, Any], float | None]]:
+def finished(trials: list[optuna.trial.FrozenTrial]) -> list[tuple[dict[str, Any], float | None]]:
     """Settings and score of each, by its place in its generation."""
-    trials = trials_of(out, TrialState.COMPLETE, TrialState.PRUNED)
+    trials = [trial for trial in trials if trial.state in (TrialState.COMPLETE, TrialState.PRUNED)]
     trials.sort(key=lambda trial: int(trial.system_attrs["genetic:turn"]))
     return [(trial.params, trial.value) for trial in trials]
 
 
-def start_and_wait(world: Path, out: Path, least: int) -> "subprocess.Popen[str]":
-    """A search as a process of its own, with some trials finished."""
-    command = [*COFILL, *words(world, out, "--workers", 1)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while count_finished(out) < least:
+def search_here(data: SearchData, plan: Plan, *, url: str, name: str, trials: int, **_: Any) -> None:
+    """What workers do, without the seconds that a process takes to start."""
+    run_trials(open_study(url, name, plan), plan, data, trials)
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What a search left behind that was stopped by Ctrl-C."""
+
+    out: Path
+    code: int
+    err: str
+    names: set[str]
+    running: int
+
+
+@pytest.fixture(scope="module")
+def interrupted(world: Path) -> Interrupted:
+    out = world.parent / "tuned?x"  # which would end an address
+    process = start(world, out)
+    while finished_by_worker(out).total() < 2:
         assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
-    return process
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    names = {path.name for path in out.iterdir()}
+    return Interrupted(out, process.returncode, err, names, len(trials_of(out, TrialState.RUNNING)))
 
 
-def test_what_is_written(tuned: Path, run: Run, world: Path) -> None:
-    assert sorted(path.name for path in tuned.iterdir()) == ["best.toml", "search.png", "study.db", "trials.json"]
-    told = json.loads((tuned / "trials.json").read_text())
-    assert len(told) == TRIALS
-    assert {entry["state"] for entry in told} == {"complete"}
-    again = run(*words(world, tuned, "--workers", 1, "--json", "--quiet"))  # nothing is left to do
+@dataclass(frozen=True)
+class Tuned:
+    """A study that was stopped, then worked on by two commands, one of which was killed while the other went on."""
+
+    out: Path
+    config: Path
+    workers: Counter[str]
+
+
+@pytest.fixture(scope="module")
+def tuned(world: Path, interrupted: Interrupted) -> Tuned:
+    out = interrupted.out
+    before = set(finished_by_worker(out))
+    doomed = start(world, out)
+    assert doomed.stderr is not None
+    assert "searching" in doomed.stderr.readline()  # its worker starts at this moment, as that of the other does
+    over = Event()
+
+    def kill_when_both_have_finished_some() -> None:
+        while len(set(finished_by_worker(out)) - before) < 2 and not over.wait(0.1):
+            pass
+        doomed.kill()
+
+    killer = Thread(target=kill_when_both_have_finished_some)
+    killer.start()
+    shared = ("--workers", 1, "--storage", storage_url(out), "--quiet")
+    try:
+        assert main(words(world, world.parent / "other", *shared)) == 0
+    finally:
+        over.set()
+        killer.join()
+        doomed.communicate()
+    return Tuned(out, world.parent / "other" / "best.toml", finished_by_worker(out))
+
+
+def test_ctrl_c(interrupted: Interrupted) -> None:
+    assert interrupted.code == 130
+    assert interrupted.err.endswith("the same command goes on where this search stopped\ncofill: stopped\n")
+    assert "Traceback" not in interrupted.err
+    assert interrupted.running == 0  # the worker has given back what it had begun
+    assert {"best.toml", "trials.json"} <= interrupted.names
+
+
+def test_stopped_killed_and_shared_it_is_the_search_that_never_stopped(tuned: Tuned, world: Path) -> None:
+    """Trial by trial: nothing is lost, and nothing is tried twice."""
+    data = SearchData.of(Ratings.read(world / "ratings.csv"), "item")
+    settings = CFNSettings(epochs=6, patience=6, hidden=(6,))
+    plan = Plan.of(settings, "cofill", "genetic", data.fingerprint(), features=False)
+    study = open_study("sqlite:///:memory:", "s", plan)
+    run_trials(study, plan, data, TRIALS)
+    assert finished(trials_of(tuned.out)) == finished(study.get_trials())
+    assert not trials_of(tuned.out, TrialState.RUNNING)
+    assert len(tuned.workers) == 3
+    assert tuned.workers.total() == TRIALS
+
+
+def test_what_is_written(tuned: Tuned, run: Run, world: Path) -> None:
+    again = run(*words(world, tuned.out, "--workers", 1, "--json", "--quiet"))  # nothing is left to do
     summary = json.loads(again.out)
     assert (again.code, again.err) == (0, "")
-    assert (summary["complete"], summary["stopped_early"], summary["failed"]) == (TRIALS, 0, 0)
-    assert summary["best"]["validation_rmse"] == min(entry["validation_rmse"] for entry in told)
-    shown = run(*words(world, tuned))
+    assert sorted(path.name for path in tuned.out.iterdir()) == ["best.toml", "search.png", "study.db", "trials.json"]
+    told = json.loads((tuned.out / "trials.json").read_text())
+    complete = [entry for entry in told if entry["state"] == "complete"]
+    assert len(complete) == TRIALS
+    assert all(entry["state"] == "failed" and entry["reason"] for entry in told if entry not in complete)
+    assert (summary["complete"], summary["stopped_early"], summary["failed"]) == (TRIALS, 0, len(told) - TRIALS)
+    assert summary["best"]["validation_rmse"] == min(entry["validation_rmse"] for entry in complete)
+    shown = run(*words(world, tuned.out))
     assert "validation RMSE" in shown.out
     assert "900 ratings; searching beta, noise_ratio, learning_rate" in shown.err
     assert f"searching: {TRIALS} of {TRIALS} trials  best validation RMSE" in shown.err
     assert shown.err.endswith(
-        f"next: cofill train {world / 'ratings.csv'} --config {tuned / 'best.toml'} --out model\n"
+        f"next: cofill train {world / 'ratings.csv'} --out model --config '{tuned.out / 'best.toml'}'\n"
     )
 
 
-def test_the_best_settings_train(tuned: Path, run: Run, world: Path, tmp_path: Path) -> None:
+def test_the_best_settings_train(tuned: Tuned, run: Run, world: Path, tmp_path: Path) -> None:
     """To exactly the validation RMSE that the search has found."""
-    config = tuned / "best.toml"
     done = run(
-        *("train", world / "ratings.csv", "--config", config, "--out", tmp_path / "m"),
+        *("train", world / "ratings.csv", "--config", tuned.config, "--out", tmp_path / "m"),
         *("--threads", "1", "--quiet", "--json"),
     )
-    best = min(value for _, value in finished(tuned) if value is not None)
+    best = min(value for _, value in finished(trials_of(tuned.out)) if value is not None)
     assert json.loads(done.out)["validation_rmse"] == best
-    assert config.read_text().startswith(f"# validation RMSE {best:.5f} in trial ")
-    assert f"# cofill tune {world / 'ratings.csv'} --sampler genetic --ranges cofill --trials {TRIALS}\n" in (
-        config.read_text()
+    assert tuned.config.read_text().startswith(f"# validation RMSE {best:.5f} in trial ")
+
+
+def test_the_commands_that_are_told_do_the_same_again(
+    run: Run, some: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With orientation, seed, settings of a file that is gone, side information, and how the ratings are read."""
+    monkeypatch.setattr("cofill.tuning.running.search", search_here)
+    odd = tmp_path / "odd ratings.txt"
+    odd.write_text(some.read_text().replace(",", "\t").replace("rating", "stars").replace("item", "film"))
+    fixed = tmp_path / "fixed.toml"
+    fixed.write_text("beta = 0.123456789\nlearning_rate_decay = 0.0\nrefit = false\n")
+    done = run(
+        *("tune", odd, "--out", tmp_path / "t", "--trials", 1, "--sampler", "random", "--config", fixed),
+        *("--orientation", "user", "--seed", 0, "--epochs", 2, "--hidden", "7,5", "--threads", 1),
+        *("--rating-column", "stars", "--item-column", 1, "--separator", "\t", "--scale", 0, "5.5"),
+        *("--user-features", world / "users.csv", "--item-tags", world / "tags.csv", "--feature-size", 3),
     )
+    assert done.code == 0, done
+    fixed.unlink()
+    (again,) = (line[2:] for line in (tmp_path / "t" / "best.toml").read_text().splitlines() if "cofill tune" in line)
+    assert "--seed 0" in again
+    repeated = run(*shlex.split(again)[1:], "--out", tmp_path / "t", "--quiet", "--json")
+    assert (repeated.code, repeated.err) == (0, "")  # a study refuses to go on with anything else
+    assert json.loads(repeated.out)["complete"] == 1
+    monkeypatch.chdir(tmp_path)
+    trained = run(*shlex.split(done.err.splitlines()[-1].removeprefix("next: "))[1:], "--quiet", "--json")
+    assert trained.code == 0, trained
+    assert json.loads(trained.out)["validation_rmse"] == json.loads(repeated.out)["best"]["validation_rmse"]
 
 
-def test_interrupted_then_killed_then_resumed(tuned: Path, run: Run, world: Path, tmp_path: Path) -> None:
-    """With one worker the search is the one that was never stopped, trial by trial."""
-    out = tmp_path / "t"
-    process = start_and_wait(world, out, 2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate()
-    assert process.returncode == 130
-    assert err.endswith("the same command goes on where this search stopped\ncofill: stopped\n")
-    assert "Traceback" not in err
-    assert not trials_of(out, TrialState.RUNNING)  # the worker has given back what it had begun
-    assert {"best.toml", "trials.json"} <= {path.name for path in out.iterdir()}
-
-    process = start_and_wait(world, out, max(4, count_finished(out) + 1))
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    resumed = run(*words(world, out, "--workers", 1, "--quiet"))
-    assert (resumed.code, resumed.err) == (0, "")
-    assert finished(out) == finished(tuned)
+def test_sigterm_ends_in_order(run: Run, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cofill.tuning.running.search", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    stopped = run(*words(world, tmp_path / "t", "--quiet"))
+    assert (stopped.code, stopped.err) == (143, "the same command goes on where this search stopped\n")
+    assert json.loads((tmp_path / "t" / "trials.json").read_text()) == []
 
 
-def test_two_commands_on_one_storage(world: Path, tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'study.db'}"
-    commands = [
-        subprocess.Popen(
-            [*COFILL, *words(world, tmp_path / name, "--workers", 1, "--storage", url, "--quiet", "--json")],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("one", "two")
-    ]
-    told = []
-    for command in commands:
-        out, err = command.communicate()
-        assert (command.returncode, err) == (0, "")
-        told.append(json.loads(out))
-    trials = trials_of(tmp_path, TrialState.COMPLETE, TrialState.PRUNED)
-    assert len(trials) == TRIALS
-    assert len({trial.user_attrs["worker"] for trial in trials}) == 2
-    assert len({tuple(trial.params.values()) for trial in trials}) == TRIALS  # nothing was tried twice
-    assert told[0]["best"] == told[1]["best"]
+def test_a_broken_study(refused: Callable[..., str], world: Path, tmp_path: Path) -> None:
+    (tmp_path / "study.db").write_text("something else entirely " * 50)
+    message = refused(*words(world, tmp_path, "--quiet"))
+    assert message.startswith(f"sqlite:///{tmp_path / 'study.db'}: the study there cannot be read or written (file is")
+    assert message.endswith("or begin another study with --out or --storage\n")
 
 
-def test_other_ratings_are_refused(tuned: Path, refused: Callable[..., str], world: Path, some: Path) -> None:
-    message = refused("tune", some, "--out", tuned, "--trials", TRIALS, *SMALL)
+def test_other_ratings_are_refused(tuned: Tuned, refused: Callable[..., str], some: Path) -> None:
+    message = refused("tune", some, "--out", tuned.out, "--trials", TRIALS, *SMALL)
     assert "is about other ratings or side information; go on with what it is about, or begin another" in message
-
-
-def test_a_worker_tells_what_is_wrong(refused: Callable[..., str], world: Path, tmp_path: Path) -> None:
-    message = refused(*words(world, tmp_path / "t", "--device", "nowhere", "--quiet"))
-    assert message.startswith("the setting 'device' must name a device that torch can use here")
 
 
 @pytest.mark.parametrize(

@@ -43,9 +43,8 @@ class Scored:
         assert user >= 0
         return np.flatnonzero(self.known[user]).astype(np.int32)
 
-    def predict_indices(self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> Floats:
-        assert (users == -1).all()
-        return self.nobody[items]
+    def stranger_scores(self) -> Floats:
+        return self.nobody
 
     def user_counts(self) -> npt.NDArray[np.int64]:
         return np.array([len(self.known_items(user)) for user in range(len(self.users))], np.int64)

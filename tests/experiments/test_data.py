@@ -46,6 +46,10 @@ def test_parts_are_those_of_split_and_of_the_publisher(data: ExperimentData) -> 
     assert (len(train), len(test)) == (900, 300)
 
 
+def test_a_file_has_no_published_folds_whatever_it_is_called(data: ExperimentData) -> None:
+    assert ExperimentData.of(None, data.ratings, data.side).folds == ()
+
+
 def test_other_data_have_another_fingerprint(data: ExperimentData) -> None:
     fewer = replace(data, ratings=data.ratings.select(np.arange(len(data.ratings) - 1)))
     assert fewer.fingerprint() != data.fingerprint()

@@ -12,13 +12,14 @@ from cofill.experiments import EXPERIMENTS, experiment, paper
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.plan import Plan
 from cofill.experiments.reproducing import reproduce
+from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Table
 
 from .conftest import MakePlan
 
 
-def keep(plan: Plan, label: str, split: int, result: dict[str, Any], **how: Any) -> None:
-    plan.store.keep(plan.run(LINEUP[label], split, **how), {"result": result, "seconds": 1.0})
+def keep(plan: Plan, label: str, split: int, result: dict[str, Any], threads: int = 2, **how: Any) -> None:
+    plan.store.keep(plan.run(LINEUP[label], split, **how), {"result": result, "seconds": 1.0, "threads": threads})
 
 
 def measured(rmse: float, clusters: tuple[float | None, ...] = ()) -> dict[str, Any]:
@@ -32,7 +33,7 @@ def cells(table: Table, row: str) -> dict[str, Cell]:
 
 
 def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
-    plan = make_plan(dataset="ml-1m")
+    plan = make_plan(dataset="ml-1m", published="ml-1m")
     for split, (means, vcfn) in enumerate([(0.90, 0.83), (0.92, 0.85)]):
         keep(plan, "ALS-WR", split, measured(means))
         keep(plan, "V-CFN", split, measured(vcfn))
@@ -57,8 +58,46 @@ def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
     assert result.missing_lines() == [f"{', '.join(absent)}: 2 of 2 splits not run yet"]
 
 
-def test_side_information_by_cluster(make_plan: MakePlan) -> None:
+def test_a_file_is_not_the_data_set_that_it_is_called_after(make_plan: MakePlan) -> None:
+    plan = make_plan(dataset="ml-1m")
+    keep(plan, "V-CFN", 0, measured(0.83))
+    cost = {"training_seconds": 3.0, "parameters": 5, "peak_bytes": 2, "bytes_before": 1}
+    keep(plan, "V-CFN", 0, cost, task="cost")
+    assert cells(experiment("rmse").show(plan).tables[0], "V-CFN")["paper's RMSE"] is None
+    assert cells(experiment("cost").show(plan).tables[0], "V-CFN")["paper's seconds"] is None
+    for run in experiment("loss").runs(plan):
+        plan.store.keep(run, {"result": measured(0.9), "seconds": 1.0, "threads": 1})
+    assert not [cell for row in experiment("loss").show(plan).tables[0].rows for cell in row[-2:] if cell is not None]
+
+
+def test_there_are_no_seconds_where_threads_differ(make_plan: MakePlan) -> None:
     plan = make_plan()
+    for split in (0, 1):
+        keep(plan, "ALS-WR", split, measured(0.9), threads=1 + split)
+        keep(plan, "V-CFN", split, measured(0.9), threads=2)
+    (accuracy, _) = experiment("rmse").show(plan).tables
+    assert cells(accuracy, "ALS-WR")["seconds"] is None
+    assert cells(accuracy, "V-CFN")["seconds"] == 3.0
+
+
+def test_times_the_reference_of_the_same_session(make_plan: MakePlan) -> None:
+    def cost(seconds: float) -> dict[str, Any]:
+        return {"training_seconds": seconds, "parameters": 5, "peak_bytes": 2, "bytes_before": 1}
+
+    first, second = make_plan(splits=1), make_plan(splits=1)  # two commands with one folder
+    keep(first, "V-CFN", 0, cost(10.0), task="cost")
+    keep(first, "ALS-WR", 0, cost(5.0), task="cost")
+    keep(second, "BPMF", 0, cost(5.0), task="cost")
+    (table,) = experiment("cost").show(second).tables
+    found = {str(row[0]): cells(table, str(row[0])) for row in table.rows}
+    assert [found[label]["times V-CFN"] for label in ("V-CFN", "ALS-WR", "BPMF")] == [1.0, 0.5, None]
+    seconds = found["BPMF"]["seconds"]
+    assert isinstance(seconds, Interval)
+    assert seconds.mean == 5.0
+
+
+def test_side_information_by_cluster(make_plan: MakePlan) -> None:
+    plan = make_plan(published="ml-1m")
     for split in (0, 1):
         keep(plan, "V-CFN", split, measured(0.8, (1.0, 0.9, None, 0.8, 0.7)))
         keep(plan, "V-CFN++", split, measured(0.79, (0.9, 0.9, None, 0.8, 0.7)))
@@ -76,16 +115,20 @@ def test_side_information_by_cluster(make_plan: MakePlan) -> None:
 
 def test_early_stopping_keeps_the_best_before_it_loses_patience(make_plan: MakePlan) -> None:
     plan = make_plan()
-    curve = [1.0, 0.9, 0.8, 0.85, 0.7]  # a patience of 1 does not live to see the last
-    for label in ("U-CFN", "V-CFN"):
-        for run in experiment("convergence").runs(plan):
-            if run.label == label:
-                plan.store.keep(run, {"result": {"validation_curve": curve}, "seconds": 1.0})
+    curves = [[1.0, 0.9, 0.8, 0.85, 0.7], [1.0, 0.8, 0.9, 0.9, 0.9]]  # a patience of 1 does not see the 0.7
+    for run in experiment("convergence").runs(plan):
+        assert run.part.seed is not None
+        plan.store.keep(run, {"result": {"validation_curve": curves[run.part.seed]}, "seconds": 1.0})
     result = experiment("convergence").show(plan)
-    assert cells(result.tables[0], "epoch of the least")["V-CFN"] == 5
-    assert cells(result.tables[0], "epoch that early stopping keeps")["V-CFN"] == 3
+    (table,) = result.tables
+    assert cells(table, "2")["V-CFN"] == pytest.approx(0.85)
+    assert cells(table, "least")["V-CFN"] == Interval.of([0.7, 0.8])
+    assert cells(table, "epoch of the least")["V-CFN"] == "5, 2"
+    assert cells(table, "epoch that early stopping keeps")["V-CFN"] == "3, 2"
     assert result.chart is not None
-    assert result.chart.lines[1].marked == (3.0,)
+    assert result.chart.lines[1].marked == (2.0, 3.0)
+    (table,) = experiment("convergence").show(make_plan(splits=1)).tables
+    assert cells(table, "epoch that early stopping keeps")["V-CFN"] == 3
 
 
 def test_the_search_without_tanh_goes_before_the_test(make_plan: MakePlan) -> None:
@@ -101,11 +144,19 @@ def test_the_search_without_tanh_goes_before_the_test(make_plan: MakePlan) -> No
     assert [run.part.seed for run in added] == [0, 1]
     assert {run.settings["learning_rate"] for run in added} == {trials[1].settings["learning_rate"]}
     assert added[0].all_settings["hidden"] == trials[0].all_settings["hidden"]
+    assert all(is_network_alone(run) for run in chosen.runs(plan))
+
+
+def is_network_alone(run: Run) -> bool:
+    """Nothing but the trained network predicts: no closed form, no fitted means."""
+    return run.all_settings["solve_columns"] is False and run.all_settings["trust_length"] == 0
 
 
 def test_the_variants_of_the_loss(make_plan: MakePlan) -> None:
     plan = make_plan(splits=1, only=("V-CFN",))
-    settings = [run.all_settings for run in experiment("loss").runs(plan)]
+    runs = experiment("loss").runs(plan)
+    assert all(is_network_alone(run) for run in runs)
+    settings = [run.all_settings for run in runs]
     assert [(s["alpha"], s["beta"], s["noise_ratio"]) for s in settings] == [
         (1.0, 0.0, 0.2),
         (0.0, 0.65, 0.0),
@@ -119,7 +170,8 @@ def test_runs_are_shared_between_experiments(make_plan: MakePlan) -> None:
     assert of["rmse"] == of["ranking"]
     assert len(of["rmse"] & of["side-information"]) == 8
     assert len(of["rmse"] & of["training-ratio"]) == 16
-    assert len(of["rmse"] & of["loss"]) == 4
+    assert not of["rmse"] & of["loss"]
+    assert len(of["loss"] & of["non-linearity"]) == 4
     assert not of["rmse"] & of["cost"]
 
 
@@ -140,6 +192,16 @@ def test_without_side_information_there_is_no_plus_plus(make_plan: MakePlan) -> 
     plan = make_plan(data=replace(full.data, side=SideInformation(None, None)))
     assert not any("++" in run.label for run in experiment("rmse").runs(plan))
     assert "There is no side information, so there is no ++." in experiment("rmse").show(plan).notes
+
+
+def test_side_information_is_missed_before_the_first_run(make_plan: MakePlan) -> None:
+    bare = replace(make_plan().data, side=SideInformation(None, None))
+    plan = make_plan(data=bare)
+    with pytest.raises(SettingsError, match=r"^side-information is about side information, and there is none; give "):
+        reproduce(experiment("side-information"), plan)
+    assert not plan.store.folder.exists()
+    with pytest.raises(SettingsError, match=r"^--only V-CFN\+\+: there is no side information; give some, such as "):
+        make_plan(data=bare, only=("V-CFN", "V-CFN++"))
 
 
 def test_no_more_folds_than_were_published(make_plan: MakePlan) -> None:

@@ -1,7 +1,10 @@
 """Runs in this process, in others, alone, interrupted: the same results, none of them twice."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,10 +64,50 @@ def test_what_went_wrong_is_told_with_the_label(
     assert workers == 2 or store.find(good) is not None
 
 
-def test_a_process_that_dies_is_noticed(make_plan: MakePlan, data: ExperimentData, tmp_path: Path) -> None:
-    run = replace(make_plan().run(LINEUP["fitted means"], 0), part=Part("published", fold=7), task="cost")
-    with pytest.raises(CofillError, match="fitted means: its process ended without an answer"):
-        finish([run], data, Store(tmp_path), workers=1, watch=lambda event: None)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_nobody_thought_of_is_told_with_its_type(
+    make_plan: MakePlan, data: ExperimentData, tmp_path: Path, workers: int
+) -> None:
+    run = replace(make_plan().run(LINEUP["fitted means"], 0), part=Part("published", fold=7))
+    with pytest.raises(CofillError, match=r"^fitted means: IndexError: tuple index out of range; what is finished is"):
+        finish([run], data, Store(tmp_path / "runs"), workers=workers, watch=lambda event: None)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("os.kill(os.getpid(), 9)", "its process was killed, perhaps for want of memory: use fewer --workers;"),
+        ("print('{', end='', flush=True); os._exit(3)", "its process ended with exit code 3;"),
+    ],
+)
+def test_a_process_that_dies_is_noticed(
+    make_plan: MakePlan,
+    data: ExperimentData,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    told: str,
+) -> None:
+    def start(*_: str, **__: Any) -> subprocess.Popen[bytes]:
+        code = f"import os, sys; sys.stdin.readline(); {end}"
+        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    monkeypatch.setattr("cofill.experiments.running.start_worker", start)
+    runs = [make_plan().run(LINEUP["fitted means"], split) for split in (0, 1)]
+    with pytest.raises(CofillError, match=f"^fitted means: {told}"):
+        finish(runs, data, Store(tmp_path), workers=2, watch=lambda event: None)
+
+
+def test_a_worker_with_other_code_is_not_believed(
+    make_plan: MakePlan, data: ExperimentData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = make_plan()
+    monkeypatch.setattr("cofill.experiments.run.code_of", lambda algorithm: "before")
+    run = plan.run(LINEUP["fitted means"], 0, task="cost")
+    with pytest.raises(CofillError, match="fitted means: the code of cofill has changed since this command began;"):
+        finish([run], data, plan.store, workers=1, watch=lambda event: None)
+    assert plan.record(run) is None
 
 
 def test_a_training_that_runs_away_is_a_result(make_plan: MakePlan, data: ExperimentData) -> None:

@@ -1,5 +1,7 @@
 """What is finished is kept, and what is broken is not taken for a result."""
 
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,29 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     assert found["result"] == {"rmse": 0.9}
     assert found["run"]["settings"]["mean_damping"] == 7.0
     assert [path.name for path in store.folder.iterdir()] == [f"{RUN.digest}.json"]
+
+
+def test_a_record_says_when_and_by_what_it_was_made(tmp_path: Path) -> None:
+    first, second = Store(tmp_path), Store(tmp_path)
+    first.keep(RUN, {"result": {}})
+    found = second.find(RUN)
+    assert found is not None
+    assert found["session"] == first.session != second.session
+    assert found["code"] == RUN.code
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(found["finished"])).total_seconds()) < 60
+
+
+def test_a_run_of_other_code_is_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    assert not store.outdated(RUN)
+    store.keep(RUN, {"result": {}})
+    assert not store.outdated(RUN)
+    monkeypatch.setattr("cofill.experiments.run.code_of", lambda algorithm: "new")
+    again = replace(RUN)
+    assert store.outdated(again)
+    assert store.find(again) is None
+    store.keep(again, {"result": {}})
+    assert not store.outdated(again)
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"digest": "other"}', "[]"])

@@ -201,6 +201,18 @@ def test_settings_that_differ_come_first_and_can_be_given_again(subject: Subject
     assert "orientation" in {row[0] for row in page.tables["Settings at their defaults"]}
 
 
+def test_settings_are_told_with_every_digit(parts: tuple[Ratings, Ratings]) -> None:
+    chosen: dict[str, Any] = {"learning_rate": 0.10512345678, "weight_decay": 1e-7}
+    page = check(report_page(Subject(CFN(**QUICK, **chosen).fit(parts[0]), "films")))
+    assert "--learning-rate 0.10512345678 \\ --weight-decay 1e-07" in page.text
+
+
+def test_only_ratings_that_are_new_to_the_model_give_a_test_rmse(subject: Subject) -> None:
+    assert "test RMSE" in check(report_page(subject)).text
+    other = CFN(**QUICK).fit(subject.tested.select(np.arange(20)))
+    assert "RMSE, partly on training ratings" in check(report_page(replace(subject, model=other))).text
+
+
 def test_defaults_follow_the_orientation() -> None:
     model = tiny(("a", "x", 3), ("b", "y", 5), orientation="user")
     rows = check(report_page(Subject(model, "small"))).tables["Settings that differ from their defaults"]
@@ -228,6 +240,7 @@ def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> No
     assert f"--algorithm {kind}" in page.text
     assert "--set seed=4" in page.text
     assert "a row of the network is" not in page.text
+    assert ("knows nothing that makes one item like another" in page.text) == (kind == "means")
 
 
 def test_an_empty_test_part_is_refused(model: CFN, parts: tuple[Ratings, Ratings]) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import numpy as np
 import optuna
 import pytest
+from optuna.exceptions import StorageInternalError
 from optuna.trial import TrialState
+from sqlalchemy import event
+from sqlalchemy.exc import OperationalError
 
 from cofill import CFN
 from cofill.config import CFNSettings, read_settings_file
@@ -20,8 +24,10 @@ from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.data import SearchData
 from cofill.tuning.picture import draw_search
 from cofill.tuning.results import best_settings, best_trial, describe, write_best
+from cofill.tuning.running import search
 from cofill.tuning.samplers import Sampler
-from cofill.tuning.study import Plan, fail_the_dead, make_pruner, open_study, shown_url, storage_url
+from cofill.tuning.storage import shown_url, storage_explained, storage_url
+from cofill.tuning.study import Plan, fail_the_dead, make_pruner, open_study
 from cofill.tuning.worker import StoppedError, run_trials
 
 MEMORY = "sqlite:///:memory:"
@@ -222,11 +228,80 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
         open_study(url, "strange", plan_of(data))
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "sqlite:////no/such/folder/x.db", "postgresql://h:1/x"])
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "postgresql://h:1/x"])
 def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(CofillError, match=r"^--storage: no study can be kept there \(.+\); check the address$"):
         open_study(url, "s", plan_of(data))
+
+
+def unusable(url: str, says: str) -> str:
+    return (
+        f"{url}: the study there cannot be read or written ({says}); see that the database is whole, within reach and "
+        f"has space, then give the same command again, or begin another study with --out or --storage"
+    )
+
+
+@pytest.mark.parametrize("out", ["q?x", "a#b", "50%20", "{x}", "one two"])
+def test_a_study_is_in_its_folder_whatever_that_is_called(data: SearchData, tmp_path: Path, out: str) -> None:
+    folder = tmp_path / out
+    folder.mkdir()
+    open_study(storage_url(folder), "s", plan_of(data))
+    assert [path.name for path in folder.iterdir()] == ["study.db"]
+    assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_a_database_that_is_none(data: SearchData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    (tmp_path / "study.db").write_text("something else entirely " * 50)
+    with pytest.raises(CofillError) as refused:
+        open_study(storage_url(tmp_path), "s", plan_of(data))
+    assert str(refused.value) == unusable(storage_url(tmp_path), "file is not a database")
+    with pytest.raises(CofillError) as refused:
+        open_study("sqlite:////no/such/folder/x.db", "s", plan_of(data))
+    assert str(refused.value) == unusable("sqlite:////no/such/folder/x.db", "unable to open database file")
+
+
+def test_a_database_that_is_full(data: SearchData, tmp_path: Path) -> None:
+    plan, url = plan_of(data), storage_url(tmp_path)
+    study = open_study(url, "s", plan)
+    engine = study._storage._backend.engine  # type: ignore[attr-defined]
+
+    @event.listens_for(engine, "connect")
+    def let_it_not_grow(connection: sqlite3.Connection, _: object) -> None:
+        connection.execute("PRAGMA max_page_count = 1")  # SQLite takes it for the pages that there are
+
+    engine.dispose()
+    with pytest.raises(CofillError) as failed, storage_explained(url):
+        run_trials(study, plan, data, 200)
+    assert str(failed.value) == unusable(url, "database or disk is full")
+    engine.dispose()
+
+
+def test_what_no_trial_can_run_with_is_told(data: SearchData) -> None:
+    plan = plan_of(data, device="nowhere")
+    with pytest.raises(SettingsError, match=r"^the setting 'device' must name a device that torch can use here"):
+        run_trials(open_study(MEMORY, "s", plan), plan, data, 1)
+
+
+def test_a_database_that_breaks_while_workers_use_it(data: SearchData, tmp_path: Path) -> None:
+    """The worker's own words reach whoever started the search."""
+    url = storage_url(tmp_path)
+
+    def break_it(standing: object) -> None:
+        if (tmp_path / "study.db").is_file():
+            (tmp_path / "study.db").rename(tmp_path / "kept.db")
+            (tmp_path / "study.db").mkdir()
+
+    with pytest.raises(CofillError) as failed:
+        search(data, plan_of(data), url=url, name="s", trials=2, workers=1, watch=break_it)
+    assert str(failed.value) == unusable(url, "unable to open database file")
+
+
+def test_the_password_of_a_database_that_fails_is_not_told() -> None:
+    with pytest.raises(CofillError) as failed, storage_explained("postgresql://me:secret@host/db"):
+        raise StorageInternalError("a guess") from OperationalError("SELECT 1", {}, Exception("no route\nto host"))
+    assert str(failed.value) == unusable("postgresql://me:***@host/db", "no route to host")
 
 
 def test_passwords_are_not_shown() -> None:

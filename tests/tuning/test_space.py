@@ -28,7 +28,15 @@ def test_our_ranges_hold_the_defaults(orientation: Orientation) -> None:
     settings = CFNSettings(orientation=orientation)
     for gene in RANGES["cofill"]:
         value = getattr(settings, gene.setting)
-        assert gene.low < (value[0] if gene.setting == "hidden" else value) < gene.high, gene
+        assert gene.low <= (value[0] if gene.setting == "hidden" else value) < gene.high, gene
+
+
+def test_what_is_heard_of_a_rating_is_searched_too() -> None:
+    """From none at all, which a logarithm could not reach."""
+    (presence,) = (gene for gene in RANGES["cofill"] if gene.setting == "presence")
+    assert (presence.low, presence.high, presence.log) == (0.0, 1.5, False)
+    assert CFNSettings(presence=0.0).presence == presence.low  # as in the paper
+    assert "presence" not in {gene.setting for gene in RANGES["paper"]}
 
 
 def test_the_ranges_of_the_paper() -> None:

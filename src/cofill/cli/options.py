@@ -47,7 +47,11 @@ def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settin
         except SettingsError as error:
             raise SettingsError(f"{options.config}: {error}") from None
     values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
-    return wanted.of(values | dict(getattr(options, "set", None) or ()))
+    for name, value in getattr(options, "set", None) or ():
+        if name in vars(options):
+            raise SettingsError(f"{name} is given by --set and by a flag; leave out one of them")
+        values[name] = value
+    return wanted.of(values)
 
 
 def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
@@ -76,7 +80,7 @@ def reading_from(options: argparse.Namespace) -> dict[str, Any]:
 
 def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
     """Ratings of a file, or of a data set by its name."""
-    if Path(source).exists():
+    if Path(source).is_file():
         return Ratings.read(Path(source), **reading_from(options))
     if source in datasets.catalogue():
         given = [name for name, value in reading_from(options).items() if value is not None]
@@ -84,7 +88,7 @@ def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
             flag = f"{given[0]}-column" if given[0] in _COLUMNS else given[0]
             raise DataError(f"{source} is a data set, whose columns are known; leave out --{flag}")
         return datasets.load(source, quiet=getattr(options, "quiet", False))
-    if "/" in source or "." in source:
+    if "/" in source or "." in source or Path(source).exists():
         return Ratings.read(Path(source), **reading_from(options))
     known = ", ".join(datasets.catalogue())
     raise DataError(f"{source}: neither a file nor a data set; check the path, or name one of {known}")

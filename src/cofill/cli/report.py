@@ -3,8 +3,11 @@
 import argparse
 import json
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from cofill.cli.command_line import command_line
+from cofill.cli.measured import warn_of_data
 from cofill.cli.options import add_json, add_reading, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
@@ -37,11 +40,16 @@ def run(options: argparse.Namespace) -> int:
     for user in options.users:
         if user not in model.users:
             raise UnknownIdError(f"user {user!r} is not in the model; check the id given to --users")
+    test = load_ratings(options.test, options) if options.test is not None else None
+    if test is not None:
+        warn_of_data(model, test, left_out=True)
+    again = vars(options) | {"model": "model", "out": None, "quiet": None, "json": None}
     subject = Subject(
         model,
         name=options.model.resolve().name,
-        test=load_ratings(options.test, options) if options.test is not None else None,
+        test=test,
         test_name=options.test,
+        command=command_line("report", add_options, again),
         version=_version(options.model),
         users=tuple(dict.fromkeys(options.users)),
         quiet=options.quiet,
@@ -57,7 +65,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         note(f"report: {options.out} ({length / 1e6:.1f} MB)")
         if subject.test is None:
-            note(f"next:   cofill report {options.model} --test RATINGS  (measures it on ratings it has not seen)")
+            measure = f"cofill report {quote(str(options.model))} --test RATINGS"
+            note(f"next:   {measure}  (measures it on ratings it has not seen)")
     return 0
 
 

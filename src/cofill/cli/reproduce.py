@@ -4,18 +4,19 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from cofill.cli.command_line import command_line
 from cofill.cli.options import add_json, add_reading, count, load_ratings
 from cofill.cli.output import note, print_json, printable
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
+from cofill.data.datasets import catalogue
 from cofill.errors import SettingsError
 from cofill.experiments import EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
-    from cofill.experiments.plan import Experiment
     from cofill.experiments.reproducing import Reproduced
+    from cofill.experiments.table import Table as Results
 
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
@@ -62,29 +63,35 @@ def run(options: argparse.Namespace) -> int:
     matched_side("user", side.users, ratings)
 
     from cofill.experiments.data import ExperimentData
-    from cofill.experiments.picture import can_draw
     from cofill.experiments.plan import Plan
-    from cofill.experiments.reproducing import reproduce, write_result
+    from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
     from cofill.experiments.store import Store
+    from cofill.plotting import can_draw
+    from cofill.processes import orderly_termination
 
-    path = Path(options.ratings)
+    published = _published(options.ratings)
     plan = Plan(
-        dataset=path.name.partition(".")[0] if path.exists() else options.ratings,
-        data=ExperimentData.of(options.ratings, ratings, side),
+        dataset=published or Path(options.ratings).name.partition(".")[0],
+        data=ExperimentData.of(published, ratings, side),
         splits=options.folds or (chosen.quick_splits if options.quick else chosen.splits),
         store=Store(options.out / "runs"),
         quick=options.quick,
         only=tuple(options.only) if options.only else None,
+        published=published,
     )
+    folder = options.out / f"{chosen.name}-{plan.dataset}{'-quick' if options.quick else ''}"
+    refuse_other_data(folder, chosen, plan)
     if not options.quiet:
         note(f"{chosen.title}: {plan.dataset}, {len(ratings):,} ratings")
+    if stale := outdated(chosen, plan):
+        note(f"{stale} finished runs are of other code than this, and are run again")
     try:
-        result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet)
-    except KeyboardInterrupt:
+        with orderly_termination():
+            result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet)
+    except (KeyboardInterrupt, SystemExit):
         note("the same command goes on where this one stopped")
         raise
-    folder = options.out / f"{chosen.name}-{plan.dataset}{'-quick' if options.quick else ''}"
-    found = write_result(folder, chosen, plan, result, _command(options, chosen, plan.splits))
+    found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
     if result.chart is not None and not can_draw():
         note("there is no picture: matplotlib is not installed. Run: pip install 'cofill[plots]'")
     if options.json:
@@ -94,34 +101,22 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-# What is only about how a command runs, or how it says what it found.
-_BESIDE_THE_POINT = ("experiment", "ratings", "folds", "only", "workers", "out", "quiet", "json", "run")
-
-
-def _command(options: argparse.Namespace, chosen: "Experiment", splits: int) -> str:
+def _command(options: argparse.Namespace, splits: int) -> str:
     """The one that finds the same, whatever is in the store."""
-    words = ["cofill", "reproduce", chosen.name, "--dataset", options.ratings, "--folds", str(splits)]
-    for name, given in vars(options).items():
-        if name in _BESIDE_THE_POINT or given in (None, False):
-            if name == "header" and given is False:
-                words.append("--no-header")
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if name == "feature_kind":
-            words += [word for column, kind in given for word in (flag, f"{column}={kind}")]
-        else:
-            words += [
-                flag,
-                *(str(word) for word in (given if isinstance(given, list) else [given]) if word is not True),
-            ]
-    return " ".join(quote(word) for word in words)
+    beside_the_point = dict.fromkeys(("only", "workers", "out", "quiet", "json"))
+    return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
+
+
+def _published(source: str) -> str | None:
+    """The data set that is meant; None: a file, whatever it is called. A folder of that name is not meant."""
+    return source if source in catalogue() and not Path(source).is_file() else None
 
 
 def _show(found: "Reproduced") -> None:
     from cofill.experiments.reproducing import QUICK_LOOK
 
     for table in found.result.tables:
-        _print(f"{found.heading}: {table.title}", *table.shown())
+        _print(f"{found.heading}: {table.title}", table)
     for line in found.result.notes:
         note(line)
     for line in found.result.missing_lines():
@@ -131,15 +126,16 @@ def _show(found: "Reproduced") -> None:
     note("written: " + ", ".join(str(path) for path in found.files))
 
 
-def _print(title: str, names: list[str], rows: list[list[str]]) -> None:
-    """A table that may be too wide for the terminal: cells such as 0.8322 ± 0.0047 are folded, none is cut off."""
+def _print(title: str, results: "Results") -> None:
+    """A table that may be too wide for the terminal: cells such as 0.8322 ± 0.0047 are folded, names are not."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    names, rows = results.shown()
     table = Table(header_style="bold")
-    for name in names:
-        table.add_column(Text(name), overflow="fold")
+    for at, name in enumerate(names):
+        table.add_column(Text(name), overflow="fold", no_wrap=at < results.leading_words())
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     known_width = sys.stdout.isatty() or "COLUMNS" in os.environ

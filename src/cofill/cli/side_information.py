@@ -163,7 +163,7 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
 def _brought(options: argparse.Namespace) -> SideInformation:
     """What a data set by its name brings."""
     name = options.ratings
-    if options.without_side_information or Path(name).exists() or name not in datasets.catalogue():
+    if options.without_side_information or Path(name).is_file() or name not in datasets.catalogue():
         return SideInformation(None, None)
     try:
         with warnings.catch_warnings():

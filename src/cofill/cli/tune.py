@@ -3,12 +3,13 @@
 import argparse
 import time
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING
 
+from cofill.cli.command_line import command_line
 from cofill.cli.options import add_json, add_reading, add_settings, count, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
+from cofill.config import CFNSettings
 from cofill.errors import CofillError
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.tuning.requirements import can_draw, require_optuna
+    from cofill.tuning.requirements import require_optuna
 
     require_optuna()
     settings = settings_from(options)
@@ -60,9 +61,12 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
+    from cofill.plotting import can_draw
+    from cofill.processes import orderly_termination
     from cofill.tuning.data import SearchData
     from cofill.tuning.running import search
-    from cofill.tuning.study import Plan, open_study, storage_url
+    from cofill.tuning.storage import storage_explained, storage_url
+    from cofill.tuning.study import Plan, open_study
     from cofill.tuning.watching import search_progress
 
     data = SearchData.of(ratings, settings.orientation, side.items, side.users)
@@ -78,15 +82,19 @@ def run(options: argparse.Namespace) -> int:
         if not can_draw():
             note("there will be no picture: matplotlib is not installed. Run: pip install 'cofill[plots]'")
     started = time.perf_counter()
-    try:
-        with search_progress(options.quiet) as watch:
-            search(data, plan, url=url, name=options.study, trials=options.trials, workers=options.workers, watch=watch)
-    except KeyboardInterrupt:
-        note("the same command goes on where this search stopped")
-        raise
-    finally:
-        _write(study, plan, options, url, draw=can_draw())
-    _show(study, plan, options, url, time.perf_counter() - started)
+    with storage_explained(url):
+        try:
+            with search_progress(options.quiet) as watch, orderly_termination():
+                search(
+                    data, plan, url=url, name=options.study,
+                    trials=options.trials, workers=options.workers, watch=watch,
+                )  # fmt: skip
+        except (KeyboardInterrupt, SystemExit):
+            note("the same command goes on where this search stopped")
+            raise
+        finally:
+            _write(study, plan, options, url, draw=can_draw())
+        _show(study, plan, options, url, time.perf_counter() - started)
     return 0
 
 
@@ -94,7 +102,8 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, 
     """All that is known so far; the best settings only where a trial has run to its end."""
     from cofill.tuning.picture import draw_search
     from cofill.tuning.results import best_trial, write_best, write_trials
-    from cofill.tuning.study import FINISHED, shown_url
+    from cofill.tuning.storage import shown_url
+    from cofill.tuning.study import FINISHED
 
     write_trials(options.out / _TRIALS, study)
     finished = len(study.get_trials(deepcopy=False, states=FINISHED))
@@ -104,20 +113,36 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, 
         best = best_trial(study)
     except CofillError:
         return
-    command = f"cofill tune {quote(options.ratings)} --sampler {plan.sampler} --ranges {plan.ranges}"
     remarks = [
         f"validation RMSE {best.value:.5f} in trial {best.number}, the best of {finished}",
         f"study {options.study} in {shown_url(url)}",
-        f"{command} --trials {options.trials}",
+        _this_search(options, plan),
     ]
     write_best(options.out / _BEST, best, plan, remarks)
+
+
+def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
+    """The command that does it again elsewhere; what --config said is written out, because a file changes."""
+    settings = plan.settings
+    fixed = {name: getattr(settings, name) for name in ("orientation", "seed", *sorted(settings.model_fields_set))}
+    elsewhere = dict.fromkeys(("config", "out", "storage", "study", "quiet", "json"))
+    return command_line("tune", add_options, vars(options) | elsewhere | fixed)
+
+
+def _training(options: argparse.Namespace) -> str:
+    """The command that trains with the best settings on the same data, read in the same way."""
+    from cofill.cli import train
+
+    same = {name: value for name, value in vars(options).items() if name not in CFNSettings.model_fields}
+    here = {"config": options.out / _BEST, "out": "model", "quiet": None, "json": None}
+    return command_line("train", train.add_options, same | here)
 
 
 def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, seconds: float) -> None:
     from optuna.trial import TrialState
 
     from cofill.tuning.results import best_settings, best_trial, describe
-    from cofill.tuning.study import shown_url
+    from cofill.tuning.storage import shown_url
 
     best = best_trial(study)
     states = [trial.state for trial in study.get_trials(deepcopy=False)]
@@ -146,5 +171,4 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
     ]
     print_table(f"Best settings, in {options.out / _BEST}", ("what", "value"), lines)
     if not options.quiet:
-        ratings, config = quote(options.ratings), quote(str(options.out / _BEST))
-        note(f"next: cofill train {ratings} --config {config} --out model")
+        note(f"next: {_training(options)}")

@@ -14,7 +14,7 @@ from cofill.data.vocabulary import Indices, Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.intervals import Interval, PairedComparison, paired
 from cofill.evaluation.ranking import RankingEvaluation, RankingModel, evaluate_ranking
-from cofill.evaluation.ratings import Evaluation, evaluate
+from cofill.evaluation.ratings import Evaluation, RatingModel, evaluate
 
 RATING_MEASURES = ("rmse", "mae")
 """The less the better."""
@@ -22,7 +22,7 @@ RANKING_MEASURES = ("ndcg", "precision", "recall", "f1", "mrr", "coverage", "nov
 """The more the better."""
 
 
-class TrainableModel(RankingModel, Protocol):
+class TrainableModel(RatingModel, RankingModel, Protocol):
     """What is asked of a model to train and measure it; features are only handed in where there are any."""
 
     def fit(self, ratings: object, /) -> Any: ...

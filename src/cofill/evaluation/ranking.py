@@ -50,7 +50,7 @@ class RankingModel(Protocol):
     def scale(self) -> Scale: ...
     def user_scores(self, users: Longs) -> Floats: ...
     def known_items(self, user: int) -> Ints: ...
-    def predict_indices(self, users: Ints, items: Ints) -> Floats: ...
+    def stranger_scores(self) -> Floats: ...
     def user_counts(self) -> Longs: ...
     def item_counts(self) -> Longs: ...
 
@@ -207,7 +207,7 @@ def _scores(model: RankingModel, users: Longs) -> Floats:
     if known.any():
         scores[known] = model.user_scores(users[known])
     if not known.all():
-        scores[~known] = model.predict_indices(np.full(items, -1, np.int32), np.arange(items, dtype=np.int32))
+        scores[~known] = model.stranger_scores()[:items]
     if not np.isfinite(scores).all():
         place, item = np.argwhere(~np.isfinite(scores))[0].tolist()
         user = "an unknown user" if users[place] < 0 else f"user {model.users.id(int(users[place]))!r}"
@@ -224,7 +224,7 @@ def _threshold(relevant: float | None, scale: Scale) -> float:
     low, high = scale
     if relevant is None:
         return low + RELEVANT_SHARE * (high - low)
-    if not low < relevant <= high:
+    if not np.float32(low) < np.float32(relevant) <= np.float32(high):  # as ratings are kept
         raise DataError(
             f"relevant={relevant:g} must be above the lowest rating, {low:g}, and at most the highest, {high:g}"
         )

@@ -3,11 +3,12 @@
 The paper shows the test part, and takes the best epoch of it. Here the test part is not touched at all.
 """
 
+from collections.abc import Callable
 from statistics import fmean
 
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.picture import Chart, Line
-from cofill.experiments.plan import Experiment, Missing, Plan, Result
+from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
 
@@ -47,21 +48,32 @@ def _show(plan: Plan) -> Result:
         for epoch in _SHOWN
         if epoch <= epochs
     ]
-    rows.append(["least", *(min(means[label]) if label in means else None for label in _LABELS)])
+    rows.append(["least", *(interval([min(curve) for curve in curves[label]]) for label in _LABELS)])
     for what, pick in (("epoch of the least", _least), ("epoch that early stopping keeps", _kept)):
-        rows.append([what, *(pick(means[label], patience[label]) if label in means else None for label in _LABELS)])
+        rows.append([what, *(_each(pick, curves[label], patience.get(label, 0)) for label in _LABELS)])
     columns = (Column("epoch"), *(Column(label) for label in _LABELS))
     notes = (
         "Validation ratings are a tenth of the training part. The test part, which the paper shows, is not touched.",
+        *(["Values are means over the splits; the last two rows are of each in turn."] if plan.splits > 1 else []),
+        SETTINGS_NOTE,
         "Early stopping ends the search for the number of epochs after "
         f"{' and '.join(str(each) for each in sorted(set(patience.values())))} epochs without a better RMSE.",
     )
     return Result(
-        (Table("Validation RMSE by epoch", columns, rows),), notes, tuple(missing), _chart(plan, means, patience)
+        (Table("Validation RMSE by epoch", columns, rows),),
+        notes,
+        tuple(missing),
+        _chart(plan, means, {label: [_kept(curve, patience[label]) for curve in curves[label]] for label in means}),
     )
 
 
-def _chart(plan: Plan, means: dict[str, list[float]], patience: dict[str, int]) -> Chart | None:
+def _each(pick: Callable[[list[float], int], int], curves: list[list[float]], patience: int) -> Cell:
+    """An epoch for every split."""
+    found = [pick(curve, patience) for curve in curves]
+    return ", ".join(map(str, found)) if len(found) > 1 else found[0] if found else None
+
+
+def _chart(plan: Plan, means: dict[str, list[float]], kept: dict[str, list[int]]) -> Chart | None:
     if not means:
         return None
     lines = tuple(
@@ -69,7 +81,7 @@ def _chart(plan: Plan, means: dict[str, list[float]], patience: dict[str, int]) 
             label,
             tuple(float(epoch) for epoch in range(1, len(curve) + 1)),
             tuple(curve),
-            marked=(float(_kept(curve, patience[label])),),
+            marked=tuple(float(epoch) for epoch in sorted(set(kept[label]))),
         )
         for label, curve in means.items()
     )

@@ -4,8 +4,9 @@ from statistics import fmean
 
 from cofill.experiments import paper
 from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import Experiment, Plan, Result, interval
+from cofill.experiments.plan import Experiment, Plan, Result, interval, seconds_of
 from cofill.experiments.run import Run
+from cofill.experiments.store import Record
 from cofill.experiments.table import Cell, Column, Table
 
 _REFERENCE = "V-CFN"
@@ -22,20 +23,20 @@ def _runs(plan: Plan) -> list[Run]:
 
 def _show(plan: Plan) -> Result:
     present = plan.present(tuple(LINEUP))
-    reference = [one["training_seconds"] for one in plan.results(LINEUP[_REFERENCE], task="cost").values()]
-    published = paper.COST.get(plan.dataset, {})
+    reference = plan.records(LINEUP[_REFERENCE], task="cost")
+    published = paper.COST.get(plan.published or "", {})
     rows: list[list[Cell]] = []
     for contender in present:
-        found = list(plan.results(contender, task="cost").values())
-        seconds = interval([one["training_seconds"] for one in found])
+        records = plan.records(contender, task="cost")
+        found = [record["result"] for record in records.values()]
         theirs = published.get(contender.label)
         rows.append(
             [
                 contender.label,
                 round(fmean(one["parameters"] for one in found)) if found else None,
                 theirs and theirs.parameters,
-                seconds,
-                seconds.mean / fmean(reference) if seconds and reference else None,
+                interval(seconds_of(list(records.values()))),
+                _times(records, reference),
                 theirs and theirs.seconds,
                 theirs and theirs.seconds / published[_REFERENCE].seconds,
                 interval([one["peak_bytes"] / _MEBIBYTE for one in found]),
@@ -57,12 +58,25 @@ def _show(plan: Plan) -> Result:
     )
     notes = (
         "Seconds are of the whole training: with the search for the number of epochs, and the columns solved for. "
-        "Compare them with each other only. The paper's are of a graphics card (GTX 980) and 20 to 30 epochs.",
+        "What a process does only once, such as compiling, is not counted. The paper's are of a graphics card (GTX "
+        "980) and 20 to 30 epochs.",
+        f"Machines differ, and so do days: compare by times {_REFERENCE}, which is only there where {_REFERENCE} was "
+        "measured by the same command. A command with another --out measures all anew.",
         "Peak memory is that of the process, with its libraries and the ratings; the paper's is that of the card.",
         "Parameters are the weights and biases of a network, or the vectors of all users and items.",
     )
     missing = [line for contender in present for line in plan.missing(contender, task="cost")]
     return Result((Table("What a training takes", columns, rows),), notes, tuple(missing))
+
+
+def _times(records: dict[int, Record], reference: dict[int, Record]) -> float | None:
+    """How many times as long, on the splits that were measured in one session."""
+    both = [
+        (record["result"]["training_seconds"], reference[split]["result"]["training_seconds"])
+        for split, record in records.items()
+        if split in reference and record["session"] == reference[split]["session"]
+    ]
+    return fmean(own for own, _ in both) / fmean(other for _, other in both) if both else None
 
 
 EXPERIMENT = Experiment(

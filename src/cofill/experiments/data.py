@@ -36,9 +36,9 @@ class ExperimentData:
     folds: tuple[npt.NDArray[np.uint8], ...] = ()  # published: (n,) each, which are trained on and which tested
 
     @classmethod
-    def of(cls, name: str, ratings: Ratings, side: SideInformation) -> "ExperimentData":
-        """With the published folds, if that is the name of a data set which has any."""
-        if name not in catalogue() or not catalogue()[name].folds:
+    def of(cls, name: str | None, ratings: Ratings, side: SideInformation) -> "ExperimentData":
+        """With the published folds of the data set of that name, if it has any; None: it is a file of somebody's."""
+        if name is None or not catalogue()[name].folds:
             return cls(ratings, side)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnpublishedFileWarning)  # the reading of the ratings has said so

@@ -1,20 +1,26 @@
 """One run, done: a model trained, and what was measured of it."""
 
+import gc
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cofill.algorithms import algorithm
 from cofill.cfn.training import EpochRecord
 from cofill.cfn_model import CFN
+from cofill.cores import cores
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, TrainingDivergedError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.experiments.data import ExperimentData
 from cofill.experiments.run import Run
+from cofill.experiments.source_code import code_of
 from cofill.experiments.store import Record
+from cofill.experiments.warming import warm_up
 from cofill.recommender import Recommender
 
 Report = Callable[[float], None]
@@ -26,18 +32,21 @@ _OF_MEASURING = 0.1  # share of the time of a run, roughly
 def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> Record:
     """What the store keeps. A training that runs away is a result too: it is kept as a problem.
 
-    `threads` 0: all cores at hand.
+    `threads` 0: all cores at hand. The clock is that of the training alone: what a process has to do once, such as
+    compiling, is done before.
     """
     began = time.perf_counter()
+    about = {"threads": threads or cores(), "code": code_of(run.algorithm)}
+    warm_up(run, data, partial(_trained, threads=threads))
     train, test = data.parts(run.part)
     model = _model(run, threads)
-    before = resident_bytes()
+    before = reset_peak()
     try:
         started = time.perf_counter()
         _fit(model, train, data if run.side else None, lambda share: report(share * (1 - _OF_MEASURING)))
         trained = time.perf_counter() - started
     except TrainingDivergedError as problem:
-        return {"problem": str(problem), "seconds": time.perf_counter() - began, "threads": threads}
+        return {"problem": str(problem), "seconds": time.perf_counter() - began, **about}
     result: dict[str, Any] = {"training_seconds": trained, **model.measures}
     if run.task == "cost":
         result |= {"peak_bytes": peak_bytes(), "bytes_before": before, "parameters": parameters(model)}
@@ -46,7 +55,11 @@ def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> 
     else:
         result |= _tested(model, test)
     report(1.0)
-    return {"result": result, "seconds": time.perf_counter() - began, "threads": threads}
+    return {"result": result, "seconds": time.perf_counter() - began, **about}
+
+
+def _trained(run: Run, data: ExperimentData, *, threads: int) -> None:
+    _fit(_model(run, threads), data.ratings, data if run.side else None, lambda share: None)
 
 
 def _model(run: Run, threads: int) -> Recommender:
@@ -92,13 +105,16 @@ def parameters(model: Recommender) -> int:
     return sum(array.size for name, array in weights.items() if not name.startswith("described."))
 
 
-def resident_bytes() -> int:
-    """Memory that this process has now; 0 where the system does not say."""
+def reset_peak() -> int:
+    """Begin anew with `peak_bytes`, where the system allows it. Memory that this process has now; 0 if unknown."""
+    gc.collect()
+    with suppress(OSError):  # none but Linux has it, and not in every container
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return _from_status("VmRSS") or 0
 
 
 def peak_bytes() -> int:
-    """The most memory that this process ever had.
+    """The most memory that this process has had since `reset_peak`, or ever where that could not be done.
 
     Linux counts what the parent had into a child's ru_maxrss, so it is asked in another way.
     """

@@ -1,6 +1,7 @@
 """What the paper reports: Strub, Mary, Gaudel, Hybrid Collaborative Filtering with Autoencoders, 2016.
 
-All of its figures are of the best epoch on the test part, and leave out users and items without a training rating.
+Its figures of CFN are of the best epoch on the test part, and leave out rows without a training rating: the authors'
+code shows it. How those of the others were obtained is not known.
 """
 
 from typing import NamedTuple

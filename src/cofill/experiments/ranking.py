@@ -1,7 +1,7 @@
 """Lists of recommendations, which the paper names as future work; the models are those of `rmse`."""
 
 from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import Experiment, Missing, Plan, Result, interval
+from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
 
@@ -38,6 +38,7 @@ def _show(plan: Plan) -> Result:
         "All algorithms rank by the rating that they predict, which is not what lists are best made by: items that few "
         "people rated highly come first.",
         "± is the 95 % interval of the mean over the splits, by Student's t.",
+        f"{SETTINGS_NOTE} They were chosen by RMSE.",
     )
     return Result((Table("Lists of ten", columns, rows),), notes, tuple(missing))
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from cofill import __version__
 from cofill.atomic import replacing
-from cofill.experiments.picture import can_draw, write_picture
-from cofill.experiments.plan import Experiment, Plan, Result
+from cofill.errors import SettingsError
+from cofill.experiments.picture import draw
+from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.experiments.running import finish
 from cofill.experiments.watching import experiment_progress
+from cofill.plotting import can_draw, write_figure
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
 
@@ -54,6 +56,7 @@ class Reproduced:
             "paper": self.experiment.claim,
             "dataset": self.plan.dataset,
             "data": self.plan.data.ratings.summary(),
+            "fingerprint": self.plan.fingerprint,
             "splits": self.splits,
             "quick": self.plan.quick,
             "command": self.command,
@@ -67,6 +70,8 @@ class Reproduced:
 
 def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bool = True) -> Result:
     """Do what is missing, and show all that is there. An interrupted one goes on with the same call."""
+    if experiment.needs_side and not plan.data.described:
+        raise SettingsError(f"{experiment.name} is about side information, and there is none; {GIVE_SIDE_INFORMATION}")
     with experiment_progress(experiment.name, quiet) as begin:
         while True:
             wanted = list({run.digest: run for run in experiment.runs(plan)}.values())
@@ -80,13 +85,32 @@ def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bo
             finish(missing, plan.data, plan.store, workers=workers, watch=watch)
 
 
+def outdated(experiment: Experiment, plan: Plan) -> int:
+    """How many of the runs were finished with other code than this, and will be run again."""
+    return sum(plan.store.outdated(run) for run in {run.digest: run for run in experiment.runs(plan)}.values())
+
+
+def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
+    """Two files may have the same name: the results of one shall not replace those of the other."""
+    path = folder / f"{experiment.name}.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return
+    found = document.get("fingerprint") if isinstance(document, dict) else None
+    if found is not None and found != plan.fingerprint:
+        raise SettingsError(
+            f"{path} is about other ratings that are called {plan.dataset} too; name another folder with --out"
+        )
+
+
 def write_result(folder: Path, experiment: Experiment, plan: Plan, result: Result, command: str) -> Reproduced:
     """NAME.json, NAME.md and, where there is something to draw and matplotlib to draw it, NAME.png."""
     found = Reproduced(experiment, plan, result, command)
     files = [folder / f"{experiment.name}.json", folder / f"{experiment.name}.md"]
     picture = folder / f"{experiment.name}.png"
     if result.chart is not None and can_draw():
-        write_picture(picture, result.chart)
+        write_figure(picture, draw(result.chart))
         files.append(picture)
     with replacing(files[0]) as draft:
         draft.write_text(json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")

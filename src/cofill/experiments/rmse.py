@@ -1,11 +1,18 @@
 """Table "RMSE": all algorithms, with and without side information."""
 
-from statistics import fmean
-
 from cofill.evaluation import paired
 from cofill.experiments import paper
 from cofill.experiments.lineup import LINEUP, Contender
-from cofill.experiments.plan import Experiment, Plan, Result, interval
+from cofill.experiments.plan import (
+    SETTINGS_NOTE,
+    VERDICT_NOTE,
+    Experiment,
+    Plan,
+    Result,
+    interval,
+    seconds_of,
+    verdict,
+)
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
 
@@ -20,10 +27,12 @@ def _runs(plan: Plan) -> list[Run]:
 def _show(plan: Plan) -> Result:
     present = plan.present(tuple(LINEUP))
     notes = [
-        "± is the 95 % interval of the mean over the splits, by Student's t. Every test rating counts. Settings are "
-        "the defaults of each algorithm; no test part chose any.",
+        "± is the 95 % interval of the mean over the splits, by Student's t. Every test rating counts.",
+        SETTINGS_NOTE,
+        VERDICT_NOTE,
         "SVDFeature++ has the side information that CFN++ has. The paper does not say which its SVDFeature had.",
-        "Seconds are those of the training on the machine at hand, where other things may have run.",
+        "Seconds are those of the training on the machine at hand, where other things may have run; there are none "
+        "where the splits were trained with different numbers of threads.",
     ]
     if not plan.data.described:
         notes.append("There is no side information, so there is no ++.")
@@ -35,10 +44,11 @@ def _show(plan: Plan) -> Result:
 
 
 def _accuracy(plan: Plan, present: list[Contender]) -> Table:
-    published = paper.RMSE.get(plan.dataset, {})
+    published = paper.RMSE.get(plan.published or "", {})
     rows: list[list[Cell]] = []
     for contender in present:
-        found = list(plan.results(contender).values())
+        records = list(plan.records(contender).values())
+        found, seconds = [record["result"] for record in records], interval(seconds_of(records))
         rmse, theirs = interval([one["rmse"] for one in found]), published.get(contender.label)
         rows.append(
             [
@@ -47,7 +57,7 @@ def _accuracy(plan: Plan, present: list[Contender]) -> Table:
                 theirs,
                 (rmse.mean / theirs.mean - 1) * 100 if rmse and theirs else None,
                 interval([one["mae"] for one in found]),
-                fmean(one["training_seconds"] for one in found) if found else None,
+                seconds and seconds.mean,
             ]
         )
     columns = (
@@ -75,15 +85,14 @@ def _compared(plan: Plan, present: list[Contender]) -> Table:
             [reference[split]["rmse"] for split in both],
             overlap=plan.overlap(),
         )
-        rows.append([contender.label, comparison.improvement, comparison.p_value, comparison.verdict])
+        rows.append([contender.label, comparison.improvement, comparison.p_value, verdict(comparison)])
     columns = (
         Column("algorithm"),
         Column(f"better than {_REFERENCE} by", 2, " %", signed=True),
         Column("p", 3),
         Column("verdict"),
     )
-    title = f"Against {_REFERENCE} on the same splits (intervals widened because splits share training ratings)"
-    return Table(title, columns, rows)
+    return Table(f"Against {_REFERENCE} on the same splits", columns, rows)
 
 
 EXPERIMENT = Experiment(

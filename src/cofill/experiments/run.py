@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from cofill import __version__
 from cofill.algorithms import algorithm
+from cofill.experiments.source_code import code_of
 
 Task = Literal["measure", "validate", "cost"]
 """Test a model; train only as far as validation data go, which touches no test rating; time and memory, alone."""
 
 # Raised when the same run would leave another record behind.
-_FORMAT = 1
+_FORMAT = 2
 # They do not change what is learned, apart from rounding.
 _BESIDE_THE_POINT = {"threads", "checkpoint_seconds"}
 
@@ -49,10 +49,19 @@ class Run:
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same run, whoever asks for it; another one if a default has changed."""
+        """The same for the same run, whoever asks for it; another one if a default or the code has changed."""
+        return f"{self.definition}-{self.code}"
+
+    @cached_property
+    def definition(self) -> str:
+        """The same whatever the code is."""
         defining = {name: value for name, value in self.as_json().items() if name != "label"}
-        defining |= {"settings": self.all_settings, "format": _FORMAT, "version": __version__}
+        defining |= {"settings": self.all_settings, "format": _FORMAT}
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()[:20]
+
+    @cached_property
+    def code(self) -> str:
+        return code_of(self.algorithm)
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self) | {"settings": dict(self.settings)}

@@ -4,7 +4,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,9 +19,8 @@ from cofill.errors import CofillError
 from cofill.experiments.data import ExperimentData
 from cofill.experiments.run import Run
 from cofill.experiments.store import Record, Store
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
-_SECONDS_TO_STOP = 5.0
+from cofill.experiments.worker import problem_of
+from cofill.processes import how_it_ended, start_worker, stop_workers
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,10 @@ def _finish_here(runs: Sequence[Run], data: ExperimentData, store: Store, watch:
         watch(Event(run, 0.0))
         try:
             record = perform(run, data, threads=0, report=partial(_went_on, watch, run))
-        except CofillError as error:
-            raise _of_run(run, str(error)) from error
+        except BrokenPipeError:  # nobody watches any more, which is no problem of the run
+            raise
+        except Exception as error:
+            raise _of_run(run, problem_of(error)) from error
         store.keep(run, record)
         watch(Event(run, 1.0, record))
 
@@ -86,12 +86,14 @@ def _finish_elsewhere(runs: Sequence[Run], data: Path, store: Store, watch: Watc
         while busy:
             worker, answer = said.get()
             if answer is None:
-                raise _of_run(worker.run, "its process ended without an answer, perhaps for want of memory")
+                raise _of_run(worker.run, how_it_ended(worker.process.wait(), workers))
             if "problem" in answer:
                 raise _of_run(worker.run, answer["problem"])
             if "share" in answer:
                 watch(Event(worker.run, answer["share"]))
                 continue
+            if answer["record"]["code"] != worker.run.code:
+                raise _of_run(worker.run, "the code of cofill has changed since this command began")
             record = answer["record"] | {"seconds": time.monotonic() - worker.began}  # with the start of its process
             store.keep(worker.run, record)
             watch(Event(worker.run, 1.0, record))
@@ -114,15 +116,8 @@ class _Worker:
 
     def __init__(self, data: Path, threads: int, said: "queue.Queue[tuple[_Worker, dict[str, Any] | None]]") -> None:
         self.began = time.monotonic()
-        limits = dict.fromkeys(_THREADS, str(threads)) if threads else {}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cofill.experiments.worker", str(data), str(threads), str(os.getpid())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | limits,
-            text=True,
-            encoding="utf-8",
-        )
+        words = (str(data), str(threads), str(os.getpid()))
+        self.process = start_worker("cofill.experiments.worker", *words, threads=threads, stdout=subprocess.PIPE)
         self._said = said
         self._fresh = True
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -133,26 +128,22 @@ class _Worker:
         if not self._fresh:
             self.began = time.monotonic()
         self._fresh = False
-        assert self._process.stdin is not None
+        assert self.process.stdin is not None
         with suppress(BrokenPipeError):  # it is dead: that is what will be heard from it
-            self._process.stdin.write(json.dumps(run.as_json()) + "\n")
-            self._process.stdin.flush()
+            self.process.stdin.write(json.dumps(run.as_json()).encode() + b"\n")
+            self.process.stdin.flush()
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self._said.put((self, json.loads(line)))
+        assert self.process.stdout is not None
+        with suppress(ValueError):  # the line that it was writing when it died
+            for line in self.process.stdout:
+                self._said.put((self, json.loads(line)))
         self._said.put((self, None))
 
-    def stop(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(_SECONDS_TO_STOP)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+    def close(self) -> None:
+        """After the end of its process."""
         self._thread.join()
-        for pipe in (self._process.stdin, self._process.stdout):
+        for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
@@ -162,9 +153,12 @@ class _Worker:
 def _team(
     count: int, data: Path, threads: int, said: "queue.Queue[tuple[_Worker, dict[str, Any] | None]]"
 ) -> Iterator[list[_Worker]]:
-    team = [_Worker(data, threads, said) for _ in range(count)]
+    team: list[_Worker] = []
     try:
+        for _ in range(count):
+            team.append(_Worker(data, threads, said))
         yield team
     finally:
+        stop_workers(worker.process for worker in team)
         for worker in team:
-            worker.stop()
+            worker.close()

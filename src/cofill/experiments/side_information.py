@@ -5,7 +5,7 @@ from typing import Any
 from cofill.evaluation import paired
 from cofill.experiments import paper
 from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import Experiment, Plan, Result, interval
+from cofill.experiments.plan import SETTINGS_NOTE, VERDICT_NOTE, Experiment, Plan, Result, interval, verdict
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
 
@@ -32,23 +32,22 @@ def _show(plan: Plan) -> Result:
         for contender in plan.present(_LABELS)
         for line in plan.missing(contender, f"at {plan.split_words(ratio)}", ratio=ratio)
     ]
-    notes = [
+    notes = (
         "Clusters are fifths of the rated items, from the least to the most rated in training; items that only have "
         "test ratings belong to the first.",
-        "The improvement is that of each split; its 95 % interval is widened because splits share training ratings.",
-        "The paper's figures are of MovieLens-10M.",
-    ]
-    if not plan.data.described:
-        notes.append("There is no side information to compare with; give some, such as --item-features FILE.")
+        SETTINGS_NOTE,
+        VERDICT_NOTE,
+        *(["The paper's figures are of MovieLens-10M."] if plan.published else []),
+    )
     splits = " and ".join(plan.split_words(ratio) for ratio in _RATIOS)
-    return Result(tuple(table for table in tables if table.rows), tuple(notes), tuple(missing), splits=splits)
+    return Result(tuple(table for table in tables if table.rows), notes, tuple(missing), splits=splits)
 
 
 def _table(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Table:
     before = plan.results(LINEUP[plain], ratio=ratio)
-    after = plan.results(LINEUP[hybrid], ratio=ratio) if plan.data.described else {}
+    after = plan.results(LINEUP[hybrid], ratio=ratio)
     both = sorted(before.keys() & after.keys())
-    theirs = paper.BY_CLUSTER[ratio or 0.9] if plain == "V-CFN" else None
+    theirs = paper.BY_CLUSTER[ratio or 0.9] if plan.published and plain == "V-CFN" else None
     rows: list[list[Cell]] = []
     for cluster in range(_CLUSTERS + 1) if both else ():
         pairs = [
@@ -61,14 +60,14 @@ def _table(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Table:
         comparison = paired([after for _, after in pairs], [before for before, _ in pairs], overlap=plan.overlap(ratio))
         name = "all" if cluster == _CLUSTERS else f"{cluster * 20} to {cluster * 20 + 20} %"
         own = theirs[cluster] if theirs else None
-        same = own if plan.dataset == "ml-10m" else None
+        same = own if plan.published == "ml-10m" else None
         rows.append(
             [
                 name,
                 interval([before for before, _ in pairs]),
                 interval([after for _, after in pairs]),
                 comparison.improvement,
-                comparison.verdict,
+                verdict(comparison),
                 same and same.plain,
                 same and same.hybrid,
                 own and own.percent,
@@ -102,4 +101,5 @@ EXPERIMENT = Experiment(
     quick_splits=2,
     runs=_runs,
     show=_show,
+    needs_side=True,
 )

@@ -2,7 +2,7 @@
 
 from cofill.experiments.lineup import Contender
 from cofill.experiments.picture import Chart, Line, Style
-from cofill.experiments.plan import Experiment, Plan, Result, interval
+from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Plan, Result, interval
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
 
@@ -37,9 +37,10 @@ def _show(plan: Plan) -> Result:
         for line in plan.missing(contender, f"at {ratio:.0%}", ratio=ratio)
     ]
     notes = (
-        "Settings are the same at every share: the defaults, which were found with 90 %.",
+        f"{SETTINGS_NOTE} They are the same at every share.",
         "The test part is all that is not trained on, so it is another one at each share.",
-        "± and bars are the 95 % interval of the mean over the splits, by Student's t.",
+        "± and bars are the 95 % interval of the mean over the splits, by Student's t. In the picture, points of one "
+        "share stand side by side so that no bar hides another.",
     )
     splits = "random splits, seed 0" if plan.splits == 1 else f"random splits, seeds 0 to {plan.splits - 1}"
     columns = (Column("trained on"), *(Column(contender.label) for contender in present))

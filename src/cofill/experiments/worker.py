@@ -5,13 +5,13 @@ python -m cofill.experiments.worker DATA THREADS PARENT    DATA as `ExperimentDa
 
 import json
 import os
-import signal
 import sys
-import warnings
+import traceback
 from pathlib import Path
 from typing import Any, TextIO
 
 from cofill.errors import CofillError
+from cofill.processes import behave_as_worker
 
 
 class OrphanedError(Exception):
@@ -19,11 +19,10 @@ class OrphanedError(Exception):
 
 
 def main(words: list[str]) -> int:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
+    behave_as_worker()
     path, threads, parent = Path(words[0]), int(words[1]), int(words[2])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints shall not be taken for an answer
-    warnings.showwarning = _show_warning
 
     import torch
 
@@ -43,8 +42,12 @@ def main(words: list[str]) -> int:
         for line in sys.stdin:
             try:
                 record = perform(Run.from_json(json.loads(line)), read_once(path), threads=threads, report=report)
-            except CofillError as error:
-                _answer(answers, problem=" ".join(str(error).split()))
+            except (OrphanedError, BrokenPipeError):
+                raise
+            except Exception as error:
+                if os.environ.get("COFILL_TRACE"):
+                    traceback.print_exc()
+                _answer(answers, problem=problem_of(error))
             else:
                 _answer(answers, record=record)
     except (OrphanedError, BrokenPipeError):
@@ -52,13 +55,15 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def problem_of(error: Exception) -> str:
+    """What went wrong in a run, on one line; with its type where it is none of ours."""
+    text = " ".join(str(error).split())
+    return text if isinstance(error, CofillError) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
 def _answer(answers: TextIO, **what: Any) -> None:
     answers.write(json.dumps(what) + "\n")
     answers.flush()
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"cofill: warning: {message}\n")
 
 
 if __name__ == "__main__":

@@ -19,8 +19,7 @@ _FEW = 8  # points of which the principal components tell all
 
 def map_of(vectors: Matrix, progress: Callable[[float], None] | None = None) -> Matrix:
     """(n, 2) for vectors (n, width): by the angle between them once their mean is taken off. No chance is involved."""
-    around = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
-    directions = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+    directions = _directions(vectors)
     start = principal_components(directions)
     if len(vectors) <= _FEW:
         return start.astype(np.float32)
@@ -39,12 +38,17 @@ def principal_components(points: npt.NDArray[np.floating]) -> npt.NDArray[np.flo
 
 def kept_neighbours(vectors: Matrix, places: Matrix) -> float:
     """The share of the nearest neighbours by angle that are among the nearest on the map too."""
-    around = vectors - vectors.mean(0)
-    directions = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
     count = min(NEIGHBOURS, len(vectors) - 1)
-    before = _nearest(_squared_distances(directions), count)
+    before = _nearest(_squared_distances(_directions(vectors)), count)
     after = _nearest(_squared_distances(places), count)
     return float(np.mean([len(np.intersect1d(a, b)) / count for a, b in zip(before, after, strict=True)]))
+
+
+def _directions(vectors: Matrix) -> npt.NDArray[np.float64]:
+    """(n, width): of length 1, once the mean is taken off; 0 for a vector that is the mean."""
+    around = vectors.astype(np.float64) - vectors.mean(0, dtype=np.float64)
+    directions: npt.NDArray[np.float64] = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+    return directions
 
 
 def _nearest(distances: npt.NDArray[np.floating], count: int) -> npt.NDArray[np.int64]:

@@ -25,6 +25,7 @@ nav a{text-decoration:none}
 nav a:hover{text-decoration:underline}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(7.5rem,1fr));gap:.7rem;margin:1.2rem 0;padding:0}
 .cards div{background:var(--soft);border-radius:8px;padding:.7rem .9rem}
+.cards .warning{border-left:4px solid var(--two);border-radius:0 8px 8px 0}
 .cards dt{color:var(--faint);font-size:.85rem}
 .cards dd{margin:0;font-size:1.35rem;font-weight:600;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 .scroll{overflow-x:auto;margin:1rem 0}

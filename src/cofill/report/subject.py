@@ -31,6 +31,8 @@ class Subject:
     """Where the test ratings came from."""
     version: str | None = None
     """The cofill that wrote the model."""
+    command: str | None = None
+    """The one that writes the page of a model in the folder `model`."""
     users: tuple[Id, ...] = ()
     """Whose recommendations are shown; by default of one with few, one with a middling number and one with many."""
     quiet: bool = True

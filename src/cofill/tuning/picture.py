@@ -7,30 +7,25 @@ from pathlib import Path
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from cofill.atomic import replacing
+from cofill.plotting import COLOURS, new_figure, write_figure
 from cofill.tuning.study import FINISHED
 
-_BLUE, _GREY, _RED = "#1f5fa8", "#8a8a8a", "#c0392b"
+_COMPLETE, _BEST, _STOPPED = COLOURS[0], COLOURS[1], COLOURS[-1]
 
 
 def draw_search(path: Path, study: Study, title: str) -> None:
     """Finished trials in the order in which they ended; time is that of all workers together, without pauses."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib.figure import Figure
-
     trials = sorted(study.get_trials(deepcopy=False, states=FINISHED), key=_ended)
     minutes = list(accumulate(trial.duration.total_seconds() / 60 if trial.duration else 0.0 for trial in trials))
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    figure = new_figure(11, 4.6)
     left, right = figure.subplots(1, 2, sharey=True)
     for axes, places, label in (
         (left, [float(number) for number in range(1, len(trials) + 1)], "finished trials"),
         (right, minutes, "training time of all workers together (minutes)"),
     ):
         for state, name, colour, mark in (
-            (TrialState.COMPLETE, "ran to its end", _BLUE, "o"),
-            (TrialState.PRUNED, "stopped early (last epoch)", _GREY, "x"),
+            (TrialState.COMPLETE, "ran to its end", _COMPLETE, "o"),
+            (TrialState.PRUNED, "stopped early (last epoch)", _STOPPED, "x"),
         ):
             shown = [
                 (place, trial.value)
@@ -42,7 +37,7 @@ def draw_search(path: Path, study: Study, title: str) -> None:
                 **{"s": 14, "c": colour, "marker": mark, "alpha": 0.6, "label": name},
             )
         best = _best_so_far(trials)
-        axes.step(places[len(places) - len(best) :], best, where="post", color=_RED, label="best so far")
+        axes.step(places[len(places) - len(best) :], best, where="post", color=_BEST, label="best so far")
         axes.set_xlabel(label)
         axes.grid(alpha=0.25)
         axes.set_xlim(left=0)
@@ -54,8 +49,7 @@ def draw_search(path: Path, study: Study, title: str) -> None:
     left.set_ylabel("validation RMSE (in ratings)")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
     figure.suptitle(title)
-    with replacing(path) as draft:
-        figure.savefig(draft, format="png", dpi=120)
+    write_figure(path, figure)
 
 
 def _ended(trial: FrozenTrial) -> float:

@@ -9,8 +9,3 @@ def require_optuna() -> None:
     """Raise where Optuna is not installed."""
     if find_spec("optuna") is None:
         raise SettingsError("the search is run by Optuna, which is not installed. Run: pip install 'cofill[tune]'")
-
-
-def can_draw() -> bool:
-    """Whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None

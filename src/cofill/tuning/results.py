@@ -39,7 +39,7 @@ def best_settings(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
 
 def write_best(path: Path, trial: FrozenTrial, plan: Plan, remarks: list[str]) -> None:
     """A file for `cofill train --config`, with remarks on where it comes from."""
-    lines = [f"# {' '.join(remark.split())}" for remark in remarks]
+    lines = [f"# {_remark(remark)}" for remark in remarks]
     lines += [f"{name} = {_toml(value)}" for name, value in best_settings(trial, plan).items()]
     with replacing(path) as draft:
         draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
@@ -65,6 +65,11 @@ def describe(trial: FrozenTrial) -> dict[str, Any]:
         "finished": trial.datetime_complete.isoformat() if trial.datetime_complete else None,
         "settings": trial.params,
     }
+
+
+def _remark(text: str) -> str:
+    """On one line; tabs may stand in TOML, other controls may not."""
+    return "".join(character if character.isprintable() or character == "\t" else " " for character in text)
 
 
 def _toml(value: Any) -> str:

@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,12 +14,13 @@ from optuna.trial import TrialState
 
 from cofill.cores import cores
 from cofill.errors import CofillError
+from cofill.processes import start_worker, stop_workers
 from cofill.tuning.data import SearchData
+from cofill.tuning.storage import storage_explained
 from cofill.tuning.study import FINISHED, Plan, open_study
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_STOP = 10.0
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,21 @@ def search(
     searches at the same time. Whatever is interrupted goes on with the same call.
     """
     study = open_study(url, name, plan)
-    standing = _standing(study, trials)
-    if watch is not None:
-        watch(standing)
-    wanted = min(workers or cores(), max(trials - standing.finished, 0))
-    if not wanted:
-        return study
     job = {"url": url, "name": name, "plan": plan.to_json(), "trials": trials, "parent": os.getpid()}
-    # On standard input, not as an argument: everybody can see those, and an address may have a password.
-    with _at_work(wanted, json.dumps(job).encode() + b"\n" + data.to_bytes()) as team:
-        while any(worker.running for worker in team):
-            time.sleep(_SECONDS_BETWEEN_LOOKS)
-            if watch is not None:
-                watch(_standing(study, trials))
-            for worker in team:
-                if worker.problem:
-                    raise CofillError(worker.problem)
-    standing = _standing(study, trials)
+    with storage_explained(url):
+        standing = _standing(study, trials)
+        if watch is not None:
+            watch(standing)
+        wanted = min(workers or cores(), max(trials - standing.finished, 0))
+        # On standard input, not as an argument: everybody can see those, and an address may have a password.
+        with _at_work(wanted, json.dumps(job).encode() + b"\n" + data.to_bytes()) as team:
+            while any(worker.running for worker in team):
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+                _check(team)
+                if watch is not None:
+                    watch(_standing(study, trials))
+            _check(team)
+        standing = _standing(study, trials)
     if standing.finished < trials:
         raise CofillError(
             f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory; "
@@ -82,19 +80,15 @@ class _Worker:
     """A process, and the thread that hands it its task and hears what it has to say."""
 
     def __init__(self, task: bytes) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cofill.tuning.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            env=os.environ | dict.fromkeys(_THREADS, "1"),
+        self.process = start_worker(
+            "cofill.tuning.worker", threads=1, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
         )
         self._said = b""
         self._thread = threading.Thread(target=self._attend, args=(task,), daemon=True)
         self._thread.start()
 
     def _attend(self, task: bytes) -> None:
-        self._said = self._process.communicate(task)[1]
+        self._said = self.process.communicate(task)[1]
 
     @property
     def running(self) -> bool:
@@ -103,32 +97,33 @@ class _Worker:
     @property
     def problem(self) -> str | None:
         """What went wrong; being killed is no problem as long as others live."""
-        if self.running or self._process.returncode <= 0:
+        if self.running or self.process.returncode <= 0:
             return None
         lines = self._said.decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else f"a worker ended with exit code {self._process.returncode}"
+        return lines[-1] if lines else f"a worker ended with exit code {self.process.returncode}"
 
-    def tell_to_stop(self) -> None:
-        self._process.terminate()
+    def close(self) -> None:
+        """After the end of its process."""
+        self._thread.join()
 
-    def wait(self) -> None:
-        """For its end, but not for long: what it leaves undone is done again."""
-        self._thread.join(_SECONDS_TO_STOP)
-        if self.running:
-            self._process.kill()
-            self._thread.join()
+
+def _check(team: list[_Worker]) -> None:
+    for worker in team:
+        if worker.problem:
+            raise CofillError(worker.problem)
 
 
 @contextmanager
 def _at_work(count: int, task: bytes) -> Iterator[list[_Worker]]:
-    team = [_Worker(task) for _ in range(count)]
+    team: list[_Worker] = []
     try:
+        for _ in range(count):
+            team.append(_Worker(task))
         yield team
     finally:
+        stop_workers((worker.process for worker in team), _SECONDS_TO_STOP)  # what they leave undone is done again
         for worker in team:
-            worker.tell_to_stop()
-        for worker in team:
-            worker.wait()
+            worker.close()
 
 
 def _standing(study: Study, trials: int) -> Standing:

@@ -55,7 +55,8 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("learning_rate_decay", 0.05, 0.8, log=True),
         Gene("weight_decay", 0.008, 0.15, log=True),
         Gene("batch", 12, 120, log=True, whole=True),
-        Gene("length_power", 0.2, 0.8),
+        Gene("length_power", 0.2, 1.0),
+        Gene("presence", 0.0, 1.5),
         Gene("mean_damping", 1.0, 30.0, log=True),
     ),
 }

@@ -6,7 +6,6 @@ import socket
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 import optuna
@@ -16,9 +15,10 @@ from optuna.pruners import PercentilePruner
 from optuna.trial import FrozenTrial, TrialState
 
 from cofill.config import CFNSettings
-from cofill.errors import CofillError, SettingsError
+from cofill.errors import SettingsError
 from cofill.tuning.samplers import Sampler, make_sampler
 from cofill.tuning.space import Gene, Ranges, genes_to_search
+from cofill.tuning.storage import open_storage, shown_url, storage_explained
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 OWNER, SEEN, REASON = "worker", "seen", "reason"
@@ -26,7 +26,6 @@ _LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, whereve
 _LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
 _ABOUT = "cofill"
 _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit", "solve_columns", "trust_length", "trust_features")
-_SECONDS_FOR_THE_LOCK = 60
 
 
 @dataclass(frozen=True)
@@ -77,23 +76,17 @@ class Plan:
         return cls(settings=settings, genes=tuple(Gene(**gene) for gene in genes), **document)
 
 
-def storage_url(out: Path) -> str:
-    """Where a study is kept unless somebody says otherwise: a file that survives a kill at any moment."""
-    return f"sqlite:///{out / 'study.db'}"
-
-
-def shown_url(url: str) -> str:
-    """An address without its password."""
-    from sqlalchemy.engine import make_url
-
-    return make_url(url).render_as_string(hide_password=True)
-
-
 def open_study(url: str, name: str, plan: Plan) -> Study:
     """The study of that name, made if it is new; refused if it is about something else."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
+    storage = open_storage(url)
+    with storage_explained(url):
+        return _open(storage, url, name, plan)
+
+
+def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) -> Study:
     study = optuna.create_study(
-        storage=_storage(url),
+        storage=storage,
         study_name=name,
         direction="minimize",
         load_if_exists=True,
@@ -151,21 +144,6 @@ def _is_dead(trial: FrozenTrial) -> bool:
     began = trial.datetime_start.timestamp() if trial.datetime_start else 0.0
     silence = time.time() - float(trial.user_attrs.get(SEEN, began))
     return silence > (_LONGEST_SILENCE if host else _LONGEST_BIRTH)
-
-
-def _storage(url: str) -> optuna.storages.RDBStorage:
-    from sqlalchemy.exc import SQLAlchemyError
-
-    waiting = {"connect_args": {"timeout": _SECONDS_FOR_THE_LOCK}} if url.startswith("sqlite") else {}
-    for attempt in range(5):
-        try:
-            return optuna.storages.RDBStorage(url, engine_kwargs=waiting)
-        except (SQLAlchemyError, ImportError, ValueError, RuntimeError, optuna.exceptions.OptunaError) as error:
-            if attempt == 4 or not isinstance(error, SQLAlchemyError | optuna.exceptions.OptunaError):
-                reason = " ".join(str(error).split())[:300]
-                raise CofillError(f"--storage: no study can be kept there ({reason}); check the address") from error
-            time.sleep(0.2)  # somebody may be making the tables at this moment
-    raise AssertionError("not reached")
 
 
 def _difference(what: str, remembered: object, wanted: object) -> str:

@@ -14,6 +14,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from cofill.errors import CofillError, SettingsError, TrainingDivergedError
+from cofill.processes import behave_as_worker
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -146,25 +147,28 @@ def _check(still_wanted: Callable[[], bool]) -> None:
 
 def main() -> int:
     """What runs in a process of its own; 0, or 1 with the problem on standard error."""
+    behave_as_worker()
     told_to_stop = Event()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
     signal.signal(signal.SIGTERM, lambda *_: told_to_stop.set())  # at the next epoch, not amid a word to the storage
     try:
         job = json.loads(sys.stdin.buffer.readline())
         content = sys.stdin.buffer.read()
 
-        import torch
-
         from cofill.tuning.data import SearchData
+        from cofill.tuning.storage import storage_explained
         from cofill.tuning.study import Plan, open_study
 
-        torch.set_num_threads(1)
         plan = Plan.from_json(job["plan"])
-        study = open_study(job["url"], job["name"], plan)
-        run_trials(
-            *(study, plan, SearchData.from_bytes(content), job["trials"]),
-            still_wanted=lambda: not told_to_stop.is_set() and os.getppid() == job["parent"],
-        )
+        study = open_study(job["url"], job["name"], plan)  # before torch, whose import takes seconds
+
+        import torch
+
+        torch.set_num_threads(1)
+        with storage_explained(job["url"]):
+            run_trials(
+                *(study, plan, SearchData.from_bytes(content), job["trials"]),
+                still_wanted=lambda: not told_to_stop.is_set() and os.getppid() == job["parent"],
+            )
     except StoppedError:
         return 0
     except CofillError as error:

@@ -14,18 +14,18 @@ def model_section(subject: Subject) -> Markup:
     low, high = model.scale
     users, items = model.user_counts(), model.item_counts()
     ratings = int(items.sum())
-    cards: list[tuple[str, str]] = [
-        ("kind of model", model.kind),
-        ("ratings", f"{ratings:,}"),
-        ("users", f"{len(users):,}"),
-        ("items", f"{len(items):,}"),
-        ("scale of ratings", f"{low:g} to {high:g}"),
+    cards = [
+        _card("kind of model", model.kind),
+        _card("ratings", f"{ratings:,}"),
+        _card("users", f"{len(users):,}"),
+        _card("items", f"{len(items):,}"),
+        _card("scale of ratings", f"{low:g} to {high:g}"),
     ]
     validation = model.measures.get("validation_rmse")
     if validation is not None:
-        cards.append(("validation RMSE", f"{validation:.4f}"))
+        cards.append(_card("validation RMSE", f"{validation:.4f}"))
     if subject.test is not None:
-        cards.append(("test RMSE", f"{subject.evaluation.rmse:.4f}"))
+        cards.append(_measured_card(subject))
     facts: list[tuple[str, object]] = []
     if model.kind == "cfn":
         facts.append(("a row of the network is", _ROWS[model.orientation]))
@@ -40,13 +40,25 @@ def model_section(subject: Subject) -> Markup:
     facts += [(f"{side} without a rating, known by features", f"{count:,}") for side, count in cold if count]
     if subject.version:
         facts.append(("written by", f"cofill {subject.version}"))
-    shown = [element("div", element("dt", name), element("dd", value)) for name, value in cards]
     return section(
         "model",
         "The model",
-        element("dl", *shown, class_="cards"),
+        element("dl", *cards, class_="cards"),
         table("About this model", ("what", "value"), facts) if facts else "",
     )
+
+
+def _card(name: str, value: str, *, warning: bool = False) -> Markup:
+    return element("div", element("dt", name), element("dd", value), class_="warning" if warning else None)
+
+
+def _measured_card(subject: Subject) -> Markup:
+    """A test RMSE, unless the model was trained on what it is measured on."""
+    value = f"{subject.evaluation.rmse:.4f}"
+    if not subject.trained_on:
+        return _card("test RMSE", value)
+    part = "" if subject.trained_on == len(subject.tested) else "partly "
+    return _card(f"RMSE, {part}on training ratings", value, warning=True)
 
 
 def _network(subject: Subject) -> str:
@@ -106,14 +118,14 @@ def features_section(subject: Subject) -> Markup | None:
 
 
 def reproduction_section(subject: Subject) -> Markup:
-    test = quote(subject.test_name) if subject.test_name else "test.csv"
+    page = subject.command or f"cofill report model --test {quote(subject.test_name or 'test.csv')}"
     parts = [
         paragraph(
             "With the same ratings, the same version and the same number of threads the same seed gives the same "
             "model. A model does not keep the names of the files that it was trained on: put yours in their place."
         ),
         element("pre", _training(subject), tabindex="0"),
-        element("pre", f"cofill report model --test {test}", tabindex="0"),
+        element("pre", page, tabindex="0"),
     ]
     return section("again", "How to make this again", *parts)
 
@@ -152,5 +164,5 @@ def _written(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:g}"
+        return repr(value)  # with every digit
     return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)

@@ -32,7 +32,7 @@ def items_section(subject: Subject) -> Markup:
         return section(
             "items",
             "Map of the items",
-            paragraph("This model knows all items by the same vector: there is no map of them."),
+            paragraph("This model knows nothing that makes one item like another: there is no map of them."),
         )
     with share_done("drawing the map of the items", subject.quiet) as progress:
         places = map_of(vectors, progress)
