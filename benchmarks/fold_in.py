@@ -12,6 +12,7 @@ import copy
 import numpy as np
 
 from cofill import CFN, Evaluation, Ratings, evaluate, load_dataset, split
+from cofill.cli.options import name_and_value
 
 
 def first_ratings(ratings: Ratings, count: int, seed: int) -> tuple[Ratings, Ratings]:
@@ -42,9 +43,10 @@ def means(train: Ratings, given: Ratings, asked: Ratings, damping: float = 5.0) 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     train, test = split(load_dataset("ml-1m", quiet=True), "cold-users", 0.9, options.seed)
-    models = {o: CFN(orientation=o, seed=options.seed).fit(train) for o in ("item", "user")}
+    models = {o: CFN(orientation=o, seed=options.seed, **dict(options.set)).fit(train) for o in ("item", "user")}
     for count in (1, 5, 10, 20):
         given, asked = first_ratings(test, count, options.seed)
         figures: dict[str, float] = {"means": means(train, given, asked)}

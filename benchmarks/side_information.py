@@ -27,6 +27,7 @@ import numpy as np
 
 from cofill import CFN, Ratings, evaluate, load_dataset, split
 from cofill.cfn.means import FittedMeans
+from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
 from cofill.evaluation import Evaluation, Interval
@@ -90,7 +91,7 @@ def runs(chosen: list[str], seeds: int) -> Iterator[dict[str, Any]]:
                     yield {"experiment": experiment, "seed": seed, "variant": variant, "orientation": orientation}
 
 
-def measured(run: dict[str, Any]) -> dict[str, Any]:
+def measured(run: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     """RMSE of one run on each of its test parts."""
     train, tests = parts(run["experiment"], run["seed"])
     started = time.perf_counter()
@@ -100,7 +101,8 @@ def measured(run: dict[str, Any]) -> dict[str, Any]:
         everybody = {name: float(np.sqrt(np.mean((test.values - overall) ** 2))) for name, test in tests.items()}
         return run | {"rmse": results, "everybody": everybody}
     items, users = features() if run["variant"] == "side" else (None, None)
-    model = CFN(orientation=run["orientation"], seed=run["seed"]).fit(train, item_features=items, user_features=users)
+    model = CFN(orientation=run["orientation"], seed=run["seed"], **settings)
+    model.fit(train, item_features=items, user_features=users)
     seconds = time.perf_counter() - started
     found: dict[str, Evaluation] = {name: evaluate(model, test) for name, test in tests.items()}
     return run | {
@@ -179,6 +181,7 @@ def main() -> None:
     parser.add_argument("experiments", nargs="*", choices=EXPERIMENTS, default=EXPERIMENTS, metavar="EXPERIMENT")
     parser.add_argument("--seeds", type=int, default=5, help="splits of each experiment (default 5)")
     parser.add_argument("--keep", type=Path, default=Path("side-information.jsonl"), help="finished runs, a line each")
+    parser.add_argument("--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnpublishedFileWarning)
     keys = ("experiment", "seed", "variant", "orientation")
@@ -188,7 +191,7 @@ def main() -> None:
     for number, run in enumerate(todo, 1):
         if any(all(done[key] == run[key] for key in keys) for done in results):
             continue
-        result = measured(run)
+        result = measured(run, dict(options.set))
         results.append(result)
         with options.keep.open("a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 
 from cofill import CFN, Ratings, evaluate, load_dataset, load_side_information, split
+from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, dataset, published_folds
 from cofill.evaluation import Interval
 
@@ -31,10 +32,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", choices=("monti-douban", "movietweetings"))
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--weight-decay", type=float, help="instead of the default, which suits longer rows")
+    parser.add_argument("--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UnpublishedFileWarning)
-    settings = {} if options.weight_decay is None else {"weight_decay": options.weight_decay}
+    settings = dict(options.set)
     side = load_side_information(options.dataset, quiet=True)
     print("| rows | plain | with side information | improvement |")
     print("|---|---|---|---|")

@@ -186,10 +186,10 @@ def test_a_model_with_features_comes_back_as_it_was(model: CFN, tmp_path: Path) 
 
 def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None:
     """Format 1 had no features and nothing learned from them."""
-    plain = fitted("item", side=False)
+    plain = fitted("item", side=False, presence=0)
     plain.save(tmp_path)
     card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 2
+    assert card["format_version"] == FORMAT_VERSION == 3
     weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
     for name in ("mean_by_features", "prior.by_features"):
         del weights[name]
@@ -206,7 +206,7 @@ def _rewrite_as_first_format(folder: Path, card: dict[str, Any], weights: dict[s
     content = path.read_bytes()
     card["files"]["weights"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     del card["features"], card["sha256"]
-    for setting in ("cold_ratio", "trust_features", "solve_columns"):
+    for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation"):
         del card["settings"][setting]
     card["format_version"] = 1
     digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()

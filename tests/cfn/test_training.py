@@ -40,7 +40,13 @@ def of_phase(model: CFN, phase: str) -> list[EpochRecord]:
 
 def overfitting(**changes: Any) -> CFN:
     """One that is best early on."""
-    return fit(learning_rate=0.6, learning_rate_decay=0.0, weight_decay=0.0, **{"epochs": 60, "patience": 3, **changes})
+    return fit(
+        learning_rate=0.6,
+        learning_rate_decay=0.0,
+        weight_decay=0.0,
+        presence=0,
+        **{"epochs": 60, "patience": 3, **changes},
+    )
 
 
 def test_it_stops_when_validation_no_longer_gets_better() -> None:
