@@ -73,7 +73,10 @@ def fresh(model: CFN, folder: Path) -> CFN:
 
 @pytest.mark.parametrize(("orientation", "share"), [("item", 0.972), ("user", 0.988)])
 def test_cold_items_are_predicted_better_than_by_means(orientation: str, share: float) -> None:
-    """The films of the world are liked for their genres and tags, so a film without a rating can be told."""
+    """The films of the world are liked for their genres and tags, so a film without a rating can be told.
+
+    With rows of items it was 0.965 before `presence`, which makes a row without ratings less like the others.
+    """
     train, test = cold("cold-items")
     without = evaluate(fitted(orientation, train, side=False), test).rmse
     assert evaluate(fitted(orientation, train), test).rmse < share * without

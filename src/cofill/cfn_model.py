@@ -90,6 +90,11 @@ class CFN(Recommender):
         `report` is called after every epoch with its record and the most epochs that the phase may take, `solved` with
         the share done while the columns are solved for at the end.
         """
+        name = type(self).__name__
+        if not self.takes_features and (item_features is not None or user_features is not None):
+            raise DataError(f"{name} makes no use of side information; leave the features out")
+        if not self.keeps_checkpoints and (checkpoint is not None or resume):
+            raise SettingsError(f"{name} is trained in one go; leave out checkpoint and resume")
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
         data = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
