@@ -77,6 +77,12 @@ def restore(model: CFN, parts: Parts) -> Completion:
         pull=weights.pop("prior.pull"),
         noise=float(weights.pop("prior.noise")[0]),
     )
+    row_features, column_features = (
+        _side(features, side, count) for side, count in zip(_SIDES[model.orientation], (rows, columns), strict=True)
+    )
+    read = weights["input.side"].shape[0] if "input.side" in weights else 0
+    if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
+        raise ValueError("the network was made for another number of features")
     scaling = Scaling(
         scale=parts.scale,
         damping=model.settings.mean_damping,
@@ -86,17 +92,13 @@ def restore(model: CFN, parts: Parts) -> Completion:
         overall=parts.numbers["overall_mean"],
         by_features=_regression(weights, "mean_by_features", outputs=1),
         means=weights.pop("row_means"),
+        marks_empty=read > row_features.width,  # formats 1 to 3 have no mark
     )
     network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, model.settings)
-    row_features, column_features = (
-        _side(features, side, count) for side, count in zip(_SIDES[model.orientation], (rows, columns), strict=True)
-    )
     known.grow(len(row_features.values), len(column_features.values))
     ids = (len(model.users), len(model.items))
     if ids != ((known.rows, known.columns) if model.orientation == "user" else (known.columns, known.rows)):
         raise ValueError("there is another number of users and items than the ratings have")
-    if network.features != row_features.width:
-        raise ValueError("the network was made for another number of features")
     _restore_learned(model, features, parts.learned)
     return Completion(
         network,

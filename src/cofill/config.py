@@ -109,7 +109,7 @@ class LossSettings(Stage):
     noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of a row's ratings that is corrupted")
     cold_ratio: float = _by_orientation(
         user=0.03,
-        item=0.1,
+        item=0.15,
         ge=0,
         le=1,
         description="share of the rows whose ratings are all hidden, so that the network learns to predict from side "

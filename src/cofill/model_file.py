@@ -33,7 +33,7 @@ from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.recommender import Arrays, Parts, Recommender
 
-FORMAT_VERSION = 3  # 1 knew no features, 2 no presence
+FORMAT_VERSION = 4  # 1 knew no features, 2 no presence, 3 no mark of empty rows
 _CARD = "model.json"
 
 

@@ -164,6 +164,18 @@ def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, dam
     np.testing.assert_allclose(later, scaling.means, rtol=0, atol=1e-5)
 
 
+def test_rows_without_a_rating_are_marked_where_the_network_learns_what_that_means() -> None:
+    rows, features, _ = rows_that_follow_features(12, 0)
+    scaling = Scaling.fit(rows, Scale(1, 5), ScalingSettings(), features, marks_empty=True)
+    down = scaling.down(rows, features)
+    assert down.marks_empty
+    np.testing.assert_array_equal(down.features[:, :-1], features)
+    np.testing.assert_array_equal(down.features[:, -1], rows.counts() == 0)
+    nothing = SparseRows(np.zeros(2, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), rows.columns)
+    later = scaling.down_with(nothing, np.zeros(1, np.float32), features[:1])
+    assert later.features.tolist() == [[*features[0].tolist(), 1.0]]
+
+
 def test_the_features_come_along_untouched() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
     before = features.copy()

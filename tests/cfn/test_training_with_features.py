@@ -16,15 +16,17 @@ import safetensors
 import safetensors.torch
 import torch
 
+from cofill.cfn.codes import encode_rows
 from cofill.cfn.engines import TorchEngine
 from cofill.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
 from cofill.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.cfn.scaling import Scaling
 from cofill.cfn.training import TrainingState, new_network, run_epochs
 from cofill.config import CFNSettings
+from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from tests import contract
-from tests.cfn.described_matrix import COLD_COLUMN, COLD_ROW, SCALE, Floats, P, matrix
+from tests.cfn.described_matrix import COLD_COLUMN, COLD_ROW, COLUMNS, ROWS, SCALE, Floats, P, matrix
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
@@ -139,7 +141,7 @@ def test_pre_training_reads_the_features() -> None:
     shuffled = fit(DEEP | {"validation": 0, "epochs": 1}, features=np.roll(matrix().row_features, 7, axis=0))
     for (name, weight), other in zip(one.network.named_parameters(), shuffled.network.parameters(), strict=True):
         assert not torch.allclose(weight, other), name
-    assert [tuple(w.shape) for w in one.network.middle.parameters()] == [(4, 8 + P), (4,), (8, 4 + P), (8,)]
+    assert [tuple(w.shape) for w in one.network.middle.parameters()] == [(4, 8 + P + 1), (4,), (8, 4 + P + 1), (8,)]
 
 
 def test_the_stack_starts_from_the_outermost_pair() -> None:
@@ -181,7 +183,13 @@ def test_a_pre_trained_stack_starts_better() -> None:
 def test_five_layers_with_features() -> None:
     fitted = fit(DEEP | {"hidden": [8, 6, 4, 6, 8]})
     shapes = [tuple(weight.shape) for weight in fitted.network.middle.parameters() if weight.ndim == 2]
-    assert shapes == [(6, 8 + P), (4, 6 + P), (6, 4 + P), (8, 6 + P)]
+    assert shapes == [(6, 8 + P + 1), (4, 6 + P + 1), (6, 4 + P + 1), (8, 6 + P + 1)]  # and the mark of empty rows
+
+
+def test_without_cold_rows_in_training_empty_ones_have_no_mark() -> None:
+    """Nothing would teach the network what it means."""
+    assert fit({"cold_ratio": 0}).network.features == P
+    assert fit({"cold_ratio": 0.1}).network.features == P + 1
 
 
 # Validation
@@ -191,7 +199,7 @@ def test_validation_reads_the_features() -> None:
     """The RMSE that chose the epochs, computed anew from the weights that were kept."""
     fitted, settings, world = fit({"refit": False}), CFNSettings.of(QUICK | {"refit": False}), matrix()
     part, asked = _hold_out(world.rows, _validation_entries(world.rows, settings))
-    scaling = Scaling.fit(part, SCALE, settings, world.row_features)
+    scaling = Scaling.fit(part, SCALE, settings, world.row_features, marks_empty=True)
     engine = TorchEngine(fitted.network, settings)
     outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
@@ -232,10 +240,10 @@ def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
     world, errors = matrix(), []
     for ratio in (0.0, 0.3):
         fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "orientation": "user", "hidden": [16]})
+        nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
+        cold = fitted.scaling.down_with(nothing, fitted.scaling.means, world.row_features)
         with torch.no_grad():
-            features = torch.from_numpy(world.row_features)
-            nothing = torch.zeros(0, dtype=torch.int64)
-            codes = fitted.network.encode(nothing, nothing, torch.zeros(0), len(features), features)
+            codes = torch.from_numpy(encode_rows(fitted.network, cold))
             outputs = fitted.network.decode_everywhere(codes).numpy()
         predicted = fitted.scaling.up(outputs, fitted.scaling.means[:, None])
         errors.append(float(np.sqrt(np.mean((predicted - world.truth)[:COLD_ROW, :COLD_COLUMN] ** 2))))

@@ -70,12 +70,14 @@ def fit_matrix(
     state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
 
     held_out = _validation_entries(rows, settings)
-    scaling = Scaling.fit(rows, scale, settings, features)
+    # Only cold rows in training teach the network what the mark means.
+    marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
+    scaling = Scaling.fit(rows, scale, settings, features, marks_empty=marks_empty)
     if len(held_out) == 0 and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
     if state.phase == "search":
         part, validation = _hold_out(rows, held_out)
-        part_scaling = Scaling.fit(part, scale, settings, features)
+        part_scaling = Scaling.fit(part, scale, settings, features, marks_empty=marks_empty)
         scaled = part_scaling.down(part, features)
         network = _network_of(weights, scaled, part_scaling, settings, state, report)
         weights = None

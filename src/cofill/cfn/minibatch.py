@@ -24,6 +24,7 @@ class Minibatch:
     loudness: Floats  # (B,)
     features: Floats  # (B, P), P may be 0
     presence: float
+    marks_empty: bool  # whether the last feature says that a row shows nothing
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -55,12 +56,29 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     nothing = np.zeros(len(targets), np.bool_)
     inputs = (targets + np.float32(rows.presence)) * loudness[entry_rows]
     features = rows.features[chosen]
-    return Minibatch(present, starts, entry_rows, targets, inputs, nothing, loudness, features, rows.presence)
+    return Minibatch(
+        present,
+        starts,
+        entry_rows,
+        targets,
+        inputs,
+        nothing,
+        loudness,
+        features,
+        rows.presence,
+        rows.marks_empty,
+    )
 
 
 def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
-    """The same entries with noise on their inputs."""
+    """The same entries with noise on their inputs; rows that show nothing after it are marked, where rows are."""
     entry_rows, targets = torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets)
     noisy, corrupted = corruption(entry_rows, targets, clean.batch, generator, presence=clean.presence)
     inputs = noisy.numpy() * clean.loudness[clean.entry_rows]
-    return replace(clean, inputs=inputs, corrupted=corrupted.numpy())
+    features = clean.features
+    if clean.marks_empty:
+        shown = noisy.numpy() != 0
+        shown |= ~corrupted.numpy()
+        empty = np.bincount(clean.entry_rows, shown, clean.batch) == 0
+        features = np.column_stack([features[:, :-1], empty.astype(np.float32)])
+    return replace(clean, inputs=inputs, corrupted=corrupted.numpy(), features=features)

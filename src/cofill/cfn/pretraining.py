@@ -4,6 +4,8 @@ First the outermost pair (input and output layer) is trained as a network of its
 pair learns to reconstruct from a noisy version, and so on to the middle. The stack starts from all of them.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -61,8 +63,12 @@ def pretrained_network(
 
 
 def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
-    loudness, features = rows.loudness[chosen], rows.features[chosen]
-    return ScaledRows(take_rows(rows.known, chosen), loudness, features, rows.presence)
+    return replace(
+        rows,
+        known=take_rows(rows.known, chosen),
+        loudness=rows.loudness[chosen],
+        features=rows.features[chosen],
+    )
 
 
 def _inner_pair(

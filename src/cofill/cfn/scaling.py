@@ -22,13 +22,14 @@ class ScaledRows:
 
     The input layer meets loudness times (value + presence). The more ratings a row has, the more quietly each is
     heard, so that the sums of popular rows do not drown out those of rare ones. Presence tells which columns a row
-    has, whatever it says about them.
+    has, whatever it says about them. The last feature may be a mark of rows of which no rating is shown.
     """
 
     known: SparseRows
     loudness: Floats  # (rows,)
     features: Floats  # (rows, P), P may be 0
     presence: float = 0.0
+    marks_empty: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,9 @@ class Scaling:
     A row's mean is damped: `damping` ratings are added to it of what its features lead one to expect. A row with no
     ratings has just that, and without features the overall mean. A row with n ratings has the loudness
     (typical_length / n) ** length_power.
+
+    With `marks_empty`, rows get one feature more: 1 where there is no rating to read, 0 elsewhere. A network that is
+    used to hearing of every rating (presence) can tell by it that the silence of a new row means nothing.
     """
 
     scale: Scale
@@ -48,9 +52,18 @@ class Scaling:
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
     means: Floats  # (rows,) scaled
+    marks_empty: bool
 
     @classmethod
-    def fit(cls, rows: SparseRows, scale: Scale, settings: ScalingSettings, features: Floats) -> Self:
+    def fit(
+        cls,
+        rows: SparseRows,
+        scale: Scale,
+        settings: ScalingSettings,
+        features: Floats,
+        *,
+        marks_empty: bool = False,
+    ) -> Self:
         """From the ratings and the features (rows, P) of the rows; P may be 0."""
         scaled = _to_unit(rows.values, scale)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
@@ -67,6 +80,7 @@ class Scaling:
             overall=overall,
             by_features=by_features,
             means=_damped(sums, counts, settings.mean_damping, expected),
+            marks_empty=marks_empty,
         )
 
     def mean_of(self, ratings: Floats, features: Floats) -> np.float32:
@@ -80,12 +94,15 @@ class Scaling:
         return self.down_with(rows, self.means, features)
 
     def down_with(self, rows: SparseRows, means: Floats, features: Floats) -> ScaledRows:
-        """Any rows, given their means (rows,) and features (rows, P)."""
+        """Any rows, given their means (rows,) and features (rows, P), before any mark."""
         values = _to_unit(rows.values, self.scale)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
         lengths = np.maximum(rows.counts(), 1) / max(self.typical_length, 1e-9)
-        return ScaledRows(known, (lengths**-self.length_power).astype(np.float32), features, self.presence)
+        loudness = (lengths**-self.length_power).astype(np.float32)
+        if self.marks_empty:
+            features = np.column_stack([features, (rows.counts() == 0).astype(np.float32)])
+        return ScaledRows(known, loudness, features, self.presence, self.marks_empty)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row."""
