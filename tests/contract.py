@@ -52,12 +52,17 @@ class Model(Protocol):
     def fit(self, ratings: Ratings) -> Self: ...
     def predict(self, pairs: Any) -> Floats: ...
     def recommend(
-        self, user: Id | Mapping[Any, float], n: int = 10, *, exclude_known: bool = True
+        self, user: Id | Mapping[Any, float], n: int = 10, *, exclude_known: bool = True, among: Any = None
     ) -> list[Recommendation]: ...
     def recommend_all(
-        self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True
+        self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True, among: Any = None
     ) -> Iterator[tuple[Id, list[Recommendation]]]: ...
+    def score(self, user: Id | Mapping[Any, float]) -> Floats: ...
+    def user_counts(self) -> npt.NDArray[np.int64]: ...
+    def item_counts(self) -> npt.NDArray[np.int64]: ...
+    def known_pairs(self, ratings: Ratings) -> int: ...
     def add_ratings(self, ratings: Ratings) -> Self: ...
+    def remove_ratings(self, pairs: Any) -> Self: ...
     def save(self, folder: Path | str) -> None: ...
     @classmethod
     def load(cls, folder: Path | str) -> Any: ...
@@ -144,11 +149,43 @@ def all_pairs(model: Model) -> list[tuple[Id, Id]]:
     return [(user, item) for user in model.users for item in model.items]
 
 
+def rated_by(user: Id) -> dict[Id, float]:
+    """What the world's training part has of a user."""
+    train = parts().train
+    mine = train.user_index == train.users.index(user)
+    return {train.items.id(i): float(r) for i, r in zip(train.item_index[mine], train.values[mine], strict=True)}
+
+
+def surprises(model: Model, users: Iterable[int], sign: int) -> Cells:
+    """Of each user the training rating that is furthest above what is predicted (sign 1), or below it (-1)."""
+    found: Cells = []
+    for user in users:
+        rated = rated_by(user)
+        above = np.array(list(rated.values())) - predict(model, [(user, item) for item in rated])
+        item = list(rated)[int(np.argmax(sign * above))]
+        found.append((user, item, rated[item]))
+    return found
+
+
+def pairs_of(triples: Cells) -> list[tuple[Id, Id]]:
+    return [(user, item) for user, item, _ in triples]
+
+
 def reloaded(model: Model, folder: Path) -> Model:
     model.save(folder)
     loaded: Model = type(model).load(folder)
     return loaded
 
+
+def train_cell(index: int) -> tuple[Id, Id, float]:
+    """One rating of the world's training part."""
+    train = parts().train
+    user, item = train.users.id(train.user_index[index]), train.items.id(train.item_index[index])
+    return user, item, float(train.values[index])
+
+
+LATER: Cells = [(777, 2, 5.0), (777, 3, 1.0), (777, 999, 4.0), (5, 999, 2.0)]
+"""Of a new user and of a new item."""
 
 law = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.differing_executors])
 
@@ -407,6 +444,39 @@ class ModelContract:
             assert len({r.rating for r in recommended}) == 1
             assert [r.item for r in recommended] == list(range(9))[:n]
 
+    def test_recommendations_among_some_items(self, model: Model) -> None:
+        for user in (9, "nobody", {1: 5.0, 2: 1.0}):
+            every = model.recommend(user, n=ITEMS)
+            some = [*range(3, 60, 2), 2, 1]
+            expected = [r for r in every if r.item in some]
+            flags = np.isin([int(item) for item in model.items], some)
+            for among in (some, (str(item) for item in some), np.array(some), {*some, "nothing", 9999}, flags):
+                assert model.recommend(user, n=ITEMS, among=among) == expected
+            assert model.recommend(user, n=4, among=some) == expected[:4]
+            assert {r.item for r in model.recommend(user, 99, among=some, exclude_known=False)} == set(some)
+            for none in ([], ["nothing"], np.zeros(len(model.items), np.bool_)):
+                assert model.recommend(user, among=none) == []
+        together = dict(model.recommend_all([9, 5], n=6, among=iter(some)))
+        for user in (9, 5):
+            assert_same_recommendations(together[user], model.recommend(user, n=6, among=some))
+
+    def test_items_to_choose_from_that_make_no_sense(self, model: Model) -> None:
+        items = len(model.items)
+        with pytest.raises(DataError, match=rf"flags of shape \[3\], and the model {items} items; give one flag"):
+            model.recommend(1, among=np.ones(3, np.bool_))
+        with pytest.raises(DataError, match="among is the text '12'; give a list of the ids"):
+            model.recommend(1, among="12")
+        with pytest.raises(DataError, match="an id is the float"):
+            model.recommend_all(among=[1.5])
+
+    def test_scores_are_what_is_recommended(self, model: Model) -> None:
+        for user in (9, "nobody", {1: 5.0, 2: 1.0}, {}):
+            scores = model.score(user)
+            assert scores.shape == (len(model.items),)
+            assert scores.dtype == np.float32
+            for item, rating, _ in model.recommend(user, n=ITEMS, exclude_known=False):
+                assert scores[model.items.index(item)] == np.float32(rating)
+
     def test_titles_come_along(self) -> None:
         frame = cells(small_cells()).frame()
         frame = frame.with_columns(title="Film " + frame["item"].cast(str))
@@ -416,12 +486,8 @@ class ModelContract:
     # Somebody new, given as {item: rating}
 
     def test_the_ratings_of_a_user_are_as_good_as_the_id(self, model: Model) -> None:
-        train = parts().train
         for user in (1, 50, 200):
-            mine = train.user_index == train.users.index(user)
-            ratings = {
-                train.items.id(i): float(r) for i, r in zip(train.item_index[mine], train.values[mine], strict=True)
-            }
+            ratings = rated_by(user)
             by_id, by_ratings = model.recommend(user, n=ITEMS), model.recommend(ratings, n=ITEMS)
             if self.reads_users:
                 assert_same_recommendations(by_ratings, by_id)
@@ -449,7 +515,9 @@ class ModelContract:
             lambda: model.recommend(1),
             lambda: model.recommend({1: 3.0}),
             lambda: list(model.recommend_all()),
+            lambda: model.score(1),
             lambda: model.add_ratings(cells([(1, 1, 3.0)])),
+            lambda: model.remove_ratings([(1, 1)]),
             lambda: model.save(tmp_path / "model"),
         ):
             with pytest.raises(NotFittedError, match="fit"):
@@ -523,6 +591,141 @@ class ModelContract:
         for user in (701, 702, 1):
             assert_same_recommendations(everybody[user], changing.recommend(user, n=4))
 
+    # Ratings that change and go
+
+    @law
+    @given(st.data())
+    def test_a_rating_that_came_and_went_leaves_no_trace(self, model: Model, data: st.DataObject) -> None:
+        """To the last bit: whatever else came later, in whichever order they go, together or one by one."""
+        model, twin = (copy.deepcopy(model).add_ratings(cells(LATER, STARS)) for _ in range(2))
+        pairs = [*all_pairs(twin)[::13], (777, 2), (777, 3), (777, 999), (5, 999)]
+        expected, users, items = predict(twin, pairs), twin.user_counts(), twin.item_counts()
+        predict(model, pairs)
+        ids = st.tuples(st.integers(1, 6) | st.integers(777, 779), st.integers(1, 6) | st.integers(998, 1000))
+        known = {(user, item) for user in range(1, 7) for item in rated_by(user)} | set(pairs_of(LATER))
+        came = data.draw(st.lists(ids.filter(lambda pair: pair not in known), min_size=1, max_size=12, unique=True))
+        stars = st.sampled_from([0.5, 2.0, 4.5, 5.0])
+        model.add_ratings(cells([(*pair, data.draw(stars)) for pair in came], STARS))
+        if data.draw(st.booleans()):
+            predict(model, pairs)
+        went = data.draw(st.permutations(came))
+        if data.draw(st.booleans()):
+            model.remove_ratings(went)
+        else:
+            for pair in went:
+                model.remove_ratings([pair])
+        np.testing.assert_array_equal(predict(model, pairs), expected)
+        np.testing.assert_array_equal(model.user_counts()[: len(users)], users)
+        np.testing.assert_array_equal(model.item_counts()[: len(items)], items)
+        assert not model.user_counts()[len(users) :].any()
+        assert model.known_pairs(cells([(*pair, 1.0) for pair in came], STARS)) == 0
+        for user in (1, 777):
+            assert_same_recommendations(model.recommend(user, 20, among=twin.items), twin.recommend(user, 20))
+
+    @law
+    @given(st.data())
+    def test_a_trained_rating_that_changes_and_changes_back(self, model: Model, data: st.DataObject) -> None:
+        changing = copy.deepcopy(model)
+        pairs = all_pairs(model)[::13]
+        expected = predict(model, pairs)
+        train = parts().train
+        chosen = data.draw(st.lists(st.integers(0, len(train) - 1), min_size=1, max_size=6, unique=True))
+        old = cells([train_cell(index) for index in chosen], STARS)
+        changing.add_ratings(old)  # which says nothing new
+        np.testing.assert_array_equal(predict(changing, pairs), expected)
+        for index in chosen:
+            user, item, rating = train_cell(index)
+            if data.draw(st.booleans()):
+                changing.remove_ratings([(user, item)])
+            else:
+                changing.add_ratings(cells([(user, item, 5.5 - rating)], STARS))
+        moved = predict(changing, pairs_of([train_cell(index) for index in chosen]))
+        assert np.isfinite(moved).all()
+        changing.add_ratings(old)
+        np.testing.assert_array_equal(predict(changing, pairs), expected)
+        assert changing.known_pairs(train) == len(train)
+
+    def test_the_order_of_what_changes_and_goes_does_not_matter(self, model: Model) -> None:
+        one, other = copy.deepcopy(model), copy.deepcopy(model)
+        gone = pairs_of(surprises(model, range(1, 8), 1))
+        new = [*LATER, *((user, item, 1.0) for user, item, _ in surprises(model, range(3, 9), -1))]
+        one.add_ratings(cells(new, STARS)).remove_ratings(gone)
+        for pair, triple in zip(reversed(gone), reversed(new), strict=False):
+            other.remove_ratings([pair])
+            other.recommend(pair[0])
+            other.add_ratings(cells([triple], STARS))
+        other.add_ratings(cells(new, STARS)).remove_ratings(gone)
+        pairs = all_pairs(model)[::13]
+        np.testing.assert_allclose(predict(other, pairs), predict(one, pairs), rtol=0, atol=1e-5)
+
+    def test_without_a_trained_rating_predictions_move_away_from_it(self, model: Model) -> None:
+        for sign in (1, -1):
+            gone = surprises(model, range(1, 16), sign)
+            changing = copy.deepcopy(model).remove_ratings(pairs_of(gone))
+            moved = predict(changing, pairs_of(gone)) - predict(model, pairs_of(gone))
+            assert (sign * moved < 0).all()
+            users = [changing.users.index(user) for user, _, _ in gone]
+            assert (changing.user_counts()[users] == model.user_counts()[users] - 1).all()
+            assert changing.item_counts().sum() == model.item_counts().sum() - len(gone)
+            for user, item, _ in gone:
+                assert item in {r.item for r in changing.recommend(user, n=ITEMS)}
+
+    def test_another_trained_rating_moves_predictions_its_way(self, model: Model) -> None:
+        for sign, rating in ((-1, 5.0), (1, 0.5)):
+            changed = surprises(model, range(1, 16), sign)
+            changing = copy.deepcopy(model).add_ratings(cells([(u, i, rating) for u, i, _ in changed], STARS))
+            moved = predict(changing, pairs_of(changed)) - predict(model, pairs_of(changed))
+            assert (sign * moved < 0).all()
+            assert changing.item_counts().sum() == model.item_counts().sum()
+
+    def test_who_has_lost_all_ratings_is_a_stranger(self, changing: Model) -> None:
+        """Trained on or not; and an item without its ratings is one of which nothing is known."""
+        changing.add_ratings(cells(LATER, STARS))
+        train, items, users = parts().train, range(1, 60), range(1, 60)
+        raters = [train.users.id(u) for u in train.user_index[train.item_index == train.items.index(8)]]
+        changing.remove_ratings([*((3, item) for item in rated_by(3)), *((user, 8) for user in raters)])
+        changing.remove_ratings(pairs_of(LATER))
+        for stranger in (3, 777):
+            assert changing.user_counts()[changing.users.index(stranger)] == 0
+            own, others = (predict(changing, [(user, item) for item in items]) for user in (stranger, "nobody"))
+            np.testing.assert_allclose(own, others, rtol=0, atol=1e-6)
+            assert_same_recommendations(changing.recommend(stranger), changing.recommend("nobody"))
+            np.testing.assert_allclose(changing.score(stranger), changing.score("nobody"), rtol=0, atol=1e-6)
+        for nothing in (8, 999):
+            assert changing.item_counts()[changing.items.index(nothing)] == 0
+            own, others = (predict(changing, [(user, item) for user in users]) for item in (nothing, "nothing"))
+            np.testing.assert_allclose(own, others, rtol=0, atol=1e-6)
+
+    def test_all_ratings_of_a_user_go_at_once_or_one_by_one(self, model: Model) -> None:
+        at_once, one_by_one = copy.deepcopy(model), copy.deepcopy(model)
+        gone = [(3, item) for item in rated_by(3)]
+        at_once.remove_ratings(gone)
+        for pair in gone:
+            one_by_one.remove_ratings([pair])
+        pairs = [(user, item) for user in range(1, 10) for item in model.items]
+        np.testing.assert_array_equal(predict(one_by_one, pairs), predict(at_once, pairs))
+
+    def test_to_remove_what_is_not_there_changes_nothing(self, changing: Model, tmp_path: Path) -> None:
+        pairs = all_pairs(changing)[::13]
+        before, item = predict(changing, pairs), next(item for item in changing.items if item not in rated_by(3))
+        (tmp_path / "pairs.csv").write_text(f"user,item\n3,{item}\nnobody,1\n")
+        for nothing in ([], [(3, item)], [("nobody", "1"), ("1", "nothing")], ([3], [item]), tmp_path / "pairs.csv"):
+            assert changing.remove_ratings(nothing) is changing
+        np.testing.assert_array_equal(predict(changing, pairs), before)
+        assert "nobody" not in changing.users
+
+    def test_save_and_load_after_ratings_went(self, changing: Model, tmp_path: Path) -> None:
+        changing.add_ratings(cells(LATER, STARS))
+        gone = [*pairs_of(surprises(changing, range(1, 9), 1)), (777, 999), (777, 2)]
+        changing.remove_ratings(gone)
+        loaded = reloaded(changing, tmp_path / "model")
+        pairs = all_pairs(changing)[::5]
+        np.testing.assert_allclose(predict(loaded, pairs), predict(changing, pairs), rtol=0, atol=3e-6)
+        np.testing.assert_array_equal(loaded.user_counts(), changing.user_counts())
+        np.testing.assert_array_equal(loaded.item_counts(), changing.item_counts())
+        assert loaded.known_pairs(cells([(*pair, 1.0) for pair in gone], STARS)) == 0
+        assert gone[0][1] in {r.item for r in loaded.recommend(gone[0][0], n=ITEMS)}
+
 
 class LearnerContract(ModelContract):
     """The further laws of a model that learns tastes, beyond the means: state the floor."""
@@ -554,6 +757,18 @@ class LearnerContract(ModelContract):
         pairs = all_pairs(one)
         np.testing.assert_array_equal(predict(one, pairs), predict(same, pairs))
         assert np.abs(predict(one, pairs) - predict(other, pairs)).max() > 1e-4
+
+    def test_who_was_taken_for_the_opposite_is_understood_once_that_is_put_right(self, changing: Model) -> None:
+        """What the old ratings had taught is gone with them, although they were trained on."""
+        users, items = range(1, 13), list(changing.items)
+        others = np.mean([changing.score(user) for user in range(20, 200)], axis=0)
+        before = [changing.score(user) - others for user in users]
+        changing.add_ratings(cells([(u, i, 5.5 - rating) for u in users for i, rating in rated_by(u).items()], STARS))
+        likeness = []
+        for user, was in zip(users, before, strict=True):
+            unknown = np.array([item not in rated_by(user) for item in items])
+            likeness.append(correlation(was[unknown], (changing.score(user) - others)[unknown]))
+        assert np.mean(likeness) < -0.2
 
     def test_a_new_user_is_understood_at_once(self, changing: Model) -> None:
         """Half of their ratings tell what they think of the rest far better than what everybody thinks of it."""

@@ -261,6 +261,92 @@ def test_no_model_there(tmp_path: Path) -> None:
         refused(tmp_path / place, tmp_path / place, "not a model")
 
 
+# What items are in words
+
+FILMS = pl.DataFrame(
+    {
+        "item": [1, 2, 3, 99],
+        "year": [1979, None, 1995, 2001],
+        "genres": ["Horror|Drama", "Drama", None, "Comedy|War"],
+        "studio": ["Fox", "Fox", "MGM", "Fox"],
+    }
+)
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """The folder of a model that was trained with a table of films, one of them without a rating."""
+    folder = tmp_path / "described"
+    CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS).save(folder)
+    return folder
+
+
+def test_attributes_come_back_as_they_were(tmp_path: Path) -> None:
+    model = CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS)
+    model.add_ratings(cells([(1, 500, 3.0)]))
+    model.save(tmp_path / "a")
+    loaded = CFN.load(tmp_path / "a")
+    assert loaded.item_attributes.of(1) == {"year": 1979, "genres": ["Horror", "Drama"], "studio": "Fox"}
+    assert loaded.item_attributes.of(99) == {"year": 2001, "genres": ["Comedy", "War"], "studio": "Fox"}
+    assert loaded.item_attributes.of(500) == {"year": None, "genres": None, "studio": None}
+    assert [loaded.item_attributes.of(item) for item in loaded.items] == [
+        model.item_attributes.of(item) for item in model.items
+    ]
+    assert loaded.item_attributes.columns() == model.item_attributes.columns()
+    wanted: dict[str, Any] = {"year": {"min": 1979}, "studio": ["Fox"]}
+    np.testing.assert_array_equal(loaded.item_attributes.matching(wanted), model.item_attributes.matching(wanted))
+    loaded.save(tmp_path / "again")
+    assert names(tmp_path / "again") == names(tmp_path / "a")
+
+
+def test_the_file_of_attributes_is_for_people(described: Path) -> None:
+    frame = pl.read_parquet(path_of(described, "attributes"))
+    assert frame.columns == ["number:year", "several:genres", "category:studio"]
+    assert frame.height == pl.read_parquet(path_of(described, "items")).height
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
+def test_truncated_attributes(described: Path, keep: float) -> None:
+    path = path_of(described, "attributes")
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
+    refused(described, path, "truncated or altered")
+
+
+def test_altered_or_missing_attributes(described: Path) -> None:
+    path = path_of(described, "attributes")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    refused(described, path, "altered since it was written")
+    path.unlink()
+    refused(described, path, "missing")
+
+
+@pytest.mark.parametrize("other", ["users", "items", "weights"])
+def test_another_file_in_the_place_of_attributes(described: Path, other: str) -> None:
+    rewrite(described, lambda card: card["files"].update(attributes=card["files"][other]), sign=True)
+    refused(described, described)
+
+
+def test_a_model_from_before_attributes_has_none(described: Path) -> None:
+    before = CFN.load(described)
+    path_of(described, "attributes").unlink()
+    rewrite(described, lambda card: card["files"].pop("attributes"), sign=True)
+    loaded = CFN.load(described)
+    assert loaded.item_attributes.columns() == []
+    assert loaded.item_attributes.of(1) == {}
+    np.testing.assert_array_equal(predict(loaded, [(1, 1), (1, 99)]), predict(before, [(1, 1), (1, 99)]))
+    loaded.describe_items({98: {"year": 2000, "genres": "Drama", "studio": None}})
+    assert loaded.item_attributes.of(98) == {}
+
+
+def test_a_model_without_features_has_no_file_of_attributes(described: Path, model: CFN) -> None:
+    assert model.item_attributes.columns() == []
+    model.save(described)
+    assert not [name for name in names(described) if name.startswith("attributes")]  # the older one is gone
+    assert CFN.load(described).item_attributes.columns() == []
+
+
 # Saving
 
 

@@ -12,6 +12,7 @@ import pytest
 import safetensors.numpy
 
 from cofill import CFN, Features, Ratings, evaluate, split
+from cofill.baselines.svdfeature import SVDFeature
 from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError
@@ -327,3 +328,56 @@ def test_a_table_that_says_nothing_of_tags_leaves_them_alone(model: CFN, tmp_pat
     assert not side.values[-1, tags:].any()
     assert np.isfinite(side.values).all()
     assert np.abs(changed.predict([(user, item) for user in range(1, 9)]) - before).max() > 1e-4
+
+
+# In words
+
+
+def test_what_items_are_follows_descriptions(model: CFN, tmp_path: Path) -> None:
+    """Also after the model folder, and with what was said of tags alone left as it was."""
+    changed = fresh(model, tmp_path / "m")
+    words = changed.item_attributes
+    assert [(column.name, column.kind) for column in words.columns()] == [
+        *(("year", "number"), ("genres", "several"), ("tags", "several"))
+    ]
+    assert [words.of(item) for item in changed.items] == [model.item_attributes.of(item) for item in model.items]
+    tagged = next(item for item in changed.items if words.of(item)["tags"])
+    tags = words.of(tagged)["tags"]
+    changed.describe_items({7001: FILM | {"tags": None}, 5: FILM | {"year": None}})
+    changed.describe_items(pl.DataFrame({"item": [tagged, 7002], "title": "?", "year": 1999, "genres": ["War", None]}))
+    changed.add_ratings([(1, 7003, 4.0)])
+    changed.save(tmp_path / "again")
+    for now in (words, CFN.load(tmp_path / "again").item_attributes):
+        assert now.of(7001) == {"year": 1999, "genres": ["Comedy", "Drama"], "tags": None}
+        assert now.of(5) == {"year": None, "genres": ["Comedy", "Drama"], "tags": None}
+        assert now.of(tagged) == {"year": 1999, "genres": ["War"], "tags": tags}
+        assert now.of(7002) == {"year": 1999, "genres": None, "tags": None}
+        assert now.of(7003) == {"year": None, "genres": None, "tags": None}
+        comedies = now.matching({"genres": "Comedy", "year": {"min": 1999, "max": 1999}})
+        assert len(comedies) == len(changed.items)
+        assert comedies[changed.items.index(7001)]
+        assert not comedies[[changed.items.index(item) for item in (5, tagged, 7002, 7003)]].any()
+
+
+def test_a_refused_description_changes_no_words(model: CFN, tmp_path: Path) -> None:
+    changed = fresh(model, tmp_path / "m")
+    before = changed.item_attributes.frame()
+    for wrong in ({5: FILM | {"colour": "red"}}, {5: FILM, 7001: FILM | {"genres": "Comdy"}}, {5: {"year": 1999}}):
+        with pytest.raises(DataError, match="description"):
+            changed.describe_items(wrong)
+    changed.describe_users({5: PERSON})
+    assert changed.item_attributes.frame().equals(before)
+
+
+def test_rivals_keep_what_items_are(tmp_path: Path) -> None:
+    side = SVDFeature(rank=2, epochs=1).fit(sides().ratings, item_features=sides().items)
+    assert [column.name for column in side.item_attributes.columns()] == ["year", "genres", "tags"]
+    side.save(tmp_path)
+    loaded = SVDFeature.load(tmp_path)
+    assert [loaded.item_attributes.of(item) for item in loaded.items] == [
+        side.item_attributes.of(item) for item in side.items
+    ]
+    plain = SVDFeature(rank=2, epochs=1).fit(sides().ratings)
+    assert plain.item_attributes.columns() == []
+    assert plain.item_attributes.matching({}).all()
+    assert len(plain.item_attributes.matching({})) == len(plain.items)

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cofill.algorithms import algorithm
-    from cofill.answers import Recommendation, Similar
+    from cofill.answers import Contribution, Explanation, Recommendation, Similar
     from cofill.cfn_model import CFN
     from cofill.config import CFNSettings
+    from cofill.data.attributes import Attributes
     from cofill.data.datasets import load as load_dataset
     from cofill.data.datasets import side_information as load_side_information
     from cofill.data.features import Features
@@ -43,10 +44,13 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CFN",
+    "Attributes",
     "CFNSettings",
     "CofillError",
+    "Contribution",
     "CrossValidation",
     "Evaluation",
+    "Explanation",
     "Features",
     "Interval",
     "PairedComparison",
@@ -70,11 +74,14 @@ __all__ = [
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
 # not wait for torch.
 _HOMES = {
+    "Attributes": "cofill.data.attributes",
     "CFN": "cofill.cfn_model",
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
+    "Contribution": "cofill.answers",
     "CrossValidation": "cofill.evaluation",
     "Evaluation": "cofill.evaluation",
+    "Explanation": "cofill.answers",
     "Features": "cofill.data.features",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",

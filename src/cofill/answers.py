@@ -1,4 +1,4 @@
-"""What a model answers: items, best first."""
+"""What a model answers: items, best first, and why."""
 
 from typing import NamedTuple
 
@@ -22,6 +22,38 @@ class Similar(NamedTuple):
 
     item: Id
     similarity: float
+    title: str | None = None
+
+
+class Contribution(NamedTuple):
+    """One of the user's ratings, or one column of what is known about them, and how far it moves a prediction."""
+
+    amount: float
+    """In ratings: above zero it pushes the prediction up, below zero down."""
+    item: Id | None = None
+    """The item that was rated; None where it is a feature that speaks."""
+    rating: float | None = None
+    """What the user gave it."""
+    title: str | None = None
+    """The item's, where the data has one."""
+    feature: str | None = None
+    """The column that describes the user, such as age; None where it is a rating that speaks."""
+
+
+class Explanation(NamedTuple):
+    """A predicted rating taken apart: base + amounts of the contributions + remainder = rating."""
+
+    item: Id
+    rating: float
+    """As the model computes it, before it is clipped to the scale: what the parts add up to."""
+    clipped: float
+    """As `predict` and `recommend` tell it."""
+    base: float
+    """What somebody without ratings and features gets for the item."""
+    contributions: list[Contribution]
+    """All ratings and features of the user, those that move it most first."""
+    remainder: float
+    """What cannot be told apart: docs/network.md says for which models it is more than rounding."""
     title: str | None = None
 
 

@@ -8,16 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.cfn.completion import Completion
+from cofill.cfn.explaining import Given, column_shares, row_shares
 from cofill.cfn.fitting import Fitted, fit_matrix
 from cofill.cfn.training import Report
 from cofill.config import CFNSettings, Orientation, Settings
+from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features.known import SideFeatures
 from cofill.data.features.matching import warn_of_width
+from cofill.data.features.readable import ReadableColumn
 from cofill.data.known import KnownRatings
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError, SettingsError
+from cofill.explaining import Shares, Somebody
 from cofill.recommender import Parts, Recommender
 
 if TYPE_CHECKING:
@@ -113,6 +117,7 @@ class CFN(Recommender):
         columns = data.ratings.rows("item" if by_user else "user")
         self._take(fitted, data.ratings, KnownRatings(rows, columns), row_features, column_features)
         self.data_summary, self.user_features, self.item_features = data.summary, data.about_users, data.about_items
+        self.item_attributes = Attributes.of_features(self.items, data.about_items)
         if self.settings.solve_columns:
             self.completion.column_weights.solve_trained(solved)
         return self
@@ -165,6 +170,20 @@ class CFN(Recommender):
         ask = self.completion.new_row if self.orientation == "user" else self.completion.new_column
         return ask(items, ratings, self._learned("user").encode(features))
 
+    def _shares(self, somebody: Somebody, asked: Ints) -> Shares:
+        by_user = self.orientation == "user"
+        side = self.completion.row_features if by_user else self.completion.column_features
+        vector: Floats | None = None
+        if somebody.features is not None:
+            vector = self._learned("user").encode(somebody.features)
+        elif somebody.user is not None and side.described[somebody.user]:
+            vector = side.values[somebody.user]
+        sources = () if vector is None else self._learned("user").sources
+        columns = [column for source in sources for column in source.widths()]
+        given = Given(somebody.items, somebody.ratings, vector, tuple(width for _, width in columns))
+        shares = (row_shares if by_user else column_shares)(self.completion, given, asked)
+        return Shares(shares.ratings, shares.features, tuple(name for name, _ in columns))
+
     def _describe(self, side: Orientation, source: object) -> Self:
         completion, learned = self.completion, self._learned(side)
         vocabulary = self.users if side == "user" else self.items
@@ -172,9 +191,10 @@ class CFN(Recommender):
             ids: Iterable[Any] = list(source)
             vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
             vectors = vectors.reshape(len(source), learned.width)
+            words: Mapping[str, ReadableColumn] = learned.in_words(list(source.values()))
         else:
             described = learned.encode_table(source, unmentioned=np.nan)
-            ids, vectors = described.ids.array(), described.values
+            ids, vectors, words = described.ids.array(), described.values, described.readable
         known = vocabulary.find(ids)
         indices = vocabulary.add(ids)
         # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
@@ -185,6 +205,8 @@ class CFN(Recommender):
             completion.describe_rows(indices, vectors)
         else:
             completion.describe_columns(indices, vectors)
+        if side == "item":
+            self.item_attributes.describe(indices, words)
         return self
 
     # Keeping

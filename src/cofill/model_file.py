@@ -6,6 +6,7 @@
     features-<hash>.safetensors   side features and what was learned about their columns, where there are any
     users-<hash>.parquet          ids, in the order of their indices
     items-<hash>.parquet          ids and titles
+    attributes-<hash>.parquet     what items are in words, in columns called kind:name, where anything is known
 
 The other files are named after their content, and model.json takes its place last: whoever reads the folder sees
 the old model or the new one, never a mixture, whenever the writer was stopped. Nothing is ever unpickled.
@@ -28,6 +29,7 @@ from cofill import __version__
 from cofill.algorithms import algorithm
 from cofill.atomic import replacing
 from cofill.cfn.training import EpochRecord
+from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
@@ -88,6 +90,9 @@ def save_model(model: Recommender, folder: Path) -> None:
     files["users"] = _write(folder, "users", ".parquet", _ids_frame(model.users).write_parquet)
     items = _ids_frame(model.items).with_columns(title=pl.Series(titles, dtype=pl.String))
     files["items"] = _write(folder, "items", ".parquet", items.write_parquet)
+    attributes = model.item_attributes.frame()
+    if attributes.width:
+        files["attributes"] = _write(folder, "attributes", ".parquet", attributes.write_parquet)
     card = _Card(
         format="cofill-model",
         format_version=FORMAT_VERSION,
@@ -141,9 +146,10 @@ def _load_as_described(folder: Path, card: _Card, wanted: type[Recommender]) -> 
     made_by = _maker(folder, card, wanted)
     kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
-    frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in ("users", "items")}
+    tables = ("users", "items", "attributes") if "attributes" in card.files else ("users", "items")
+    frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in tables}
     try:
-        return _assemble(made_by, card, arrays, frames["users"], frames["items"])
+        return _assemble(made_by, card, arrays, frames)
     except (CofillError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError,
             pl.exceptions.PolarsError) as error:  # fmt: skip
         raise ModelFileError(
@@ -162,7 +168,7 @@ def _maker(folder: Path, card: _Card, wanted: type[Recommender]) -> type[Recomme
 
 
 def _assemble(
-    made_by: type[Recommender], card: _Card, arrays: dict[str, Arrays], users: pl.DataFrame, items: pl.DataFrame
+    made_by: type[Recommender], card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataFrame]
 ) -> Recommender:
     if not card.scale[0] < card.scale[1]:
         raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
@@ -174,8 +180,11 @@ def _assemble(
     if card.format_version < 3 and card.kind == "cfn":
         settings.setdefault("presence", 0.0)
     model = made_by(made_by.settings_class.of(settings))
+    users, items = frames["users"], frames["items"]
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
     model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
+    known = frames.get("attributes")  # older models have none
+    model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = card.measures, card.data
     numbers = {"overall_mean": card.overall_mean, "typical_length": card.typical_length}
@@ -257,7 +266,7 @@ def _write(folder: Path, kind: str, suffix: str, write: Any) -> _File:
 
 def _remove_leftovers(folder: Path, current: set[str]) -> None:
     """Files of the model that was here before, and drafts of writers that were stopped."""
-    for kind in ("weights", "ratings", "features", "users", "items"):
+    for kind in ("weights", "ratings", "features", "users", "items", "attributes"):
         for path in [*folder.glob(f"{kind}-????????????.*"), *folder.glob(f".{kind}.*")]:
             if path.name not in current:
                 path.unlink(missing_ok=True)

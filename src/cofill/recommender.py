@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.answers import Recommendation, Similar, best_of, check_count
+from cofill.answers import Explanation, Recommendation, Similar, best_of, check_count
 from cofill.cfn.training import EpochRecord
 from cofill.config import Orientation, Settings
+from cofill.data.attributes import Attributes
 from cofill.data.known import KnownRatings
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
+from cofill.explaining import Shares, Somebody, explanations, replaced_shares
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -27,7 +29,11 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+Among = Iterable[Id] | Flags
+"""Items to choose from: their ids, or a flag for each item of the model."""
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
@@ -50,6 +56,7 @@ class FilledMatrix(Protocol):
     def many_rows(self, rows: Longs) -> Floats: ...
     def many_columns(self, columns: Longs) -> Floats: ...
     def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None: ...
+    def remove(self, rows: Ints, columns: Ints) -> None: ...
     def row_vectors(self) -> Floats: ...
     def column_vectors(self) -> Floats: ...
     def row_known(self) -> npt.NDArray[np.bool_]: ...
@@ -93,6 +100,7 @@ class Recommender(ABC):
         self.titles: dict[Id, str] = {}
         self.item_features: Features | None = None
         self.user_features: Features | None = None
+        self.item_attributes = Attributes(self.items)
         self._filled: FilledMatrix | None = None
 
     def __repr__(self) -> str:
@@ -148,46 +156,49 @@ class Recommender(ABC):
         *,
         features: Mapping[str, object] | None = None,
         exclude_known: bool = True,
+        among: Among | None = None,
     ) -> list[Recommendation]:
         """The n items that a user would rate highest, best first.
 
         `user` is an id, or the ratings {item: rating} of somebody whom the model has never seen, described by
         `features` {column: value} or not; {} with features is somebody who has rated nothing. An id that is not known
-        gets what the means recommend.
+        gets what the means recommend. `among` are the items to choose from: their ids, of which unknown ones do not
+        count, or a bool array with one flag for each item of the model, in the order of its vocabulary.
         """
         check_count(n)
-        if isinstance(user, Mapping):
-            items, ratings = self._ratings_of_somebody(user)
-            if features is None:
-                scores = self._scores_of_somebody(items, ratings)
-            else:
-                scores = self._scores_of_described(items, ratings, features)
-        elif features is not None:
-            raise DataError(
-                f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
-                f"or tell the model about the user with describe_users first"
-            )
-        else:
-            items, scores = self._scores_of(user)
-        return self._best(scores, items if exclude_known else items[:0], n)
+        items, scores = self._known_and_scores(user, features)
+        return self._best(scores, items if exclude_known else items[:0], self._chosen(among), n)
+
+    def score(self, user: Id | Mapping[Any, float], *, features: Mapping[str, object] | None = None) -> Floats:
+        """(items,): what a user would rate every item, by index, clipped to the scale; asked as `recommend` is.
+
+        Where several items reach the end of the scale, `recommend` ranks them by how far they would go beyond it.
+        """
+        scores = self._known_and_scores(user, features)[1]
+        return np.clip(scores[: len(self.items)], np.float32(self.scale.low), np.float32(self.scale.high))
 
     def recommend_all(
-        self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True
+        self,
+        users: Iterable[Id] | None = None,
+        n: int = 10,
+        *,
+        exclude_known: bool = True,
+        among: Among | None = None,
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
         check_count(n)
         self.filled  # noqa: B018  # a model that is not fitted says so now, not at the first answer
         indices = np.arange(len(self.users), dtype=np.int32) if users is None else self._known_users(users)
-        return self._recommend_in_chunks(indices, n, exclude_known)
+        return self._recommend_in_chunks(indices, n, exclude_known, self._chosen(among))
 
     def _recommend_in_chunks(
-        self, indices: Ints, n: int, exclude_known: bool
+        self, indices: Ints, n: int, exclude_known: bool, chosen: Flags | None
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         for first in range(0, len(indices), _CHUNK):
             chunk = indices[first : first + _CHUNK].astype(np.int64)
             for user, scores in zip(chunk.tolist(), self.user_scores(chunk), strict=True):
                 known = self.known_items(user) if exclude_known else np.empty(0, np.int32)
-                yield self.users.id(user), self._best(scores, known, n)
+                yield self.users.id(user), self._best(scores, known, chosen, n)
 
     def user_scores(self, users: Longs) -> Floats:
         """(n, items): what some users, given by index, would rate every item, not clipped to the scale."""
@@ -201,6 +212,36 @@ class Recommender(ABC):
         """Indices of what a user, given by index, has rated."""
         known = self.filled.known
         return known.row(user)[0] if self.orientation == "user" else known.column(user)[0]
+
+    def explain(
+        self, user: Id | Mapping[Any, float], item: Id, *, features: Mapping[str, object] | None = None
+    ) -> Explanation:
+        """Which of the user's ratings and features push an item up or down: base + amounts + remainder = rating.
+
+        The user is given as to `recommend`.
+        """
+        return self.explain_many(user, [item], features=features)[0]
+
+    def explain_many(
+        self, user: Id | Mapping[Any, float], items: Iterable[Id], *, features: Mapping[str, object] | None = None
+    ) -> list[Explanation]:
+        """The same for several items, which costs little more than for one."""
+        scores = self._known_and_scores(user, features)[1]
+        wanted = list(items)
+        asked = self.items.find(wanted)
+        if (asked < 0).any():
+            raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
+        somebody = self._somebody(user, features)
+        return explanations(
+            somebody,
+            asked,
+            self._shares(somebody, asked),
+            predicted=scores[asked],
+            base=self.stranger_scores()[asked],
+            items=self.items,
+            titles=self.titles,
+            scale=self.scale,
+        )
 
     def similar(self, item: Id, n: int = 10) -> list[Similar]:
         """The n items most like this one, by the vectors that the model knows them by.
@@ -249,7 +290,8 @@ class Recommender(ABC):
     def add_ratings(self, ratings: object) -> Self:
         """Ratings that came after the training, of users and items known or new: predictions follow at once.
 
-        `ratings` is anything that `Ratings.read` takes.
+        `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
+        equal, nothing changes at all.
         """
         ratings = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
         low, high = self.scale
@@ -272,6 +314,20 @@ class Recommender(ABC):
             if item in self.items:
                 self.titles[self.items.id(self.items.index(item))] = title
         self.filled.add(rows, columns, ratings.values)
+        return self
+
+    def remove_ratings(self, pairs: object) -> Self:
+        """What was rated by mistake is unknown from now on, trained on or not: predictions follow at once.
+
+        `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
+        that came after the training leaves no trace; of users and items the ids stay known.
+        """
+        filled = self.filled
+        users, items = read_pairs(pairs)
+        user_index, item_index = self.users.find(users), self.items.find(items)
+        seen = (user_index >= 0) & (item_index >= 0)
+        user_index, item_index = user_index[seen], item_index[seen]
+        filled.remove(*((user_index, item_index) if self.orientation == "user" else (item_index, user_index)))
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -316,6 +372,40 @@ class Recommender(ABC):
 
     # How
 
+    def _known_and_scores(
+        self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None
+    ) -> tuple[Ints, Floats]:
+        """Indices of what somebody has rated, and the scores of all items."""
+        if not isinstance(user, Mapping):
+            if features is not None:
+                raise DataError(
+                    f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
+                    f"or tell the model about the user with describe_users first"
+                )
+            return self._scores_of(user)
+        items, ratings = self._ratings_of_somebody(user)
+        if features is None:
+            return items, self._scores_of_somebody(items, ratings)
+        return items, self._scores_of_described(items, ratings, features)
+
+    def _chosen(self, among: Among | None) -> Flags | None:
+        """(items,): which items may be recommended; None if any may."""
+        if among is None:
+            return None
+        if isinstance(among, np.ndarray) and among.dtype == np.bool_:
+            if among.shape != (len(self.items),):
+                raise DataError(
+                    f"among has flags of shape {list(among.shape)}, and the model {len(self.items)} items; "
+                    f"give one flag for each item, or the ids of items"
+                )
+            return among
+        if isinstance(among, str):
+            raise DataError(f"among is the text {among!r}; give a list of the ids of items")
+        chosen = np.zeros(len(self.items), np.bool_)
+        indices = self.items.find(list(among))
+        chosen[indices[indices >= 0]] = True
+        return chosen
+
     def _scores_of(self, user: Id) -> tuple[Ints, Floats]:
         """Indices of what a user has rated, and the scores of all items."""
         index = int(self.users.find([user])[0])
@@ -327,6 +417,19 @@ class Recommender(ABC):
     def _scores_of_somebody(self, items: Ints, ratings: Floats) -> Floats:
         ask = self.filled.new_row if self.orientation == "user" else self.filled.new_column
         return ask(items, ratings)
+
+    def _somebody(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Somebody:
+        if isinstance(user, Mapping):
+            return Somebody(None, *self._ratings_of_somebody(user), features)
+        index = int(self.users.find([user])[0])
+        if index < 0:
+            return Somebody(None, np.empty(0, np.int32), np.empty(0, np.float32), None)
+        known = self.filled.known
+        return Somebody(index, *(known.row(index) if self.orientation == "user" else known.column(index)), None)
+
+    def _shares(self, somebody: Somebody, asked: Ints) -> Shares:
+        """How far ratings and features move the predictions of the items asked about."""
+        return replaced_shares(self._scores_of_somebody, somebody, asked, self.stranger_scores())
 
     def _scores_of_described(self, items: Ints, ratings: Floats, features: Mapping[str, object]) -> Floats:
         raise DataError(f"a model of {self.kind!r} cannot make use of features of somebody new; leave them out")
@@ -354,9 +457,11 @@ class Recommender(ABC):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
         return indices[order], np.array(list(ratings.values()), np.float32)[order]
 
-    def _best(self, scores: Floats, excluded: Ints, n: int) -> list[Recommendation]:
+    def _best(self, scores: Floats, excluded: Ints, chosen: Flags | None, n: int) -> list[Recommendation]:
         scores = scores[: len(self.items)].copy()
         scores[excluded] = -np.inf
+        if chosen is not None:
+            scores[~chosen] = -np.inf
         return [
             Recommendation(item := self.items.id(i), float(np.clip(scores[i], *self.scale)), self.titles.get(item))
             for i in best_of(scores, n)

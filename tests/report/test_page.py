@@ -193,6 +193,18 @@ def test_ratings_that_came_later_count(parts: tuple[Ratings, Ratings]) -> None:
     assert "ratings added after the training" in check(report_page(Subject(model, "films"))).text
 
 
+@pytest.mark.parametrize("orientation", ["item", "user"])
+def test_ratings_that_were_removed_do_not_count(parts: tuple[Ratings, Ratings], orientation: str) -> None:
+    train = parts[0]
+    model = CFN(orientation=orientation, epochs=1, hidden=4, threads=1, validation=0).fit(train)
+    item = model.items.id(int(train.item_index[0]))
+    before = Subject(model, "films").known[0]
+    model.remove_ratings([(model.users.id(int(train.user_index[0])), item)])
+    after = Subject(model, "films").known[0]
+    assert len(after) == len(before) - 1
+    assert (after == model.items.index(item)).sum() == (before == model.items.index(item)).sum() - 1
+
+
 def test_settings_that_differ_come_first_and_can_be_given_again(subject: Subject) -> None:
     page = check(report_page(subject))
     rows = {row[0]: row[1:3] for row in page.tables["Settings that differ from their defaults"][1:]}

@@ -101,11 +101,11 @@ class Factors(ABC):
 class FactorMatrix:
     """Predictions of a factorisation: rows are users, columns are items.
 
-    Ids that were never rated and have no features get the fitted means. Users and items with later ratings are solved
+    Ids that have no ratings and no features get the fitted means. Users and items whose ratings have changed are solved
     for anew while the other side stays as it was trained: one that was trained moves by as much as its closed form
     moves, because training need not have ended at the closed form; a new one gets the closed form itself. Users are
-    compared with trained items only, items with users old and new: so the order in which ratings come makes no
-    difference.
+    compared with trained items only, items with users old and new: so the order in which ratings come, and what came
+    and went, makes no difference.
     """
 
     def __init__(
@@ -130,6 +130,7 @@ class FactorMatrix:
             row_features=np.empty((known.trained.rows, 0), np.float32),
             column_features=np.empty((known.trained.columns, 0), np.float32),
         )
+        self._trained_row_means, self._trained_column_means = self._means.row.copy(), self._means.column.copy()
         self.row_counts = known.trained.counts()
         self.column_counts = known.trained_columns.counts()
         self.users_described = _or_none(users_described, known.trained.rows)
@@ -138,18 +139,23 @@ class FactorMatrix:
         self._column_trained = (self.column_counts > 0) | self.items_described
         self._row_known, self._column_known = self._row_trained.copy(), self._column_trained.copy()
         self._rows, self._columns = factors.users.copy(), factors.items.copy()  # as they stand now
-        later_rows, later_columns, _ = known.later()
         self._grow()
-        self._take_in(later_rows, later_columns)
+        self._take_in(known.changed_rows(), known.changed_columns())
 
     # What comes later
 
     def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
         """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
-        for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
-            self.known.add(row, column, rating)
+        triples = zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True)
+        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
         self._grow()
-        self._take_in(rows, columns)
+        self._take_in(rows[new], columns[new])
+
+    def remove(self, rows: Ints, columns: Ints) -> None:
+        """The ratings of these pairs are unknown from now on, if they were not before; every prediction follows."""
+        pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
+        self._take_in(rows[gone], columns[gone])
 
     def _grow(self) -> None:
         rows, columns = self.known.rows, self.known.columns
@@ -160,54 +166,60 @@ class FactorMatrix:
 
     def _take_in(self, rows: Ints, columns: Ints) -> None:
         moved = set(columns.tolist())
-        nothing = np.empty(0, np.float32)
         for row in np.unique(rows).tolist():
-            items, ratings = self.known.row(row)
-            self.row_counts[row] = len(items)
-            self._means.row[row] = self._means.row_of(items, ratings, nothing)
-            heard = self._trained_columns(items)
-            now = self._of_user(items[heard], ratings[heard])
-            if self._is_trained(self._row_trained, row):
-                before = self._of_user(*self.known.trained.row(row))
-                self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
-            else:
-                self._rows[row] = self.factors.user_from(*now)
-                self._row_known[row] = bool(heard.any())
+            self._take_in_row(row)
+            if not _flag(self._row_trained, row):
                 moved |= self.known.later_in_row(row).keys()  # their vectors are fitted to this row's
         for column in sorted(moved):
-            users, ratings = self.known.column(column)
-            self.column_counts[column] = len(users)
-            self._means.column[column] = self._means.column_of(users, ratings, nothing)
-            now = self._of_item(users, ratings)
-            if self._is_trained(self._column_trained, column):
-                before = self._of_item(*self.known.trained_columns.row(column))
-                self._columns[column] = self.factors.item_moved(self.factors.items[column], before, now)
-            else:
-                self._columns[column] = self.factors.item_from(*now)
-                self._column_known[column] = bool(self._row_known[users].any())
+            self._take_in_column(column)
+
+    def _take_in_row(self, row: int) -> None:
+        items, ratings = self.known.row(row)
+        self.row_counts[row] = len(items)
+        heard = _flags(self._column_trained, items)
+        self._row_known[row] = _flag(self.users_described, row) or bool(heard.any())
+        if self.known.row_as_trained(row):
+            self._means.row[row], self._rows[row] = self._trained_row_means[row], self.factors.users[row]
+            return
+        self._means.row[row] = self._means.row_of(items, ratings, np.empty(0, np.float32))
+        now = self._of_user(items[heard], ratings[heard])
+        if _flag(self._row_trained, row):
+            before = self._of_user(*self.known.trained.row(row))
+            self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
+        else:
+            self._rows[row] = self.factors.user_from(*now)
+
+    def _take_in_column(self, column: int) -> None:
+        users, ratings = self.known.column(column)
+        self.column_counts[column] = len(users)
+        self._column_known[column] = _flag(self.items_described, column) or bool(self._heard_rows(users).any())
+        if self.known.column_as_trained(column):
+            self._means.column[column] = self._trained_column_means[column]
+            self._columns[column] = self.factors.items[column]
+            return
+        self._means.column[column] = self._means.column_of(users, ratings, np.empty(0, np.float32))
+        now = self._of_item(users, ratings)
+        if _flag(self._column_trained, column):
+            before = self._of_item(*self.known.trained_columns.row(column))
+            self._columns[column] = self.factors.item_moved(self.factors.items[column], before, now)
+        else:
+            self._columns[column] = self.factors.item_from(*now)
 
     def _of_user(self, items: Ints, ratings: Floats) -> Given:
         return Given(self.factors.items[items], self._stars.down(ratings))
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
         """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
-        heard = self._row_known[users]
+        heard = self._heard_rows(users)
         users, ratings = users[heard], ratings[heard]
-        old = users < len(self._row_trained)
-        old[old] = self._row_trained[users[old]]
+        old = _flags(self._row_trained, users)
         vectors = self._rows[users]
         vectors[old] = self.factors.users[users[old]]
         return Given(vectors, self._stars.down(ratings))
 
-    def _trained_columns(self, columns: Ints) -> Flags:
-        """(n,): which of these are known from the training."""
-        inside = columns < len(self._column_trained)
-        inside[inside] = self._column_trained[columns[inside]]
-        return inside
-
-    @staticmethod
-    def _is_trained(trained: Flags, index: int) -> bool:
-        return index < len(trained) and bool(trained[index])
+    def _heard_rows(self, rows: Ints) -> Flags:
+        """(n,): which of these are known, now or from the training; of those that lost all, the latter counts."""
+        return self._row_known[rows] | _flags(self._row_trained, rows)
 
     # Predictions
 
@@ -225,7 +237,7 @@ class FactorMatrix:
         """Every column (columns,) for a row known only by these ratings."""
         means: Floats = self._means.overall + self._means.column
         means += self._means.row_of(columns, ratings, np.empty(0, np.float32))
-        heard = self._trained_columns(columns)
+        heard = _flags(self._column_trained, columns)
         if not heard.any():
             return means
         user = self.factors.user_from(*self._of_user(columns[heard], ratings[heard]))
@@ -236,7 +248,7 @@ class FactorMatrix:
         """Every row (rows,) for a column known only by these ratings."""
         means: Floats = self._means.overall + self._means.row
         means += self._means.column_of(rows, ratings, np.empty(0, np.float32))
-        if not self._row_known[rows].any():
+        if not self._heard_rows(rows).any():
             return means
         item = self.factors.item_from(*self._of_item(rows, ratings))
         means[self._row_known] = self._scores(self._rows, item[None])[self._row_known, 0]
@@ -287,6 +299,17 @@ class FactorMatrix:
 
     def column_known(self) -> Flags:
         return self._column_known
+
+
+def _flag(flags: Flags, index: int) -> bool:
+    return index < len(flags) and bool(flags[index])
+
+
+def _flags(flags: Flags, indices: Ints) -> Flags:
+    """(n,): the flags at these indices, of which some may have come later."""
+    found = indices < len(flags)
+    found[found] = flags[indices[found]]
+    return found
 
 
 def _or_none(described: Flags | None, count: int) -> Flags:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from cofill.baselines.factors import FactorMatrix, Factors, Stars
 from cofill.config import Settings
+from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.known import KnownRatings
 from cofill.data.known_file import known_arrays, known_from
@@ -78,6 +79,7 @@ class Rival(Recommender):
         factors = self._factorise(data, progress or (lambda done, total: None))
         self.users, self.items = given.users.copy(), given.items.copy()
         self.titles, self.data_summary = dict(given.titles), described.summary
+        self.item_attributes = Attributes.of_features(self.items, described.about_items)
         self._filled = FactorMatrix(
             factors,
             KnownRatings(by_user, by_item),

@@ -30,8 +30,8 @@ class Completion:
     - The fewer ratings a row has, the more its fitted means count beside the network: it was trained on longer rows.
     - A row or a column of which nothing is known, no rating and no feature, has its fitted means and nothing else.
 
-    What is predicted depends on the ratings and features alone, not on the order in which they came or on what was
-    asked between.
+    What is predicted depends on the ratings and features alone, not on the order in which they came, on what came and
+    went, or on what was asked between.
     """
 
     def __init__(
@@ -63,14 +63,14 @@ class Completion:
             row_features=row_features.trained,
             column_features=column_features.trained,
         )
+        self._trained_row_means, self._trained_column_means = self._means.row.copy(), self._means.column.copy()
         self.row_counts = known.trained.counts()
         self.column_counts = known.trained_columns.counts()
         self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
         self._grow(len(row_features.values), len(column_features.values))
-        later_rows, later_columns, _ = known.later()
         self._take_in(
-            np.concatenate([later_rows, row_features.later()[0]]),
-            np.concatenate([later_columns, column_features.later()[0]]),
+            np.concatenate([known.changed_rows(), row_features.later()[0]]),
+            np.concatenate([known.changed_columns(), column_features.later()[0]]),
         )
 
     @property
@@ -89,10 +89,16 @@ class Completion:
 
     def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
         """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
-        for row, column, rating in zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True):
-            self.known.add(row, column, rating)
+        triples = zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True)
+        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
         self._grow(self.rows, self.columns)
-        self._take_in(rows, columns)
+        self._take_in(rows[new], columns[new])
+
+    def remove(self, rows: Ints, columns: Ints) -> None:
+        """The ratings of these pairs are unknown from now on, if they were not before; every prediction follows."""
+        pairs = zip(rows.tolist(), columns.tolist(), strict=True)
+        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
+        self._take_in(rows[gone], columns[gone])
 
     def describe_rows(self, rows: Ints, features: Floats) -> None:
         """What is known of some rows, old or new, from now on: (n,), (n, P)."""
@@ -125,7 +131,10 @@ class Completion:
         for row in np.unique(rows).tolist():
             known = self.known.row(row)
             self.row_counts[row], self._heard[row] = len(known[0]), self._heard_of(known[0])
-            self._means.row[row] = self._means.row_of(*known, self.row_features.values[row])
+            if self._codes.is_as_trained(row):
+                self._means.row[row] = self._trained_row_means[row]
+            else:
+                self._means.row[row] = self._means.row_of(*known, self.row_features.values[row])
             self._codes.changed(row)
             if not self._codes.was_trained(np.array([row]))[0]:
                 for column in self.known.later_in_row(row):  # their weights are fitted to this row's code
@@ -133,7 +142,10 @@ class Completion:
         for column in np.unique(columns).tolist():
             known = self.known.column(column)
             self.column_counts[column] = len(known[0])
-            self._means.column[column] = self._means.column_of(*known, self.column_features.values[column])
+            if self.column_weights.is_as_trained(column):
+                self._means.column[column] = self._trained_column_means[column]
+            else:
+                self._means.column[column] = self._means.column_of(*known, self.column_features.values[column])
             self.column_weights.moved(column)
 
     # Predictions

@@ -30,13 +30,25 @@ class RowCodes:
         self._trained: Floats | None = None  # (rows, width), once all of them were needed
         self._current: Floats | None = None  # the same where rows have changed since
         self._current_means = scaling.means
-        self._changed = set(known.changed_rows()) | set(features.later()[0].tolist())  # since the training
-        self._stale = set(self._changed)  # of these, the ones whose codes are out of date
+        self._changed: set[int] = set()  # since the training
+        self._stale: set[int] = set()  # rows whose current codes are out of date
+        for row in [*known.changed_rows().tolist(), *features.later()[0].tolist()]:
+            self.changed(row)
 
     def changed(self, row: int) -> None:
         """The row has other ratings or features than before."""
-        self._changed.add(row)
-        self._stale.add(row)
+        if self.is_as_trained(row):
+            self._changed.discard(row)
+        else:
+            self._changed.add(row)
+        if self._current is not None or row in self._changed:
+            self._stale.add(row)
+        else:
+            self._stale.discard(row)
+
+    def is_as_trained(self, row: int) -> bool:
+        """Whether the row has the ratings and features that it was trained with, and no others."""
+        return self._known.row_as_trained(row) and described_as_trained(self._features, row)
 
     def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
         """Code (width,) and mean of a row that is known only by these ratings and features (P,).
@@ -80,7 +92,10 @@ class RowCodes:
             self._current = grown(self._current, self._known.rows)
             self._current_means = grown(self._current_means, self._known.rows)
             for row in self._stale:
-                self._current[row], self._current_means[row] = self._of_row(row)
+                if row in self._changed:
+                    self._current[row], self._current_means[row] = self._of_row(row)
+                else:
+                    self._current[row], self._current_means[row] = self._trained[row], self._scaling.means[row]
             self._stale.clear()
         return self._trained if self._current is None else self._current, self._current_means
 
@@ -110,6 +125,15 @@ class RowCodes:
             scaled = self._scaling.down_with(part, self._scaling.means[chosen], self._features.trained[chosen])
             codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
         return codes
+
+
+def described_as_trained(features: SideFeatures, index: int) -> bool:
+    """Whether what is known of a row or a column beside its ratings is what it was trained with."""
+    return (
+        index < len(features.trained)
+        and features.described[index] == features.trained_described[index]
+        and np.array_equal(features.values[index], features.trained[index])
+    )
 
 
 _Array = TypeVar("_Array", Floats, Longs, npt.NDArray[np.bool_])

@@ -12,8 +12,9 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 def known_arrays(known: KnownRatings) -> Arrays:
-    """The ratings of the training, row by row, and those that came later."""
+    """The ratings of the training, row by row, those that came later, and which of the former are gone."""
     later_rows, later_columns, later_ratings = known.later()
+    removed_rows, removed_columns = known.removed()
     return {
         "indptr": known.trained.indptr,
         "indices": known.trained.indices,
@@ -22,6 +23,8 @@ def known_arrays(known: KnownRatings) -> Arrays:
         "later.rows": later_rows,
         "later.columns": later_columns,
         "later.ratings": later_ratings,
+        "removed.rows": removed_rows,
+        "removed.columns": removed_columns,
     }
 
 
@@ -52,5 +55,17 @@ def known_from(arrays: Arrays, scale: Scale, rows_known: int, columns_known: int
         arrays["later.rows"].tolist(), arrays["later.columns"].tolist(), arrays["later.ratings"].tolist(), strict=True
     ):
         known.add(row, column, rating)
+    _remove(known, arrays)
     known.grow(rows_known, columns_known)
     return known
+
+
+def _remove(known: KnownRatings, arrays: Arrays) -> None:
+    """Take out what is gone; a model that was written before ratings could go says nothing of it."""
+    rows, columns = (arrays.get(f"removed.{side}", np.empty(0, np.int32)) for side in ("rows", "columns"))
+    if len(rows) != len(columns) or not (rows.dtype.kind == columns.dtype.kind == "i"):
+        raise ValueError("the removed ratings have no consistent length")
+    later = set(zip(*(indices.tolist() for indices in known.later()[:2]), strict=True))
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        if row < 0 or (row, column) in later or not known.remove(row, column):
+            raise ValueError("a rating is said to be removed that was not trained on")

@@ -55,15 +55,14 @@ class Subject:
 
     @cached_property
     def known(self) -> tuple[Ints, Floats]:
-        """(n,), (n,): the items and values of all ratings that the model knows, those that came later too."""
+        """(n,), (n,): the items and values of all ratings that the model knows, as they are now."""
         known = self.model.filled.known
         by_item = known.trained if self.model.orientation == "item" else known.trained_columns
         items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
-        rows, columns, values = known.later()
-        if not len(values):
+        changed = known.changed_rows() if self.model.orientation == "item" else known.changed_columns()
+        if not len(changed):
             return items, by_item.values
         # A later rating may stand in for one of the training: item by item, as the model itself sees them.
-        changed = np.unique(rows if self.model.orientation == "item" else columns)
         one = known.row if self.model.orientation == "item" else known.column
         kept = ~np.isin(items, changed)
         anew = [(item, one(int(item))[1]) for item in changed]

@@ -1,6 +1,8 @@
 """Side information: tables, tags, links and vectors into one matrix, and what was learned about their columns.
 
 file, frame, tuples -> reading -> kinds -> columns, table, lists, text, vectors -> reduction -> matrix
+                                                            |                                     |
+                                                        readable -> what items are in words       |
                                                                                                   |
                                                                       known <- matching with ratings
 """

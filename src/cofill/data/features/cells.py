@@ -181,27 +181,37 @@ def several(value: object, separator: str) -> tuple[str, ...]:
 
 def year(value: object, lenient: bool) -> float | None:
     """A date as a decimal year. `lenient`: the column holds titles, of which a few have no year."""
+    found = moment(value, lenient)
+    if isinstance(found, datetime):
+        seconds = (found - datetime(found.year, 1, 1, tzinfo=UTC)).total_seconds()
+        return found.year + seconds / 86_400 / days_of(found.year)
+    if isinstance(found, date):
+        return found.year + (found.timetuple().tm_yday - 1) / days_of(found.year)
+    return found
+
+
+def moment(value: object, lenient: bool) -> float | date | None:
+    """A year, perhaps with a fraction, a day, or a time of a day in UTC: whichever the cell says."""
     if isinstance(value, datetime):
         try:
-            moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         except OverflowError as error:
             raise Mismatch(_found(value, "a date")) from error
-        seconds = (moment - datetime(moment.year, 1, 1, tzinfo=UTC)).total_seconds()
-        return moment.year + seconds / 86_400 / _days(moment.year)
     if isinstance(value, date):
-        return value.year + (value.timetuple().tm_yday - 1) / _days(value.year)
+        return value
     if isinstance(value, str):
-        return _written_year(value, lenient)
+        return _written_moment(value, lenient)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and YEARS[0] <= value <= YEARS[1]:
         return float(value)
     raise Mismatch(_found(value, "a year or a date"))
 
 
-def _days(of_year: int) -> int:
+def days_of(of_year: int) -> int:
+    """How many days a year has."""
     return 366 if of_year % 4 == 0 and (of_year % 100 != 0 or of_year % 400 == 0) else 365
 
 
-def _written_year(text: str, lenient: bool) -> float | None:
+def _written_moment(text: str, lenient: bool) -> float | date | None:
     if text.upper() == "NA":
         return None
     at_end = YEAR_AT_END.search(text)
@@ -210,10 +220,10 @@ def _written_year(text: str, lenient: bool) -> float | None:
     if lenient:
         return None
     if is_number(text):
-        return year(float(text), lenient=False)
+        return moment(float(text), lenient=False)
     for read in (date.fromisoformat, datetime.fromisoformat, _day_month_year):
         try:
-            return year(read(text), lenient=False)
+            return moment(read(text), lenient=False)
         except ValueError:
             continue
     raise Mismatch(_found(text, "a year or a date"))

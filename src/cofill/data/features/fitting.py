@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy.typing as npt
 from cofill.data.features.cells import Cells, coded
 from cofill.data.features.columns import CLIP, Column, Floats, learned, shortened
 from cofill.data.features.kinds import Kind, as_told, judged
+from cofill.data.features.readable import ReadableColumn, readable
 from cofill.data.features.reduction import reduced_base
 from cofill.data.features.source import Source, no_block, weighed
 from cofill.data.features.table import RawTable
@@ -31,6 +33,8 @@ class Fitted(NamedTuple):
     ids: list[Id]
     values: Floats
     source: Source
+    readable: Mapping[str, ReadableColumn] = MappingProxyType({})
+    """What the columns say in words, in the order of the ids."""
 
 
 def fit_table(raw: RawTable, id_at: int, kinds: Mapping[str, Kind] | None, reduce_to: int, name: str | None) -> Fitted:
@@ -48,7 +52,7 @@ def fit_table(raw: RawTable, id_at: int, kinds: Mapping[str, Kind] | None, reduc
     if source.long:
         source = _with_block(source, ordered, reduce_to)
     refuse_clash(source.names, raw.origin.name)
-    return Fitted(ids, source.encoded(of, new=False), source)
+    return Fitted(ids, source.encoded(of, new=False), source, readable(source.columns, of))
 
 
 def table_cells(raw: RawTable, id_at: int) -> tuple[list[Id], Cells]:

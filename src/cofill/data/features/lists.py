@@ -9,6 +9,7 @@ import numpy.typing as npt
 from cofill.data.features import cells as cells
 from cofill.data.features.cells import Mismatch
 from cofill.data.features.fitting import Fitted, counted_matrix, fit_terms
+from cofill.data.features.readable import readable_tags
 from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
 from cofill.data.roles import normalised, recognised
@@ -52,7 +53,8 @@ def fit_tags(raw: RawTable, id: str | int | None, name: str, reduce_to: int, abo
     there = places >= 0
     order, known, rows = _ascending(ids)
     matrix = counted_matrix(rows[there], places[there], counts[there], (len(known), len(terms)))
-    return _in_order(fit_terms("tags", name, known, terms, matrix, reduce_to, raw.origin.name), order)
+    fitted = fit_terms("tags", name, known, terms, matrix, reduce_to, raw.origin.name)
+    return _in_order(fitted._replace(readable={name: readable_tags(terms, matrix)}), order)
 
 
 def fit_links(raw: RawTable, id: str | int | None, name: str, reduce_to: int, both_ways: bool) -> Fitted:
@@ -119,7 +121,9 @@ def _tag(raw: RawTable, at: int, tag: object) -> str:
 
 def _in_order(fitted: Fitted, ids: Sequence[Id]) -> Fitted:
     place = {id: at for at, id in enumerate(fitted.ids)}
-    return Fitted(list(ids), fitted.values[[place[id] for id in ids]], fitted.source)
+    rows = np.array([place[id] for id in ids], np.int64)
+    ordered = {name: column.taken(rows) for name, column in fitted.readable.items()}
+    return Fitted(list(ids), fitted.values[rows], fitted.source, ordered)
 
 
 def _tag_roles(raw: RawTable, id: str | int | None, about: About) -> Roles:

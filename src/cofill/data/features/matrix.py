@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from cofill.data.features.cells import Cells, coded
 from cofill.data.features.columns import LISTED, Floats
 from cofill.data.features.fitting import refuse_clash, table_cells
 from cofill.data.features.kinds import Kind
+from cofill.data.features.readable import ReadableColumn, readable
 from cofill.data.features.source import Source, SourceKind
 from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
@@ -42,6 +43,8 @@ class Features:
     values: Floats
     """(ids, width): finite; zeros where nothing is known."""
     sources: tuple[Source, ...]
+    readable: Mapping[str, ReadableColumn] = field(default_factory=dict)
+    """What tables and tags say in words, by column, in the order of the ids; a model file does not keep it here."""
 
     @classmethod
     def read(
@@ -85,7 +88,7 @@ class Features:
 
         given = {"names": names, "separator": separator, "header": header, "encoding": encoding}
         fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given, about)
-        return cls(Vocabulary(fitted.ids), fitted.values, (fitted.source,))
+        return cls(Vocabulary(fitted.ids), fitted.values, (fitted.source,), fitted.readable)
 
     @classmethod
     def join(cls, parts: "Sequence[Features]") -> "Features":
@@ -103,7 +106,8 @@ class Features:
             raise DataError(
                 f"the joined features: two parts have {twice!r}; rename the column, or pass another name=... to read"
             )
-        return cls(ids, np.concatenate([part.aligned(ids) for part in parts], axis=1), sources)
+        words = {key: column for part in parts for key, column in part.readable_of(ids).items()}
+        return cls(ids, np.concatenate([part.aligned(ids) for part in parts], axis=1), sources, words)
 
     @property
     def width(self) -> int:
@@ -127,6 +131,11 @@ class Features:
         aligned = np.zeros((len(ids), self.width), np.float32)
         aligned[found >= 0] = self.values[found[found >= 0]]
         return aligned
+
+    def readable_of(self, ids: Vocabulary) -> dict[str, ReadableColumn]:
+        """`readable` in the order of `ids`, null for those without."""
+        found = self.ids.find(ids.array())
+        return {key: column.taken(found) for key, column in self.readable.items()}
 
     def described(self, ids: Vocabulary) -> npt.NDArray[np.bool_]:
         """(len(ids),): which of `ids` have features."""
@@ -155,6 +164,12 @@ class Features:
         cells = {key: coded([description[key]]) for key in used}
         encoded: Floats = self._encoded(Cells(cells, np.zeros(1, np.int64), _description_error))[0]
         return encoded
+
+    def in_words(self, descriptions: Sequence[Mapping[str, object]]) -> dict[str, ReadableColumn]:
+        """What descriptions that `encode` takes say in words, by column, in their order."""
+        used = [column for source in self.sources for column in source.used]
+        cells = {column.name: coded(about[column.name] for about in descriptions) for column in used}
+        return readable(used, Cells(cells, np.arange(len(descriptions)), _description_error))
 
     def encode_table(
         self,
@@ -196,7 +211,8 @@ class Features:
             first, last = last, last + len(part.names)
             if not any(column.name in cells.columns for column in part.used):
                 values[:, first:last] = unmentioned
-        return Features(Vocabulary(found), values, self.sources)
+        words = readable([column for part in self.sources for column in part.used], cells)
+        return Features(Vocabulary(found), values, self.sources, words)
 
     def _refuse_nearly_named(self, raw: RawTable, cells: Cells) -> None:
         """DataError if tags, links or vectors would be zeros for a slip in a name, or if the table says nothing."""

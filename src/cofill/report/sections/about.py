@@ -34,8 +34,8 @@ def model_section(subject: Subject) -> Markup:
     if epochs is not None:
         facts.append(("epochs of training", f"{epochs:,}"))
     later = ratings - int(model.data_summary.get("ratings", ratings))
-    if later > 0:
-        facts.append(("ratings added after the training", f"{later:,}"))
+    if later:
+        facts.append(("ratings added after the training, less those removed", f"{later:,}"))
     cold = [(side, int((counts == 0).sum())) for side, counts in (("users", users), ("items", items))]
     facts += [(f"{side} without a rating, known by features", f"{count:,}") for side, count in cold if count]
     if subject.version:

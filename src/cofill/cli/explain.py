@@ -1,0 +1,138 @@
+"""cofill explain MODEL ITEM (--user ID | --rating ITEM=RATING ... | --describe COLUMN=VALUE ...)"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cofill.cli.describing import learned_columns
+from cofill.cli.options import add_count, add_json
+from cofill.cli.output import note, print_json, print_table
+from cofill.errors import DataError, SettingsError, UnknownIdError
+
+if TYPE_CHECKING:
+    from cofill.answers import Explanation
+    from cofill.recommender import Recommender
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    parser.add_argument("item", metavar="ITEM", help="the item whose predicted rating is taken apart")
+    parser.add_argument("--user", metavar="ID", help="somebody the model knows")
+    parser.add_argument(
+        "--rating",
+        action="append",
+        type=_item_and_rating,
+        metavar="ITEM=RATING",
+        help="somebody new: one of their ratings, such as Alien=5; can be given several times",
+    )
+    parser.add_argument(
+        "--describe",
+        action="append",
+        type=_column_and_value,
+        metavar="COLUMN=VALUE",
+        help="somebody new, with or without --rating: what is known about them, such as age=25; "
+        "`cofill features MODEL` lists the columns",
+    )
+    add_count(parser)
+    parser.add_argument("--quiet", action="store_true", help="leave out remarks")
+    add_json(parser)
+    parser.set_defaults(refuse=parser.error)
+
+
+def run(options: argparse.Namespace) -> int:
+    from cofill.recommender import Recommender
+
+    new = bool(options.rating or options.describe)
+    if not new and options.user is None:
+        options.refuse("one of the arguments --user --rating --describe is required")
+    if new and options.user is not None:
+        other = "--rating" if options.rating else "--describe"
+        raise SettingsError(f"{other} is for somebody new, and --user for somebody the model knows; leave out one")
+    model = Recommender.load(options.model)
+    if options.item not in model.items:
+        raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
+    if new:
+        about = _description(model, options)
+        try:
+            found = model.explain(_given_once("--rating", options.rating), options.item, features=about)
+        except DataError as error:
+            raise DataError(
+                str(error).replace("pass None where it is unknown", "leave it out if it is unknown")
+            ) from error
+        unknown = [column for column, value in (about or {}).items() if value is None]
+        if unknown and not options.quiet:
+            note(f"not described, so taken as unknown: {', '.join(unknown)}")
+    else:
+        found = model.explain(options.user, options.item)
+        if options.user not in model.users and not options.quiet:
+            note(f"user {options.user!r} is not in the model: this is what anybody gets")
+    if options.json:
+        print_json(_as_json(found))
+    else:
+        _print(found, options.n)
+    return 0
+
+
+def _description(model: "Recommender", options: argparse.Namespace) -> dict[str, str | None] | None:
+    """Every column that the model knows, with what is said of it."""
+    if not options.describe:
+        return None
+    learned = learned_columns(model, options.model, "user", "--describe")
+    columns = [column.name for source in learned.sources for column in source.used]
+    return dict.fromkeys(columns) | _given_once("--describe", options.describe)
+
+
+def _given_once(flag: str, pairs: list[tuple[str, Any]] | None) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs or ():
+        if name in found:
+            raise SettingsError(f"{flag} {name}=... is given twice; keep one of them")
+        found[name] = value
+    return found
+
+
+def _print(found: "Explanation", n: int) -> None:
+    shown, others = found.contributions[:n], found.contributions[n:]
+    rows: list[tuple[object, ...]] = [("what anybody gets", None, found.base, None)]
+    rows += [
+        (
+            entry.feature if entry.item is None else str(entry.item),
+            None if entry.rating is None else f"{entry.rating:g}",
+            entry.amount,
+            entry.title,
+        )
+        for entry in shown
+    ]
+    if others:
+        rows.append((f"{len(others):,} more", None, sum(entry.amount for entry in others), None))
+    rows.append(("cannot be told apart", None, found.remainder, None))
+    if found.clipped != found.rating:
+        rows.append(("beyond the scale", None, found.clipped - found.rating, None))
+    rows.append(("together: the predicted rating", None, found.clipped, None))
+    print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "title"), rows)
+
+
+def _as_json(found: "Explanation") -> dict[str, Any]:
+    document = {name: value for name, value in found._asdict().items() if value is not None}
+    document["contributions"] = [
+        {name: value for name, value in entry._asdict().items() if value is not None} for entry in found.contributions
+    ]
+    return document
+
+
+def _item_and_rating(text: str) -> tuple[str, float]:
+    item, _, rating = text.rpartition("=")  # an id may have one of its own
+    try:
+        value = float(rating)
+    except ValueError:
+        item = ""
+    if not item:
+        raise argparse.ArgumentTypeError(f"must be ITEM=RATING, such as Alien=5, got {text!r}")
+    return item, value
+
+
+def _column_and_value(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not column or not equals:
+        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, such as age=25, got {text!r}")
+    return column, value

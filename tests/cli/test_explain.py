@@ -1,0 +1,95 @@
+"""cofill explain"""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cofill.recommender import Recommender
+from tests.cli.conftest import Run
+
+
+def test_what_moves_a_prediction(run: Run, model: Path) -> None:
+    found = json.loads(run("explain", model, "7", "--user", "3", "--json").out)
+    loaded = Recommender.load(model)
+    assert found["item"] == 7
+    assert found["title"] == "Film 7"
+    assert found["clipped"] == pytest.approx(float(loaded.predict([(3, 7)])[0]), abs=1e-5)
+    amounts = [entry["amount"] for entry in found["contributions"]]
+    assert len(amounts) == loaded.user_counts()[loaded.users.index(3)] > 3
+    assert found["base"] + sum(amounts) + found["remainder"] == pytest.approx(found["rating"], abs=1e-4)
+    assert set(found["contributions"][0]) >= {"item", "rating", "amount"}
+
+
+def test_the_table_adds_up(run: Run, model: Path) -> None:
+    result = run("explain", model, 7, "--user", 3, "-n", 2)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith("Why Film 7\n")
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
+    assert lines[0][0] == "what anybody gets"
+    assert lines[-3][0].endswith(" more")
+    assert lines[-2][0] == "cannot be told apart"
+    assert lines[-1][0] == "together: the predicted rating"
+    amounts = [float(line[2]) for line in lines]
+    assert len(amounts) == 6
+    assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=3e-4)
+
+
+def test_somebody_new(run: Run, hybrid: Path) -> None:
+    words = ("explain", hybrid, 7, "--rating", "1=4.5", "--rating", "2=2", "--describe", "age=25")
+    result = run(*words, "--json")
+    assert result.code == 0, result.err
+    found = json.loads(result.out)
+    assert {entry["item"]: entry["rating"] for entry in found["contributions"] if "item" in entry} == {1: 4.5, 2: 2}
+    assert [entry["feature"] for entry in found["contributions"] if "item" not in entry] == ["age"]
+    assert abs(found["remainder"]) < 1e-3
+    assert result.err == "not described, so taken as unknown: occupation, links\n"
+    assert run(*words, "--json", "--quiet").err == ""
+    alone = json.loads(run("explain", hybrid, 7, "--rating", "1=4.5", "--json").out)
+    assert [entry["item"] for entry in alone["contributions"]] == [1]
+
+
+def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
+    loaded = Recommender.load(model)
+    everything = dict.fromkeys(range(1, 41), 5.0)
+    found = max(loaded.explain_many(everything, everything), key=lambda explanation: explanation.rating)
+    assert found.rating > found.clipped == 5
+    words = [word for item in everything for word in ("--rating", f"{item}=5")]
+    result = run("explain", model, found.item, *words)
+    assert "beyond the scale" in result.out
+    assert "5.0000" in result.out.splitlines()[-2]
+
+
+def test_titles_are_printed_literally(run: Run, model: Path) -> None:
+    result = run("explain", model, 1, "--rating", "3=4", "--rating", "6=2")
+    assert result.out.startswith("Why [red]Alien[/red]\n")
+    assert "\x1b[31m" not in result.out
+    assert ":smile: [/]" in result.out
+
+
+def test_an_id_that_nobody_knows_gets_what_anybody_gets(run: Run, model: Path) -> None:
+    result = run("explain", model, 7, "--user", "bert", "--json")
+    assert result.err == "user 'bert' is not in the model: this is what anybody gets\n"
+    assert json.loads(result.out)["contributions"] == []
+
+
+def test_wrong_calls(refused: Callable[..., str], model: Path) -> None:
+    needed = "one of the arguments --user --rating --describe is required; `cofill explain --help` tells how\n"
+    assert refused("explain", model, 7, code=2) == needed
+    assert refused("explain", model, "zz", "--user", 1) == "item 'zz' is not in the model; check the id\n"
+    assert refused("explain", model, 7, "--user", 1, "--rating", "2=3") == (
+        "--rating is for somebody new, and --user for somebody the model knows; leave out one\n"
+    )
+    for wrong in ("2", "=3", "2=", "2=good"):
+        message = refused("explain", model, 7, "--rating", wrong, code=2)
+        assert message.startswith(f"argument --rating: must be ITEM=RATING, such as Alien=5, got {wrong!r};")
+    for rating in ("9", "nan", "-inf"):
+        message = refused("explain", model, 7, "--rating", f"2={rating}")
+        assert message == f"the rating of item '2' must be between 0.5 and 5. Got {float(rating)}\n"
+    twice = refused("explain", model, 7, "--rating", "2=3", "--rating", "2=4")
+    assert twice == "--rating 2=... is given twice; keep one of them\n"
+    assert refused("explain", model, 7, "--describe", "age=3").startswith(
+        f"{model}: was trained without side information about users, so --describe cannot tell it anything;"
+    )
+    assert refused("explain", model.parent / "none", 7, "--user", 1).startswith(f"{model.parent / 'none'}: ")

@@ -1,0 +1,143 @@
+"""Known ratings that come, change and go: every reader says what a plain dictionary says."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.data.known import KnownRatings
+from cofill.data.known_file import Arrays, known_arrays, known_from
+from cofill.data.ratings import Scale
+from cofill.data.sparse import SparseRows
+
+SCALE = Scale(1, 5)
+ROWS, COLUMNS = 3, 4
+MOST = 6  # rows and columns that later ratings may have
+TRAINED = {(0, 0): 1.0, (0, 2): 5.0, (1, 1): 3.3, (2, 0): 2.0, (2, 1): 4.0, (2, 3): 1.0}
+Pairs = dict[tuple[int, int], float]
+Step = tuple[int, int, float | None]
+
+index = st.integers(0, MOST - 1)
+changes = st.lists(st.tuples(index, index, st.sampled_from([None, 1.0, 2.0, 3.3, 4.0, 5.0])), max_size=25)
+
+
+def fresh() -> KnownRatings:
+    pairs = sorted(TRAINED)
+    indptr = np.searchsorted([row for row, _ in pairs], range(ROWS + 1)).astype(np.int64)
+    columns = np.array([column for _, column in pairs], np.int32)
+    trained = SparseRows(indptr, columns, np.array([TRAINED[pair] for pair in pairs], np.float32), COLUMNS)
+    return KnownRatings(trained, trained.transpose())
+
+
+def changed(steps: list[Step]) -> tuple[KnownRatings, Pairs]:
+    """Ratings after some were added (those with a value) and removed, and what is right."""
+    known, right = fresh(), dict(TRAINED)
+    for row, column, rating in steps:
+        before = right.get((row, column))
+        if rating is None:
+            assert known.remove(row, column) == (before is not None)
+            right.pop((row, column), None)
+        else:
+            assert known.add(row, column, rating) == (before != rating)
+            right[row, column] = rating
+    return known, right
+
+
+def state(known: KnownRatings) -> dict[str, Any]:
+    """All that is known, from every reader."""
+    return {
+        "rows": [[array.tolist() for array in known.row(i)] for i in range(MOST)],
+        "columns": [[array.tolist() for array in known.column(i)] for i in range(MOST)],
+        "later": [array.tolist() for array in known.later()],
+        "removed": [array.tolist() for array in known.removed()],
+        "changed": [known.changed_rows().tolist(), known.changed_columns().tolist()],
+    }
+
+
+@settings(deadline=None)
+@given(changes)
+def test_every_reader_follows(steps: list[Step]) -> None:
+    known, right = changed(steps)
+    for i in range(MOST):
+        in_row = {column: np.float32(rating) for (row, column), rating in sorted(right.items()) if row == i}
+        in_column = {row: np.float32(rating) for (row, column), rating in sorted(right.items()) if column == i}
+        for (indices, ratings), expected in ((known.row(i), in_row), (known.column(i), in_column)):
+            assert indices.dtype == np.int32
+            assert ratings.dtype == np.float32
+            assert (indices.tolist(), ratings.tolist()) == (list(expected), list(expected.values()))
+    rows, columns = (array.ravel().astype(np.int32) - 1 for array in np.indices((MOST + 1, MOST + 1)))
+    pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
+    assert known.contains(rows, columns).tolist() == [pair in right for pair in pairs]
+
+    later = {pair: rating for pair, rating in right.items() if rating != TRAINED.get(pair)}
+    assert list(zip(*(array.tolist() for array in known.later()[:2]), strict=True)) == sorted(later)
+    np.testing.assert_array_equal(known.later()[2], np.array([later[pair] for pair in sorted(later)], np.float32))
+    gone = sorted(set(TRAINED) - set(right))
+    assert list(zip(*(array.tolist() for array in known.removed()), strict=True)) == gone
+    for i in range(MOST):
+        assert known.later_in_row(i) == pytest.approx({c: r for (row, c), r in later.items() if row == i})
+        assert known.later_in_column(i) == pytest.approx({r: v for (r, column), v in later.items() if column == i})
+        assert known.row_as_trained(i) == (i < ROWS and i not in {row for row, _ in [*later, *gone]})
+        assert known.column_as_trained(i) == (i < COLUMNS and i not in {column for _, column in [*later, *gone]})
+    assert known.changed_rows().tolist() == sorted({row for row, _ in [*later, *gone]})
+    assert known.changed_columns().tolist() == sorted({column for _, column in [*later, *gone]})
+
+
+@settings(deadline=None)
+@given(changes, st.randoms(use_true_random=False))
+def test_only_what_it_came_to_counts(steps: list[Step], random: Any) -> None:
+    """Neither the way there nor the order is left to be seen."""
+    known, right = changed(steps)
+    straight: list[Step] = [(*pair, rating) for pair, rating in right.items() if rating != TRAINED.get(pair)]
+    straight += [(*pair, None) for pair in set(TRAINED) - set(right)]
+    random.shuffle(straight)
+    assert state(changed(straight)[0]) == state(known)
+
+
+@settings(deadline=None)
+@given(changes)
+def test_what_is_kept_comes_back(steps: list[Step]) -> None:
+    known = changed(steps)[0]
+    back = known_from(known_arrays(known), SCALE, known.rows, known.columns)
+    assert state(back) == state(known)
+    assert (back.rows, back.columns) == (known.rows, known.columns)
+
+
+def test_an_older_file_knows_of_nothing_that_is_gone() -> None:
+    arrays = known_arrays(changed([(0, 1, 4.0)])[0])
+    del arrays["removed.rows"], arrays["removed.columns"]
+    back = known_from(arrays, SCALE, ROWS, COLUMNS)
+    assert back.later_in_row(0) == {1: 4.0}
+    assert back.removed()[0].tolist() == []
+
+
+def test_a_later_rating_of_an_older_file_that_equals_the_trained_one_is_none() -> None:
+    arrays: Arrays = known_arrays(fresh())
+    arrays |= {
+        "later.rows": np.array([1], np.int32),
+        "later.columns": np.array([1], np.int32),
+        "later.ratings": np.array([3.3], np.float32),
+    }
+    assert state(known_from(arrays, SCALE, ROWS, COLUMNS)) == state(fresh())
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "words"),
+    [
+        ([0], [1], "a rating is said to be removed that was not trained on"),
+        ([-1], [3], "a rating is said to be removed that was not trained on"),
+        ([0], [-1], "a rating is said to be removed that was not trained on"),
+        ([99], [0], "a rating is said to be removed that was not trained on"),
+        ([0, 0], [0, 0], "a rating is said to be removed that was not trained on"),
+        ([2], [3], "a rating is said to be removed that was not trained on"),  # it came again later
+        ([0, 2], [0], "the removed ratings have no consistent length"),
+        ([0.0], [0.0], "the removed ratings have no consistent length"),
+    ],
+)
+def test_what_was_never_there_cannot_be_gone(rows: list[Any], columns: list[Any], words: str) -> None:
+    arrays = known_arrays(changed([(2, 3, 5.0)])[0])
+    arrays |= {"removed.rows": np.array(rows), "removed.columns": np.array(columns)}
+    with pytest.raises(ValueError, match=words):
+        known_from(arrays, SCALE, ROWS, COLUMNS)
