@@ -112,7 +112,7 @@ def test_the_features_of_a_cold_row_decide_which_columns_it_likes(orientation: s
 @ORIENTATIONS
 def test_of_whom_nothing_is_known_the_means_speak(orientation: str) -> None:
     model = completion(orientation=orientation)
-    means = model._means
+    means = model.means
     nobody = means.overall + means.row[EMPTY_ROW] + means.column
     np.testing.assert_allclose(model.row(EMPTY_ROW), nobody, rtol=0, atol=1e-5)
     nothing = means.overall + means.column[EMPTY_COLUMN] + means.row

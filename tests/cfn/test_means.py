@@ -110,7 +110,7 @@ def test_few_ratings_leave_the_features_their_say_and_many_do_not() -> None:
     means = described.means
     features = np.array([2.0, -1.0], np.float32)
     nothing = means.row_of(np.empty(0, np.int32), np.empty(0, np.float32), features)
-    assert nothing == pytest.approx(float(means._by_row_features.expected(features[None])[0, 0]), abs=1e-6)
+    assert nothing == pytest.approx(float(means.by_row_features.expected(features[None])[0, 0]), abs=1e-6)
     for n in (1, 5, 20):
         columns = np.arange(n, dtype=np.int32)
         ratings = np.full(n, 1.5, np.float32)

@@ -15,14 +15,13 @@ from cofill.data.known import KnownRatings
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
-# With tanh at the output, a column's weights are found by this many linearised regressions.
-_GAUSS_NEWTON_STEPS = 4
 # Of a column with few ratings the solved weights count in full, of one with many they count half: training moved the
 # former only a few times, and the mean of two good estimates is better than either. Chosen on validation data.
 _FEW_RATINGS = 100
 # Where ratings of the training have changed, a column with at most so many is regressed on all of them again. Of a
-# longer one only the changed ones are, and the others hold it in place: a code for each would take long. Measured on
-# MovieLens-100K, that is as good with a tenth of them changed, and worse with a quarter.
+# longer one only the changed ones are, and the others hold it in place: a code for each would take long. With wrong
+# ratings removed, validation ratings of MovieLens-100K have an RMSE of 0.8821 instead of 0.8809 if they were a
+# twentieth, and of 0.9198 instead of 0.8987 if they were a quarter.
 _ALL_AGAIN = 200
 _FEW_CHANGES = 0.1
 _COLUMNS_PER_REPORT = 256
@@ -176,14 +175,8 @@ class ColumnWeights:
         """Column weights (width + 1,) for codes (n, width + 1) and scaled ratings (n,)."""
         if not self._network.squash:
             return start + self.prior.solve(codes, targets - codes @ start, held)
-        weights = start
-        for _ in range(_GAUSS_NEWTON_STEPS):
-            outputs = np.tanh(codes @ weights)
-            slope = 1 - outputs**2
-            # Linearised at the present weights, but pulled towards where they started.
-            residuals = targets - outputs + slope * (codes @ (weights - start))
-            weights = start + self.prior.solve(codes * slope[:, None], residuals, held)
-        return weights
+        seen, left = self.prior.linearised(codes, targets, start, held)
+        return start + self.prior.solve(seen, left - seen @ start, held)
 
     def _fit_prior(self) -> ColumnPrior:
         by_column = self._known.trained_columns

@@ -54,16 +54,15 @@ class Completion:
         # With this many ratings, a row without features is half the network's and half the means'.
         self._half_trusted = settings.trust_length * scaling.typical_length
         self._trust_features = settings.trust_features
-        self._codes = RowCodes(network, scaling, known, row_features)
-        self.column_weights = ColumnWeights(network, scaling, known, self._codes, column_features, prior)
-        self._means = FittedMeans(
+        self.codes = RowCodes(network, scaling, known, row_features)
+        self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior)
+        self.means = FittedMeans(
             known.trained,
             known.trained_columns,
             scaling.damping,
             row_features=row_features.trained,
             column_features=column_features.trained,
         )
-        self._trained_row_means, self._trained_column_means = self._means.row.copy(), self._means.column.copy()
         self.row_counts = known.trained.counts()
         self.column_counts = known.trained_columns.counts()
         self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
@@ -122,8 +121,8 @@ class Completion:
         self.column_features.grow(self.columns)
         self.row_counts, self._heard = grown(self.row_counts, self.rows), grown(self._heard, self.rows)
         self.column_counts = grown(self.column_counts, self.columns)
-        self._means.row = grown(self._means.row, self.rows)
-        self._means.column = grown(self._means.column, self.columns)
+        self.means.row = grown(self.means.row, self.rows)
+        self.means.column = grown(self.means.column, self.columns)
         self._take_in(np.arange(old_rows, self.rows), np.arange(old_columns, self.columns))
 
     def _take_in(self, rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer]) -> None:
@@ -131,21 +130,21 @@ class Completion:
         for row in np.unique(rows).tolist():
             known = self.known.row(row)
             self.row_counts[row], self._heard[row] = len(known[0]), self._heard_of(known[0])
-            if self._codes.is_as_trained(row):
-                self._means.row[row] = self._trained_row_means[row]
+            if self.codes.is_as_trained(row):
+                self.means.row[row] = self.means.trained_row[row]
             else:
-                self._means.row[row] = self._means.row_of(*known, self.row_features.values[row])
-            self._codes.changed(row)
-            if not self._codes.was_trained(np.array([row]))[0]:
+                self.means.row[row] = self.means.row_of(*known, self.row_features.values[row])
+            self.codes.changed(row)
+            if not self.codes.was_trained(np.array([row]))[0]:
                 for column in self.known.later_in_row(row):  # their weights are fitted to this row's code
                     self.column_weights.moved(column)
         for column in np.unique(columns).tolist():
             known = self.known.column(column)
             self.column_counts[column] = len(known[0])
             if self.column_weights.is_as_trained(column):
-                self._means.column[column] = self._trained_column_means[column]
+                self.means.column[column] = self.means.trained_column[column]
             else:
-                self._means.column[column] = self._means.column_of(*known, self.column_features.values[column])
+                self.means.column[column] = self.means.column_of(*known, self.column_features.values[column])
             self.column_weights.moved(column)
 
     # Predictions
@@ -159,16 +158,16 @@ class Completion:
         """Every row (rows,) for one column."""
         weight, bias = self.column_weights.now()
         known = bool(self.column_known()[column])
-        return self._down_a_column(weight[column], bias[column], self._means.column[column], known)
+        return self._down_a_column(weight[column], bias[column], self.means.column[column], known)
 
     def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         """Every column (columns,) for a row known only by these ratings and, where there are any, features (P,)."""
         described = features is not None
         features = np.zeros(self.row_features.width, np.float32) if features is None else features
         weight, bias = self.column_weights.now()
-        code, mean = self._codes.of_ratings(columns, ratings, features)
-        means = self._means.overall + self._means.column + self._means.row_of(columns, ratings, features)
-        trust = self._trust(np.array([self._heard_of(columns)]), np.array([described]))
+        code, mean = self.codes.of_ratings(columns, ratings, features)
+        means = self.means.overall + self.means.column + self.means.row_of(columns, ratings, features)
+        trust = self.trust(np.array([self._heard_of(columns)]), np.array([described]))
         return self._blend(weight @ code + bias, mean, means, trust, self.column_known())
 
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
@@ -176,22 +175,22 @@ class Completion:
         described = features is not None
         features = np.zeros(self.column_features.width, np.float32) if features is None else features
         weights = self.column_weights.of_new(rows, ratings, features)
-        deviation = self._means.column_of(rows, ratings, features)
+        deviation = self.means.column_of(rows, ratings, features)
         return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described)
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
         weight, bias = self.column_weights.now()
-        row_means = np.where(rows >= 0, self._means.row[rows], self._means.row_of_nobody())
-        column_means = np.where(columns >= 0, self._means.column[columns], self._means.column_of_nothing())
-        predicted = self._means.overall + row_means + column_means
+        row_means = np.where(rows >= 0, self.means.row[rows], self.means.row_of_nobody())
+        column_means = np.where(columns >= 0, self.means.column[columns], self.means.column_of_nothing())
+        predicted = self.means.overall + row_means + column_means
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        trust, column_known = self._row_trust(), self.column_known()
+        trust, column_known = self.row_trust(), self.column_known()
         distinct, place = np.unique(rows[seen], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         for first in range(0, len(distinct), _ROWS_AT_ONCE):
             low, high = np.searchsorted(place[by_row], [first, first + _ROWS_AT_ONCE])
-            codes, means = self._codes.now(distinct[first : first + _ROWS_AT_ONCE].astype(np.int64))
+            codes, means = self.codes.now(distinct[first : first + _ROWS_AT_ONCE].astype(np.int64))
             for start in range(low, high, _ENTRIES_AT_ONCE):
                 chosen = by_row[start : min(start + _ENTRIES_AT_ONCE, high)]
                 at, local = seen[chosen], place[chosen] - first
@@ -203,18 +202,18 @@ class Completion:
     def many_rows(self, rows: Longs) -> Floats:
         """(n, columns) for some rows at a time."""
         weight, bias = self.column_weights.now()
-        codes, means = self._codes.now(rows)
-        fitted = self._means.overall + self._means.column + self._means.row[rows][:, None]
-        trust = self._row_trust()[rows][:, None]
+        codes, means = self.codes.now(rows)
+        fitted = self.means.overall + self.means.column + self.means.row[rows][:, None]
+        trust = self.row_trust()[rows][:, None]
         return self._blend(codes @ weight.T + bias, means[:, None], fitted, trust, self.column_known())
 
     def many_columns(self, columns: Longs) -> Floats:
         """(n, rows) for some columns at a time."""
         weight, bias = self.column_weights.now()
-        codes, means = self._codes.all_now()
+        codes, means = self.codes.all_now()
         outputs = weight[columns] @ codes.T + bias[columns][:, None]
-        fitted = self._means.overall + self._means.column[columns][:, None] + self._means.row
-        return self._blend(outputs, means, fitted, self._row_trust(), self.column_known()[columns][:, None])
+        fitted = self.means.overall + self.means.column[columns][:, None] + self.means.row
+        return self._blend(outputs, means, fitted, self.row_trust(), self.column_known()[columns][:, None])
 
     def row_known(self) -> npt.NDArray[np.bool_]:
         """(rows,): of which rows there is a rating or a feature."""
@@ -228,7 +227,7 @@ class Completion:
 
     def row_vectors(self) -> Floats:
         """(rows, width): the codes."""
-        return self._codes.all_now()[0]
+        return self.codes.all_now()[0]
 
     def column_vectors(self) -> Floats:
         """(columns, width): the output weights."""
@@ -237,9 +236,9 @@ class Completion:
     # Outputs into ratings
 
     def _down_a_column(self, weight: Floats, bias: np.float32, deviation: np.float32, known: bool) -> Floats:
-        codes, means = self._codes.all_now()
-        fitted = self._means.overall + deviation + self._means.row
-        return self._blend(codes @ weight + bias, means, fitted, self._row_trust(), np.array([known]))
+        codes, means = self.codes.all_now()
+        fitted = self.means.overall + deviation + self.means.row
+        return self._blend(codes @ weight + bias, means, fitted, self.row_trust(), np.array([known]))
 
     def _blend(
         self,
@@ -257,11 +256,11 @@ class Completion:
         blended: Floats = fitted + trust * known * (network - fitted)
         return blended
 
-    def _row_trust(self) -> Floats:
+    def row_trust(self) -> Floats:
         """(rows,)"""
-        return self._trust(self._heard, self.row_features.described)
+        return self.trust(self._heard, self.row_features.described)
 
-    def _trust(self, heard: Longs, described: npt.NDArray[np.bool_]) -> Floats:
+    def trust(self, heard: Longs, described: npt.NDArray[np.bool_]) -> Floats:
         """How far the network is believed about rows, by the ratings that it reads and whether there are features."""
         by_ratings = heard / np.maximum(heard + self._half_trusted, 1e-9)
         by_features = self._trust_features * described

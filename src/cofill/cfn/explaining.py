@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.cfn.column_weights import _GAUSS_NEWTON_STEPS
 from cofill.cfn.completion import Completion
 from cofill.cfn.feature_ridge import FeatureRegression
 from cofill.cfn.path_shares import along_the_path
@@ -50,7 +49,7 @@ class SharesOf(NamedTuple):
 
 def row_shares(completion: Completion, given: Given, columns: Ints) -> SharesOf:
     """Of the predictions at these columns for a row, known or new."""
-    network, scaling, means = completion.network, completion.scaling, completion._means
+    network, scaling, means = completion.network, completion.scaling, completion.means
     features = _or_zeros(given.features, completion.row_features.width)
     heard = given.others < network.columns
     row = SparseRows(np.array([0, heard.sum()]), given.others[heard], given.ratings[heard], network.columns)
@@ -73,14 +72,14 @@ def row_shares(completion: Completion, given: Given, columns: Ints) -> SharesOf:
     by_rating[:, heard] += path.by_input
 
     usual = np.zeros(len(given.others), np.float32)
-    usual[heard] = means._trained_column[given.others[heard]]
+    usual[heard] = means.trained_column[given.others[heard]]
     surplus = given.ratings - means.overall - usual - means.row_of_nobody()
     base = means.overall + means.column[columns] + means.row_of_nobody()
-    trust = completion._trust(np.array([heard.sum()]), np.array([given.features is not None]))
+    trust = completion.trust(np.array([heard.sum()]), np.array([given.features is not None]))
     return _blended(
         given,
         trust=trust * completion.column_known()[columns],
-        of_means=_of_damped_mean(surplus, features, means._by_row_features, scaling.damping),
+        of_means=_of_damped_mean(surplus, features, means.by_row_features, scaling.damping),
         of_network=_in_ratings(completion, by_rating, path.by_feature + of_mean.features),
         difference=scaling.unclipped(path.start, nobody) - base,
         heard=heard,
@@ -89,24 +88,23 @@ def row_shares(completion: Completion, given: Given, columns: Ints) -> SharesOf:
 
 def column_shares(completion: Completion, given: Given, rows: Ints) -> SharesOf:
     """Of the predictions at these rows for a column, known or new."""
-    scaling, means, weights = completion.scaling, completion._means, completion.column_weights
+    scaling, means, weights = completion.scaling, completion.means, completion.column_weights
     features = _or_zeros(given.features, completion.column_features.width)
-    codes, seen_means = completion._codes.for_regression(given.others.astype(np.int64))
-    asked, asked_means = completion._codes.now(rows.astype(np.int64))
-    steps = _GAUSS_NEWTON_STEPS if completion.network.squash else 0
+    codes, seen_means = completion.codes.for_regression(given.others.astype(np.int64))
+    asked, asked_means = completion.codes.now(rows.astype(np.int64))
     targets = scaling.down_values(given.ratings, seen_means)
-    output = of_closed_form(weights.prior, codes, targets, features, asked, squash_steps=steps)
+    output = of_closed_form(weights.prior, codes, targets, features, asked, squash=completion.network.squash)
 
     usual = np.zeros(len(given.others), np.float32)
-    old = given.others < len(means._trained_row)
-    usual[old] = means._trained_row[given.others[old]]
+    old = given.others < len(means.trained_row)
+    usual[old] = means.trained_row[given.others[old]]
     surplus = given.ratings - means.overall - usual - means.column_of_nothing()
     base = means.overall + means.row[rows] + means.column_of_nothing()
     known = len(given.ratings) > 0 or given.features is not None
     return _blended(
         given,
-        trust=completion._row_trust()[rows] * np.float32(known),
-        of_means=_of_damped_mean(surplus, features, means._by_column_features, scaling.damping),
+        trust=completion.row_trust()[rows] * np.float32(known),
+        of_means=_of_damped_mean(surplus, features, means.by_column_features, scaling.damping),
         of_network=_in_ratings(completion, output.by_rating, output.by_feature),
         difference=scaling.unclipped(output.start.astype(np.float32), asked_means) - base,
         heard=np.ones(len(given.ratings), np.bool_),

@@ -18,6 +18,8 @@ from cofill.cfn.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 
+# With tanh at the output, a column's weights are found by this many linearised regressions.
+_GAUSS_NEWTON_STEPS = 4
 _NOISES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3)
 _CALIBRATION_COLUMNS = 200
 _CALIBRATION_RATINGS = 40
@@ -103,6 +105,19 @@ class ColumnPrior:
             move = np.linalg.solve(gram, along.T @ residuals)
         added: Floats = self.factor @ move
         return added
+
+    def linearised(self, codes: Floats, targets: Floats, start: Floats, held: int = 0) -> tuple[Floats, Floats]:
+        """Where tanh follows the output: codes (n, width + 1) and targets (n,) of a regression that has no tanh.
+
+        It gives, from `start`, the weights at which it was linearised, or nearly so.
+        """
+        weights, seen, left = start, codes, targets
+        for _ in range(_GAUSS_NEWTON_STEPS):
+            outputs = np.tanh(codes @ weights)
+            slope = 1 - outputs**2
+            seen, left = codes * slope[:, None], targets - outputs + slope * (codes @ weights)
+            weights = start + self.solve(seen, left - seen @ start, held)
+        return seen, left
 
     def _calibrated(self, examples: list["ExampleColumn"]) -> Self:
         """With the noise that serves best when half of a known column's ratings predict the other half."""

@@ -36,36 +36,34 @@ class FittedMeans:
         """Features (rows, P) and (columns, Q); P and Q may be 0."""
         self._damping = damping
         self.overall = np.float32(trained.values.mean(dtype=np.float64)) if trained.nnz else np.float32(0)
-        self._trained_row = np.zeros(trained.rows, np.float32)
+        self.trained_row = np.zeros(trained.rows, np.float32)
         rated_rows, rated_columns = trained.counts() > 0, trained_columns.counts() > 0
         row_surprise = np.zeros(trained.rows)
         for _ in range(_TURNS):
-            self._by_column_features, self._trained_column, column_surprise = self._fit(
-                trained_columns, self._trained_row, column_features
+            self.by_column_features, self.trained_column, column_surprise = self._fit(
+                trained_columns, self.trained_row, column_features
             )
             # What could be added to all columns and taken off all rows would take many turns to find its place.
             shift = row_surprise[rated_rows].sum() - column_surprise[rated_columns].sum()
-            self._trained_column[rated_columns] += shift / max(rated_rows.sum() + rated_columns.sum(), 1)
-            self._by_row_features, self._trained_row, row_surprise = self._fit(
-                trained, self._trained_column, row_features
-            )
-        self.row, self.column = self._trained_row.copy(), self._trained_column.copy()  # as they stand now
+            self.trained_column[rated_columns] += shift / max(rated_rows.sum() + rated_columns.sum(), 1)
+            self.by_row_features, self.trained_row, row_surprise = self._fit(trained, self.trained_column, row_features)
+        self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
 
     def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a row with these ratings and features (P,)."""
-        return self._deviation(columns, ratings, self._trained_column, self._by_row_features, features)
+        return self._deviation(columns, ratings, self.trained_column, self.by_row_features, features)
 
     def column_of(self, rows: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a column with these ratings and features (Q,)."""
-        return self._deviation(rows, ratings, self._trained_row, self._by_column_features, features)
+        return self._deviation(rows, ratings, self.trained_row, self.by_column_features, features)
 
     def row_of_nobody(self) -> np.float32:
         """The deviation of a row of which nothing is known, neither a rating nor a feature."""
-        return np.float32(self._by_row_features.slope[-1, 0])
+        return np.float32(self.by_row_features.slope[-1, 0])
 
     def column_of_nothing(self) -> np.float32:
         """The deviation of a column of which nothing is known, neither a rating nor a feature."""
-        return np.float32(self._by_column_features.slope[-1, 0])
+        return np.float32(self.by_column_features.slope[-1, 0])
 
     def _deviation(
         self, others: Ints, ratings: Floats, trained: Floats, by_features: FeatureRegression, features: Floats

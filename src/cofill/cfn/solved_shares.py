@@ -24,15 +24,15 @@ class SolvedShares(NamedTuple):
 
 
 def of_closed_form(
-    prior: ColumnPrior, codes: Floats, targets: Floats, features: Floats, asked: Floats, *, squash_steps: int = 0
+    prior: ColumnPrior, codes: Floats, targets: Floats, features: Floats, asked: Floats, *, squash: bool
 ) -> SolvedShares:
     """For a column with scaled ratings (n,) at codes (n, width) and features (Q,), asked at codes (m, width).
 
-    `squash_steps` is how many linearised regressions find its weights where tanh follows the output, 0 without tanh.
+    `squash`: tanh follows the output.
     """
     seen, left, wanted = with_one(codes), targets, with_one(asked).astype(np.float64)
-    if squash_steps:
-        seen, left = _linearised(prior, seen, left, prior.expected(features[None])[0], squash_steps)
+    if squash:
+        seen, left = prior.linearised(seen, left, prior.expected(features[None])[0])
     nothing = prior.expected(np.zeros((1, len(features)), np.float32))[0].astype(np.float64)
     gain = _gain(prior, seen, wanted)
     by_rating = gain * (left - seen @ nothing)  # (m, n)
@@ -40,21 +40,10 @@ def of_closed_form(
     # What the ratings tell is taken off what the features had led one to expect.
     by_feature = (wanted @ expectation - gain @ (seen @ expectation)) * features
     start = wanted @ nothing
-    if not squash_steps:
+    if not squash:
         return SolvedShares(start, by_rating, by_feature)
     steepness = _secant(start, start + by_rating.sum(1) + by_feature.sum(1))[:, None]
     return SolvedShares(np.tanh(start), by_rating * steepness, by_feature * steepness)
-
-
-def _linearised(prior: ColumnPrior, codes: Floats, targets: Floats, start: Floats, steps: int) -> tuple[Floats, Floats]:
-    """Codes (n, width + 1) and scaled ratings (n,) as the last of the regressions has them, all from `start`."""
-    weights, seen, left = start, codes, targets
-    for _ in range(steps):
-        outputs = np.tanh(codes @ weights)
-        slope = 1 - outputs**2
-        seen, left = codes * slope[:, None], targets - outputs + slope * (codes @ weights)
-        weights = start + prior.solve(seen, left - seen @ start)
-    return seen, left
 
 
 def _gain(prior: ColumnPrior, seen: Floats, wanted: Doubles) -> Doubles:
