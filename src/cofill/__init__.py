@@ -74,8 +74,8 @@ __all__ = [
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
 # not wait for torch.
 _HOMES = {
-    "Attributes": "cofill.data.attributes",
     "CFN": "cofill.cfn_model",
+    "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
     "Contribution": "cofill.answers",

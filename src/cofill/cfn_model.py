@@ -22,7 +22,8 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError, SettingsError
 from cofill.explaining import Shares, Somebody
-from cofill.recommender import Parts, Recommender
+from cofill.model_parts import Parts
+from cofill.recommender import Recommender
 
 if TYPE_CHECKING:
     from cofill.data.features import Features

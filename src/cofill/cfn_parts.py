@@ -15,7 +15,7 @@ from cofill.data.features import Features
 from cofill.data.features.known import SideFeatures
 from cofill.data.known_file import known_arrays, known_from
 from cofill.data.vocabulary import Vocabulary
-from cofill.recommender import Arrays, Parts
+from cofill.model_parts import Arrays, Parts
 
 Learned = dict[str, dict[str, Any]]
 

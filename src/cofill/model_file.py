@@ -33,7 +33,8 @@ from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
-from cofill.recommender import Arrays, Parts, Recommender
+from cofill.model_parts import Arrays, Parts
+from cofill.recommender import Recommender
 
 FORMAT_VERSION = 4  # 1 knew no features, 2 no presence, 3 no mark of empty rows
 _CARD = "model.json"

@@ -5,9 +5,8 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,12 +15,13 @@ from cofill.answers import Explanation, Recommendation, Similar, best_of, check_
 from cofill.cfn.training import EpochRecord
 from cofill.config import Orientation, Settings
 from cofill.data.attributes import Attributes
-from cofill.data.known import KnownRatings
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.explaining import Shares, Somebody, explanations, replaced_shares
+from cofill.filled_matrix import FilledMatrix
+from cofill.model_parts import Parts
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -30,47 +30,12 @@ Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 Among = Iterable[Id] | Flags
 """Items to choose from: their ids, or a flag for each item of the model."""
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
-
-
-class FilledMatrix(Protocol):
-    """A prediction for any row and any column, in ratings, not clipped to the scale."""
-
-    known: KnownRatings
-    row_counts: Longs
-    column_counts: Longs
-
-    @property
-    def scale(self) -> Scale: ...
-    def row(self, row: int) -> Floats: ...
-    def column(self, column: int) -> Floats: ...
-    def new_row(self, columns: Ints, ratings: Floats) -> Floats: ...
-    def new_column(self, rows: Ints, ratings: Floats) -> Floats: ...
-    def entries(self, rows: Ints, columns: Ints) -> Floats: ...
-    def many_rows(self, rows: Longs) -> Floats: ...
-    def many_columns(self, columns: Longs) -> Floats: ...
-    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None: ...
-    def remove(self, rows: Ints, columns: Ints) -> None: ...
-    def row_vectors(self) -> Floats: ...
-    def column_vectors(self) -> Floats: ...
-    def row_known(self) -> npt.NDArray[np.bool_]: ...
-    def column_known(self) -> npt.NDArray[np.bool_]: ...
-
-
-@dataclass
-class Parts:
-    """A fitted model taken apart, apart from its settings and ids: what the files of its folder hold."""
-
-    scale: Scale
-    arrays: dict[str, Arrays]  # one file each: "weights", "ratings", "features"
-    numbers: dict[str, float] = field(default_factory=dict)
-    learned: dict[str, dict[str, Any]] = field(default_factory=dict)  # about the columns of features, ready for JSON
 
 
 class Recommender(ABC):

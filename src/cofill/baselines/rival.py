@@ -17,7 +17,8 @@ from cofill.data.known import KnownRatings
 from cofill.data.known_file import known_arrays, known_from
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
-from cofill.recommender import Parts, Recommender
+from cofill.model_parts import Parts
+from cofill.recommender import Recommender
 
 Floats = npt.NDArray[np.float32]
 
