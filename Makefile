@@ -4,12 +4,18 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format clean
+.PHONY: help demo serve test check format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Make a world of films, train, evaluate, recommend, write a report into demo/
+	$(BIN)/cofill demo --out demo
+
+serve: demo/model/model.json ## Open the page on the demo's model: rate films, and watch recommendations follow
+	$(BIN)/cofill serve demo/model
+
+demo/model/model.json: | $(READY)
 	$(BIN)/cofill demo --out demo
 
 test: $(READY) ## Run the whole test suite

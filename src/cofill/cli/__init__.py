@@ -23,6 +23,9 @@ _COMMANDS = {
     "datasets": "list, fetch or make data sets",
     "tune": "search for the best settings on validation data",
     "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
+    "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
+    "export-ratings": "write the ratings that a server has stored, for the next training",
+    "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
     "benchmark": "measure speed and memory on this machine",
     "demo": "make a world of films, train on it, and write a report",
@@ -129,7 +132,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, summary in _COMMANDS.items():
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         if name == called:
-            module = import_module(f"cofill.cli.{name}")
+            module = import_module(f"cofill.cli.{name.replace('-', '_')}")
             module.add_options(command)
             command.set_defaults(run=module.run)
     return parser

@@ -61,6 +61,7 @@ def run(options: argparse.Namespace) -> int:
     note(f"        cofill recommend {model} {' '.join(words)}")
     note(f"        cofill similar {model} --item 1")
     note(f"        cofill features {model}")
+    note(f"page:   cofill serve {model}    (open the address that it prints, and rate a few films)")
     return 0
 
 

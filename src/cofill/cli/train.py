@@ -53,6 +53,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="a table with the columns item and title, for people to read; --item-features may have them too",
     )
     parser.add_argument(
+        "--with",
+        dest="export",
+        type=Path,
+        metavar="FILE",
+        help="what `cofill export-ratings` wrote: newer ratings win, those that were taken back are left out",
+    )
+    parser.add_argument(
         "--resume",
         action="store_true",
         help="go on with a run that was stopped, from its last checkpoint in DIR",
@@ -71,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
-    ratings = load_ratings(options.ratings, options)
+    ratings = _with_export(load_ratings(options.ratings, options), options)
     side = side_information_from(options) if made_by.takes_features else SideInformation(None, None)
     found_items = matched_side("item", side.items, ratings)
     found_users = matched_side("user", side.users, ratings)
@@ -152,6 +159,12 @@ _OURS = re.compile(
 def _is_ours(folder: Path) -> bool:
     """Nothing but what a model, a checkpoint, or a run that was killed while it wrote one of them leaves behind."""
     return all(_OURS.fullmatch(path.name) for path in folder.iterdir())
+
+
+def _with_export(ratings: "Ratings", options: argparse.Namespace) -> "Ratings":
+    from cofill.serving.exported import with_export
+
+    return ratings if options.export is None else with_export(ratings, options.export)
 
 
 def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":

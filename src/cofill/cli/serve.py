@@ -1,0 +1,75 @@
+"""cofill serve MODEL"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from cofill.cli.options import add_json
+from cofill.cli.output import note, print_json
+from cofill.serving.settings import ServingSettings
+
+_METAVARS = {"database": "URL", "keys": "FILE", "workers": "N", "body_bytes": "BYTES", "requests_per_second": "N"}
+_DATABASE = "COFILL_DATABASE"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    for name, field in ServingSettings.model_fields.items():
+        if name == "model":
+            continue
+        default = "" if field.default is None else f" (default {field.default})"
+        also = f"; also ${_DATABASE}" if name == "database" else ""
+        parser.add_argument(
+            "--" + name.replace("_", "-"),
+            metavar=_METAVARS.get(name, name.upper()),
+            default=argparse.SUPPRESS,
+            help=f"{field.description}{also}{default}",
+        )
+    parser.add_argument("--quiet", action="store_true", help="say nothing but the address")
+    add_json(parser)
+    parser.epilog = "SIGHUP, or POST /v1/model/reload, serves the model that is in the folder then."
+
+
+def run(options: argparse.Namespace) -> int:
+    from cofill.serving.requirements import require_server
+
+    require_server()
+    given = {name: value for name, value in vars(options).items() if name in ServingSettings.model_fields}
+    if "database" not in given and os.environ.get(_DATABASE):
+        given["database"] = os.environ[_DATABASE]
+    settings = ServingSettings.of(given)
+    if not options.quiet and not options.json:
+        note(f"reading {settings.model}")
+
+    from cofill.serving.running import address_of, listen, serve_here
+    from cofill.serving.workers import serve_by_workers
+
+    listening = listen(settings)
+    address = address_of(listening)
+
+    def ready(summary: dict[str, Any]) -> None:
+        if options.json:
+            print_json({"address": address, "model": str(settings.model), **summary})
+        else:
+            _announce(address, settings, summary, options.quiet)
+
+    with listening:
+        if settings.workers == 1:
+            serve_here(settings, listening, ready)
+        else:
+            serve_by_workers(settings, listening, ready)
+    if not options.quiet and not options.json:
+        note("stopped")
+    return 0
+
+
+def _announce(address: str, settings: ServingSettings, summary: dict[str, Any], quiet: bool) -> None:
+    if not quiet:
+        note(
+            f"serving {settings.model}: {summary['kind']}, {summary['users']:,} users, {summary['items']:,} items; "
+            f"{summary['live_ratings']:,} live ratings in {summary['database']}"
+        )
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()

@@ -1,0 +1,94 @@
+"""The application, put together."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.types import ASGIApp
+
+from cofill import __version__
+from cofill.serving.admission import Admission
+from cofill.serving.asking import MessageRoute
+from cofill.serving.database import url_of
+from cofill.serving.guard import Guard
+from cofill.serving.item_map import ItemMap
+from cofill.serving.live_model import LiveModel
+from cofill.serving.metrics import Metrics
+from cofill.serving.problems import MEDIA_TYPE, add_handlers
+from cofill.serving.replies import ProblemMessage
+from cofill.serving.routes_items import add_items
+from cofill.serving.routes_model import add_model
+from cofill.serving.routes_page import page_routes
+from cofill.serving.routes_recommending import add_recommending
+from cofill.serving.routes_users import add_users
+from cofill.serving.served_model import read_card
+from cofill.serving.settings import ServingSettings
+from cofill.serving.store import Store
+
+_PROBLEMS = {
+    "400": "The body is not JSON.",
+    "401": "A key is needed.",
+    "403": "The key may not do that.",
+    "404": "An id that is needed is not known.",
+    "413": "The body is too long.",
+    "415": "The body is not declared as JSON.",
+    "422": "What was sent makes no sense here.",
+    "429": "Too many requests.",
+    "503": "Not now; try again.",
+}
+
+
+class Application:
+    """What `running.py` runs: `asgi` behind the guard, and the model that it serves."""
+
+    def __init__(self, settings: ServingSettings) -> None:
+        """Reads the model and opens the database; a `CofillError` where that cannot be."""
+        self.admission = Admission(settings)
+        read_card(settings.model)  # a wrong path shall not leave a database behind
+        self.store = Store(url_of(settings.database, settings.model))
+        self.store.open()
+        self.live = LiveModel(settings.model, self.store, settings.seconds)
+        metrics = Metrics()
+        item_map = ItemMap(settings.model)
+
+        @asynccontextmanager
+        async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+            self.live.start(metrics.looked)
+            yield
+            self.live.stop()
+            item_map.stop()
+            self.store.close()
+
+        # FastAPI's own pages of documentation come from a CDN: they are off.
+        api = FastAPI(title="cofill", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+        add_handlers(api)
+        # All in one router, those that are asked most first: they are gone through one by one for every request.
+        api.router.route_class = MessageRoute
+        add_recommending(api.router, self.live)
+        add_items(api.router, self.live, self.store, item_map)
+        add_users(api.router, self.live, self.store)
+        add_model(api.router, self.live, self.store, metrics, settings.model)
+        api.include_router(page_routes())
+        api.openapi = lambda: _published(api)  # type: ignore[method-assign]
+        self.api = api
+        self.asgi: ASGIApp = Guard(api, settings, metrics, self.admission)
+
+
+def _published(api: FastAPI) -> dict[str, object]:
+    """The OpenAPI document: every problem is of one shape, which FastAPI does not know of."""
+    if api.openapi_schema is None:
+        document = get_openapi(title=api.title, version=api.version, routes=api.routes)
+        schemas = document["components"]["schemas"]
+        for unused in ("HTTPValidationError", "ValidationError"):
+            schemas.pop(unused, None)
+        schemas["Problem"] = ProblemMessage.model_json_schema()
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        for path in document["paths"].values():
+            for operation in path.values():
+                operation["responses"] |= {
+                    status: {"description": text, "content": content} for status, text in _PROBLEMS.items()
+                }
+                operation["responses"]["default"] = {"description": "Another problem.", "content": content}
+        api.openapi_schema = document
+    return api.openapi_schema

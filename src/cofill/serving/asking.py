@@ -1,0 +1,127 @@
+"""From a request to the one argument of its route: a query or a body, read strictly and without detours.
+
+FastAPI knows the routes and publishes them. What it would do to find the arguments of any function takes longer than
+some of the answers here, and every route takes one message; so it is read here.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, get_args, get_origin
+from urllib.parse import parse_qsl
+
+from fastapi import Request, Response
+from fastapi.params import Query
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from cofill.serving.problems import ProblemError
+from cofill.serving.strict_json import parse
+
+_MOST_ERRORS = 20
+_ECHOED = 200  # characters of a message, which may repeat what was sent
+_MOST_PARAMETERS = 2000
+_THREADS = 40  # most of them wait for a database or for their turn with the model
+
+_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="answering")
+
+Read = Callable[[Request], Awaitable[Any]]
+
+
+class MessageRoute(APIRoute):
+    """A route whose function takes one message; if it is no coroutine, a thread runs it."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        endpoint = self.endpoint
+        (parameter,) = inspect.signature(endpoint).parameters.values()
+        read = _reader(parameter)
+        asynchronous = inspect.iscoroutinefunction(endpoint)
+
+        async def handle(request: Request) -> Response:
+            message = await read(request)
+            answer: Response
+            if asynchronous:
+                answer = await endpoint(message)
+            else:
+                answer = await asyncio.get_running_loop().run_in_executor(_threads, endpoint, message)
+            return answer
+
+        return handle
+
+
+def _reader(parameter: inspect.Parameter) -> Read:
+    annotation = parameter.annotation
+    if any(isinstance(about, Query) for about in getattr(annotation, "__metadata__", ())):
+        return _query_reader(get_args(annotation)[0])
+    return _body_reader(TypeAdapter(annotation), parameter.default)
+
+
+def _query_reader(model: type[BaseModel]) -> Read:
+    several = {name for name, field in model.model_fields.items() if _takes_several(field.annotation)}
+
+    async def read(request: Request) -> Any:
+        found: dict[str, Any] = {}
+        for name, value in _pairs(request.scope["query_string"]):
+            if name in several:
+                found.setdefault(name, []).append(value)
+            elif name in found:
+                raise ProblemError(422, f"query.{name[:_ECHOED]}: is given twice; keep one of them")
+            else:
+                found[name] = value
+        try:
+            return model.model_validate(found)
+        except ValidationError as error:
+            raise _invalid(error, "query") from None
+
+    return read
+
+
+def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
+    async def read(request: Request) -> Any:
+        if request.scope["query_string"]:
+            raise ProblemError(422, "query: this address takes a body and no query")
+        body = await request.body()
+        if not body:
+            if default is not inspect.Parameter.empty:
+                return default
+            raise ProblemError(422, "body: is missing; send JSON")
+        try:
+            return adapter.validate_python(parse(body))
+        except ValidationError as error:
+            raise _invalid(error, "body") from None
+        except ValueError as error:
+            raise ProblemError(400, f"the body is not JSON: {str(error)[:_ECHOED]}") from None
+
+    return read
+
+
+def _takes_several(annotation: Any) -> bool:
+    return any(get_origin(option) is list for option in (annotation, *get_args(annotation)))
+
+
+def _pairs(query: bytes) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(
+            query.decode("latin-1"),
+            keep_blank_values=True,
+            strict_parsing=bool(query),
+            errors="strict",
+            max_num_fields=_MOST_PARAMETERS,
+        )
+    except ValueError:  # also of what is not UTF-8
+        raise ProblemError(422, "query: cannot be read; write name=value&name=value, percent-encoded UTF-8") from None
+
+
+def _invalid(error: ValidationError, where: str) -> ProblemError:
+    errors = [
+        {"in": where, "name": ".".join(map(str, one["loc"]))[:_ECHOED], "message": _message(one["msg"])}
+        for one in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_ERRORS]
+    ]
+    first = errors[0]
+    place = f"{where}.{first['name']}" if first["name"] else where
+    return ProblemError(422, f"{place}: {first['message']}", errors=errors)
+
+
+def _message(text: str) -> str:
+    return text.removeprefix("Value error, ").replace("Input should be", "must be")[:_ECHOED]

@@ -1,0 +1,63 @@
+"""What `cofill export-ratings` wrote, laid over the ratings of a training. Needs nothing of the server."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from cofill.data import cells
+from cofill.data.origin import Role
+from cofill.data.ratings import Ratings
+from cofill.data.reading import read_table, unpacked
+from cofill.data.roles import Wanted
+from cofill.data.text import Table
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError
+
+_COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
+
+
+def with_export(ratings: Ratings, path: Path) -> Ratings:
+    """Both together: where both have a pair the export wins, and pairs that were taken back are gone.
+
+    Ratings of the export are on the same scale; one outside it is an error.
+    """
+    if _is_empty(path):
+        return ratings
+    table = read_table(path, Wanted(dict.fromkeys(_COLUMNS), _COLUMNS, (), _COLUMNS), None, None)
+    given = np.array([cell is not None and str(cell) != "" for cell in table.columns["rating"].to_list()], np.bool_)
+    users, items = (np.array(list(_ids(table, role)), object) for role in _COLUMNS[:2])
+    both = ratings
+    if given.any():
+        origin = replace(table.origin, lines=np.array([table.origin.line(int(row)) for row in np.flatnonzero(given)]))
+        rated, timed = (table.columns[role].filter(pl.Series(given)) for role in _COLUMNS[2:])
+        values, times = cells.ratings(rated, origin, ratings.scale), cells.times(timed, origin)
+        newer = Ratings.read((users[given].tolist(), items[given].tolist(), values, times), scale=ratings.scale)
+        both = ratings.merge(newer)
+    taken_back = _places(both, users[~given].tolist(), items[~given].tolist())
+    kept = ~np.isin(both.user_index.astype(np.int64) * len(both.items) + both.item_index, taken_back)
+    if not kept.any():
+        raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
+    return both if kept.all() else both.select(kept)
+
+
+def _places(ratings: Ratings, users: list[Id], items: list[Id]) -> npt.NDArray[np.int64]:
+    """Where pairs would stand if all rows of the matrix stood one after the other; unknown ones nowhere."""
+    user_index, item_index = ratings.users.find(users).astype(np.int64), ratings.items.find(items)
+    known = (user_index >= 0) & (item_index >= 0)
+    return (user_index * len(ratings.items) + item_index)[known]
+
+
+def _ids(table: Table, role: Role) -> Iterable[Id]:
+    found = cells.ids(table.columns[role], role, table.origin, text=table.text)
+    return found.tolist() if isinstance(found, np.ndarray) else found.to_list()
+
+
+def _is_empty(path: Path) -> bool:
+    """An export of a server that nobody has rated anything at: its header alone."""
+    if path.suffix == ".parquet":
+        return path.is_file() and pl.read_parquet(path, glob=False).is_empty()
+    return path.is_file() and len(unpacked(path.read_bytes(), path).strip().splitlines()) == 1

@@ -1,0 +1,170 @@
+"""The map of the items: drawn once for each model in a process of its own, and kept beside the model."""
+
+import fcntl
+import io
+import json
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from os import environ
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.atomic import replacing
+from cofill.data.vocabulary import Id
+from cofill.errors import CofillError
+from cofill.serving.answers import rounded
+from cofill.serving.problems import ProblemError
+from cofill.serving.served_model import ServedModel
+from cofill.serving.settings import beside
+
+log = logging.getLogger("cofill.serving")
+
+Floats = npt.NDArray[np.float32]
+Place = tuple[Id, float, float]
+
+MOST_ITEMS = 1500
+_FEWEST_ITEMS = 3
+_MOST_GROUPS = 40  # that colours can tell apart, if need be
+_SECONDS_TO_TRY_AGAIN = 60.0
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+class ItemMap:
+    """Places of the most rated items of the model that is served."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file = beside(folder, ".map.json")
+        self._version: str | None = None  # of the places
+        self._places: list[Place] = []
+        self._drawing: threading.Thread | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._failed = -np.inf  # when
+
+    def of(self, served: ServedModel) -> dict[str, Any]:
+        """The map, or a problem that says when to ask again. Asked by one thread at a time."""
+        version = served.card.version
+        if self._version != version and not self._take(version, self._kept(version)):
+            self._begin(served)
+            raise ProblemError(503, "the map is being drawn; ask again", headers={"Retry-After": "2"})
+        column, group_of = _grouping(served)
+        counts, items = served.model.item_counts(), served.model.items
+        entries = [
+            {
+                "id": item,
+                "title": served.model.titles.get(item),
+                "x": x,
+                "y": y,
+                "ratings": int(counts[items.index(item)]),
+                "group": group_of(item),
+            }
+            for item, x, y in self._places
+            if item in items
+        ]
+        return {"items": entries, "group_column": column, "model_version": version}
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+
+    def _take(self, version: str, places: list[Place] | None) -> bool:
+        if places is None:
+            return False
+        self._places, self._version = places, version
+        return True
+
+    def _kept(self, version: str) -> list[Place] | None:
+        """What was drawn before, if it is of this model."""
+        try:
+            document = json.loads(self._file.read_text(encoding="utf-8"))
+            if document["version"] != version:
+                return None
+            return [(item, float(x), float(y)) for item, x, y in document["items"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _begin(self, served: ServedModel) -> None:
+        if self._drawing is not None and self._drawing.is_alive():
+            return
+        if time.monotonic() - self._failed < _SECONDS_TO_TRY_AGAIN:
+            raise ProblemError(503, "the map could not be drawn; the server's log tells why")
+        model, counts = served.model, served.model.item_counts()
+        chosen = np.argsort(-counts, kind="stable")[: min(MOST_ITEMS, int((counts > 0).sum()))]
+        vectors = model.item_vectors()[chosen].astype(np.float32)
+        if len(vectors) < _FEWEST_ITEMS or not vectors.size or not np.ptp(vectors, axis=0).any():
+            chosen, vectors = chosen[:0], vectors[:0]  # nothing makes one item like another
+        ids = [model.items.id(int(index)) for index in chosen]
+        self._drawing = threading.Thread(
+            target=self._draw, args=(served.card.version, ids, vectors), name="map", daemon=True
+        )
+        self._drawing.start()
+
+    def _draw(self, version: str, ids: list[Id], vectors: Floats) -> None:
+        try:
+            with (self._folder / "model.json").open("rb") as held:
+                fcntl.flock(held, fcntl.LOCK_EX)  # one process draws, the others find what it drew
+                if self._take(version, self._kept(version)):
+                    return
+                places = self._placed(vectors) if ids else vectors
+                document = {
+                    "version": version,
+                    "items": [
+                        (item, rounded(x), rounded(y)) for item, (x, y) in zip(ids, places.tolist(), strict=True)
+                    ],
+                }
+                self._take(version, document["items"])  # type: ignore[arg-type]
+                with replacing(self._file) as draft:
+                    draft.write_text(json.dumps(document), encoding="utf-8")
+        except (OSError, ValueError, CofillError) as error:
+            if self._version != version:
+                self._failed = time.monotonic()
+            log.error("the map of the items: %s", error)
+
+    def _placed(self, vectors: Floats) -> Floats:
+        """(n, 2) from 0 to 1, by a process that steps aside for whoever answers requests."""
+        told = io.BytesIO()
+        np.save(told, vectors, allow_pickle=False)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "cofill.serving.drawing"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environ | dict.fromkeys(_THREADS, "1"),
+        )
+        drawn, _ = self._process.communicate(told.getvalue())
+        if self._process.returncode != 0:
+            raise ValueError(f"drawing it ended with exit code {self._process.returncode}")
+        places: Floats = np.load(io.BytesIO(drawn), allow_pickle=False)
+        return places
+
+
+def _grouping(served: ServedModel) -> tuple[str | None, Callable[[Id], str | None]]:
+    """What colours can tell apart: the first column with few values, or else columns of yes and no, such as genres."""
+    columns = served.model.item_attributes.columns()
+    few = [
+        column.name
+        for column in columns
+        if column.kind in ("several", "category") and 1 < len(column.values) <= _MOST_GROUPS
+    ]
+    if few:
+        return few[0], lambda item: _first(served.attributes_of(item).get(few[0]))
+    flags = sorted((dict(column.values).get(True, 0), column.name) for column in columns if column.kind == "flag")
+    rarest_first = [name for _, name in flags] if 1 < len(flags) <= _MOST_GROUPS else []
+
+    def flag_of(item: Id) -> str | None:
+        attributes = served.attributes_of(item)
+        return next((name for name in rarest_first if attributes.get(name) is True), None)
+
+    return None, flag_of
+
+
+def _first(value: Any) -> str | None:
+    if isinstance(value, list):
+        value = value[0] if value else None
+    return None if value is None else str(value)

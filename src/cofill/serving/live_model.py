@@ -1,0 +1,119 @@
+"""The model that answers now: in step with the database before every answer, and replaced without a pause."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from cofill.errors import CofillError
+from cofill.serving.problems import ProblemError
+from cofill.serving.served_model import ServedModel
+from cofill.serving.store import Store
+
+log = logging.getLogger("cofill.serving")
+
+_SECONDS_BETWEEN_LOOKS = 1.0
+
+
+class LiveModel:
+    """Asked by many threads, one at a time."""
+
+    def __init__(self, folder: Path, store: Store, seconds: float) -> None:
+        """`seconds`: how long a question may wait for its turn."""
+        self._folder = folder
+        self._store = store
+        self._seconds = seconds
+        self._turn = threading.Lock()
+        self._reloading = threading.Lock()
+        self._stopping = threading.Event()
+        self._follower = threading.Thread(target=self._follow, name="follower", daemon=True)
+        self._looked: Callable[[LiveModel, int], None] = lambda live, lag: None
+        self._generation = store.counter().generation
+        self._served = self._fresh()
+
+    def start(self, looked: "Callable[[LiveModel, int], None]") -> None:
+        """Begin to look for changes of others between requests too; `looked` is told how many there were."""
+        self._looked = looked
+        self._follower.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._follower.is_alive():
+            self._follower.join(5)
+
+    @contextmanager
+    def asked(self) -> Iterator[ServedModel]:
+        """The model, which has taken in every change that was acknowledged, by whichever process, before this."""
+        if not self._turn.acquire(timeout=self._seconds):
+            raise ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
+        try:
+            self._catch_up()
+            yield self._served
+        finally:
+            self._turn.release()
+
+    @property
+    def served(self) -> ServedModel:
+        """The model as it is: for what does not change, and for figures."""
+        return self._served
+
+    def lag(self) -> int:
+        """Changes in the database that this process has not taken in yet."""
+        return max(0, self._store.counter().change - self._served.applied)
+
+    def reload(self) -> ServedModel:
+        """Read the folder again, here and then in every other process; a broken model changes nothing."""
+        with self._reloading:
+            self._swap()
+            self._generation = self._store.next_generation()
+        return self._served
+
+    def _catch_up(self) -> None:
+        counter, served = self._store.counter(), self._served
+        if counter.change != served.applied:
+            served.apply(self._store.changes_since(served.applied))
+            served.applied = counter.change
+
+    def _swap(self) -> None:
+        fresh = self._fresh()  # while the old one answers
+        with self._turn:
+            self._served = fresh
+        log.info("serving %s, version %s", self._folder, fresh.card.version)
+
+    def _fresh(self) -> ServedModel:
+        """The model in the folder, with the present state of the database laid over it."""
+        fresh = ServedModel(self._folder)
+        change = self._store.counter().change
+        fresh.apply(self._store.changes_since(0))
+        fresh.applied = change
+        return fresh
+
+    def _follow(self) -> None:
+        """Once a second: changes of others, and whether one of them has another model."""
+        failing = False
+        while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
+            try:
+                self._looked(self, self.lag())
+                with self._turn:
+                    self._catch_up()
+                self._reload_with_others()
+                failing = False
+            except (SQLAlchemyError, CofillError) as error:
+                if not failing:
+                    log.error("cannot follow the other processes: %s", str(error).splitlines()[0])
+                failing = True
+
+    def _reload_with_others(self) -> None:
+        generation = self._store.counter().generation
+        if generation == self._generation:
+            return
+        with self._reloading:
+            if generation > self._generation:
+                self._generation = generation  # whatever comes of it: a broken one is not tried every second
+                started = time.monotonic()
+                self._swap()
+                log.info("followed another process in %.1f seconds", time.monotonic() - started)

@@ -1,0 +1,84 @@
+"""Figures for Prometheus. With several processes each keeps its own in a shared folder, and any of them adds them up.
+
+That is the multiprocess mode of prometheus_client: `running.py` sets PROMETHEUS_MULTIPROC_DIR before a worker starts.
+"""
+
+import os
+import time
+
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest, multiprocess
+from starlette.responses import Response
+
+from cofill.serving.live_model import LiveModel
+from cofill.serving.store import Store
+
+FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+_BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """What is measured."""
+
+    def __init__(self) -> None:
+        self._own = CollectorRegistry()
+        self._latency = Histogram(
+            "cofill_request_seconds",
+            "Time from the first byte of a request to the last of its answer.",
+            ("method", "route", "status"),
+            buckets=_BUCKETS,
+            registry=self._own,
+        )
+        self._series: dict[tuple[str, str, int], Histogram] = {}
+        self._ratings = self._latest("cofill_live_ratings", "Live ratings in the database.")
+        self._age = self._latest("cofill_model_age_seconds", "Seconds since the model's file was written.")
+        self._info = Gauge(
+            "cofill_model_info",
+            "1 for the model that is served.",
+            ("version", "kind", "cofill_version"),
+            multiprocess_mode="livemax",
+            registry=self._own,
+        )
+        self._lag = Gauge(
+            "cofill_change_lag",
+            "Changes in the database that a process had not taken in yet when it last looked.",
+            multiprocess_mode="livemax",
+            registry=self._own,
+        )
+        self._refused = Gauge(
+            "cofill_live_refused",
+            "Live ratings and descriptions that do not fit the model and were left out.",
+            multiprocess_mode="livemax",
+            registry=self._own,
+        )
+        self._told: tuple[str, str, str] | None = None
+
+    def _latest(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, multiprocess_mode="livemostrecent", registry=self._own)
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        series = self._series.get((method, route, status))
+        if series is None:
+            series = self._series[method, route, status] = self._latency.labels(method, route, str(status))
+        series.observe(seconds)
+
+    def looked(self, live: LiveModel, lag: int) -> None:
+        """About once a second in every process."""
+        served = live.served
+        told = (served.card.version, served.model.kind, served.card.cofill_version)
+        if self._told not in (None, told):
+            assert self._told is not None
+            self._info.labels(*self._told).set(0)
+        self._told = told
+        self._info.labels(*told).set(1)
+        self._lag.set(lag)
+        self._refused.set(served.refused)
+        self._age.set(time.time() - served.card.trained)
+
+    def response(self, live: LiveModel, store: Store) -> Response:
+        self._ratings.set(store.rating_count())
+        self.looked(live, live.lag())
+        registry = self._own
+        if FOLDER in os.environ:
+            registry = CollectorRegistry()
+            multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,122 @@
+"""Items: found, shown, described, and those to begin with."""
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+from fastapi import APIRouter, Query, Response
+
+from cofill.data.vocabulary import Id
+from cofill.errors import CofillError, DataError
+from cofill.serving.answers import answer, item_entry, known_item, rounded
+from cofill.serving.item_map import ItemMap
+from cofill.serving.live_model import LiveModel
+from cofill.serving.messages import ItemToStore
+from cofill.serving.queries import ItemQuery, ItemsQuery, NothingQuery, SimilarQuery, StartersQuery
+from cofill.serving.replies import FoundItems, Item, Map, SimilarItems
+from cofill.serving.served_model import ServedModel, own_id
+from cofill.serving.store import Store
+
+_SIMILAR = 8  # on an item's page
+_BINS = 10  # of a scale that has no steps
+
+
+def add_items(router: APIRouter, live: LiveModel, store: Store, item_map: ItemMap) -> None:
+    @router.get("/v1/items", response_model=FoundItems, summary="Items by the beginnings of the words of their titles")
+    def items(query: Annotated[ItemsQuery, Query()]) -> Response:
+        with live.asked() as served:
+            model = served.model
+            found = served.items.find(query.query, model.item_counts(), query.n)
+            return answer(_found(served, [model.items.id(index) for index in found]))
+
+    @router.get("/v1/starters", response_model=FoundItems, summary="Known, diverse items to rate first")
+    def starters(query: Annotated[StartersQuery, Query()]) -> Response:
+        with live.asked() as served:
+            return answer(_found(served, served.starters(query.n)))
+
+    @router.get("/v1/similar", response_model=SimilarItems, summary="Items that are like one")
+    def similar(query: Annotated[SimilarQuery, Query()]) -> Response:
+        with live.asked() as served:
+            found = _similar(served, known_item(served, query.item), query.n)
+            return answer({"items": found, "model_version": served.card.version})
+
+    @router.get("/v1/item", response_model=Item, summary="All about an item")
+    def item(query: Annotated[ItemQuery, Query()]) -> Response:
+        with live.asked() as served:
+            return answer(_item(served, known_item(served, query.id)))
+
+    @router.put("/v1/item", response_model=Item, summary="Describe an item, known or new; recommendable at once")
+    def describe(request: ItemToStore) -> Response:
+        with live.asked() as served:
+            text, features = str(request.id), _with_title(served, request)
+            _check(served, text, request.title, features)
+        store.put_item(text, request.title, features)
+        with live.asked() as served:
+            return answer(_item(served, known_item(served, text)))
+
+    @router.get("/v1/map", response_model=Map, summary="The most rated items in two dimensions")
+    def places(_: Annotated[NothingQuery, Query()]) -> Response:
+        with live.asked() as served:
+            return answer(item_map.of(served))
+
+
+def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
+    counts, index = served.model.item_counts(), served.model.items.index
+    entries = [item_entry(served, item, ratings=int(counts[index(item)])) for item in items]
+    return {"items": entries, "model_version": served.card.version}
+
+
+def _similar(served: ServedModel, item: Id, n: int) -> list[dict[str, Any]]:
+    found = served.model.similar(item, n)
+    return [item_entry(served, one.item, similarity=rounded(one.similarity)) for one in found]
+
+
+def _item(served: ServedModel, item: Id) -> dict[str, Any]:
+    values = served.ratings_for(served.model.items.index(item))
+    try:
+        similar = _similar(served, item, _SIMILAR)
+    except CofillError:
+        similar = []  # too little is known of it
+    ratings = {
+        "count": len(values),
+        "mean": rounded(values.mean(dtype=np.float64)) if len(values) else None,
+        "distribution": _distribution(served, values),
+    }
+    return item_entry(served, item, ratings=ratings, similar=similar, model_version=served.card.version)
+
+
+def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[dict[str, Any]]:
+    """How often each step of the scale was given; without steps, the middles of ten equal parts."""
+    low, high = served.model.scale
+    if served.step is None:
+        counts, edges = np.histogram(values, _BINS, (low, high))
+        places = (edges[:-1] + edges[1:]) / 2
+    else:
+        steps = round((high - low) / served.step)
+        places = low + served.step * np.arange(steps + 1)
+        nearest = np.clip(np.round((values - low) / served.step), 0, steps).astype(np.int64)
+        counts = np.bincount(nearest, minlength=steps + 1)
+    return [{"rating": rounded(place), "count": int(count)} for place, count in zip(places, counts, strict=True)]
+
+
+def _with_title(served: ServedModel, request: ItemToStore) -> dict[str, Any] | None:
+    """The description, in which the title speaks too if the model has learned from titles."""
+    features = request.features
+    if features is None or request.title is None or "title" not in served.full_description("item", {}):
+        return features
+    return {"title": request.title} | features
+
+
+def _check(served: ServedModel, item: str, title: str | None, features: dict[str, Any] | None) -> None:
+    """Refused before it is written, not after."""
+    model = served.model
+    if own_id(model.items, item) is None:
+        model.items.copy().add([item])  # says why it cannot be an id here
+    if title is None and features is None:
+        raise DataError(f"nothing is said about item {item!r}; give a title, features, or both")
+    if features is not None:
+        if model.item_features is None:
+            raise DataError("the model was trained without features of items, so it cannot make use of any")
+        model.item_features.encode(served.full_description("item", features))
+    elif item not in model.items:
+        raise DataError(f"item {item!r} is new, so its title is not enough; describe it by features, or rate it first")

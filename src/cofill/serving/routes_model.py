@@ -1,0 +1,90 @@
+"""What the model is, how it is replaced, and how the server is."""
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from fastapi import APIRouter, Query, Response
+
+from cofill.data.attributes import AttributeColumn
+from cofill.serving.answers import answer
+from cofill.serving.live_model import LiveModel
+from cofill.serving.metrics import Metrics
+from cofill.serving.queries import NothingQuery
+from cofill.serving.replies import ModelMessage, Reloaded, Status
+from cofill.serving.served_model import ServedModel
+from cofill.serving.store import Store
+
+if TYPE_CHECKING:
+    from cofill.data.features import Features
+
+
+def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
+    @router.get("/v1/model", response_model=ModelMessage, summary="What is served")
+    def model(_: Annotated[NothingQuery, Query()]) -> Response:
+        with live.asked() as served:
+            return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
+
+    @router.post("/v1/model/reload", response_model=Reloaded, summary="Serve the model that is in the folder now")
+    def reload(_: Annotated[NothingQuery, Query()]) -> Response:
+        served = live.reload()
+        return answer(
+            {"version": served.card.version, "users": len(served.model.users), "items": len(served.model.items)}
+        )
+
+    @router.get("/health", response_model=Status, summary="Whether the process is alive")
+    async def health(_: Annotated[NothingQuery, Query()]) -> Response:
+        return answer({"status": "alive"})
+
+    @router.get("/ready", response_model=Status, summary="Whether the model and the database answer")
+    def ready(_: Annotated[NothingQuery, Query()]) -> Response:
+        with live.asked():
+            return answer({"status": "ready"})
+
+    @router.get("/metrics", response_class=Response, summary="Figures for Prometheus")
+    def figures(_: Annotated[NothingQuery, Query()]) -> Response:
+        return metrics.response(live, store)
+
+
+def _counts(served: ServedModel, store: Store) -> dict[str, int]:
+    return {"trained": served.model.filled.known.trained.nnz, "live": store.rating_count()}
+
+
+def _about(served: ServedModel, name: str) -> dict[str, Any]:
+    model, card = served.model, served.card
+    return {
+        "name": name,
+        "kind": model.kind,
+        "orientation": model.orientation,
+        "version": card.version,
+        "cofill_version": card.cofill_version,
+        "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),
+        "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
+        "users": len(model.users),
+        "items": len(model.items),
+        "settings": model.settings.model_dump(mode="json"),
+        "measures": model.measures,
+        "history": [record.as_json() for record in model.history],
+        "data": model.data_summary,
+        "item_columns": [_filter(column) for column in model.item_attributes.columns()],
+        "user_columns": _describing(model.user_features),
+        "item_feature_columns": _describing(model.item_features),
+    }
+
+
+def _filter(column: AttributeColumn) -> dict[str, Any]:
+    low, high = (bound.isoformat() if isinstance(bound, date) else bound for bound in (column.low, column.high))
+    values: Sequence[dict[str, Any]] = [{"value": value, "count": count} for value, count in column.values]
+    return {"name": column.name, "kind": column.kind, "values": values, "low": low, "high": high}
+
+
+def _describing(features: "Features | None") -> list[dict[str, Any]]:
+    """The columns by which somebody or something new can be described."""
+    if features is None:
+        return []
+    return [
+        {"column": line.column, "kind": line.kind, "example": line.example}
+        for line in features.report()
+        if line.kind != "skip"
+    ]

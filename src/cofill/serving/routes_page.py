@@ -1,0 +1,61 @@
+"""The page and its files, from the package and from nowhere else."""
+
+import hashlib
+from importlib.resources import files
+
+from fastapi import APIRouter, Request, Response
+
+from cofill.serving.problems import ProblemError
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "json": "application/json",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "ico": "image/x-icon",
+    "webp": "image/webp",
+    "woff2": "font/woff2",
+    "txt": "text/plain; charset=utf-8",
+    "webmanifest": "application/manifest+json",
+}
+
+
+def page_routes() -> APIRouter:
+    router = APIRouter(include_in_schema=False)
+    contents = _contents()
+
+    def file(name: str, request: Request) -> Response:
+        if name not in contents:
+            raise ProblemError(404, f"the page has no file {name!r}")
+        content, etag = contents[name]
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}  # asked again each time, sent again only if it changed
+        if etag in [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+
+    @router.api_route("/", methods=["GET", "HEAD"])
+    async def index(request: Request) -> Response:
+        return file("index.html", request)
+
+    @router.api_route("/page/{name:path}", methods=["GET", "HEAD"])
+    async def part(name: str, request: Request) -> Response:
+        return file(name, request)
+
+    return router
+
+
+def _contents() -> dict[str, tuple[bytes, str]]:
+    """Every file by its name, read once: whatever is asked for is looked up here and never becomes a path."""
+    found: dict[str, tuple[bytes, str]] = {}
+    folders = [("", files("cofill.serving") / "page")]
+    while folders:
+        prefix, folder = folders.pop()
+        for entry in folder.iterdir() if folder.is_dir() else ():
+            if entry.is_dir():
+                folders.append((f"{prefix}{entry.name}/", entry))
+            elif entry.name.rpartition(".")[2] in _TYPES:
+                content = entry.read_bytes()
+                found[prefix + entry.name] = content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    return found

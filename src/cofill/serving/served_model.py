@@ -1,0 +1,231 @@
+"""A model as it is served: read from its folder, with live changes laid over it, and what is built to be quick."""
+
+import json
+import logging
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.ratings import Ratings
+from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
+from cofill.errors import CofillError, ModelFileError
+from cofill.recommender import Recommender
+from cofill.serving.item_search import ItemSearch
+from cofill.serving.starters import starter_items
+from cofill.serving.store import Changes, LiveRating
+from cofill.serving.user_search import UserSearch
+
+log = logging.getLogger("cofill.serving")
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+
+MOST_STARTERS = 100
+_MOST_TOLD = 20  # refusals, one by one
+_MOST_STEPS = 50  # of a scale that people give ratings on
+
+
+class Card(NamedTuple):
+    """What tells one model from another."""
+
+    version: str
+    cofill_version: str
+    trained: float
+    """When its file was written, in seconds."""
+
+
+class ServedModel:
+    """One model and everything that belongs to it; asked and changed by one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.card, self.model = _read(folder)
+        self.applied = 0
+        """The number of the last change that was taken in."""
+        self.refused = 0
+        """Live ratings and descriptions that do not fit this model."""
+        model = self.model
+        self.items = ItemSearch(model.items, model.titles)
+        self.users = UserSearch(model.users)
+        self.live_users: set[str] = set()
+        self.step = _step(model.filled.known.trained.values, model.scale.low)
+        self._starters: list[Id] | None = None
+        self._attributes = _attributes_of_all(model)
+        self._warm()
+
+    def _warm(self) -> None:
+        """What the first question would have to wait for."""
+        model = self.model
+        if len(model.users):
+            model.recommend(model.users.id(0), 1)
+        model.recommend({}, 1)
+        model.item_vectors()
+
+    # Asking
+
+    def attributes_of(self, item: Id) -> dict[str, Any]:
+        """Ready for JSON; nothing where nothing is known."""
+        return self._attributes.get(item, {})
+
+    def starters(self, n: int) -> list[Id]:
+        """As the model was when they were first asked for: the first screen shall not change under people's hands."""
+        model = self.model
+        if self._starters is None:
+            chosen = starter_items(model.item_vectors()[: len(model.items)], model.item_counts(), MOST_STARTERS)
+            self._starters = [model.items.id(index) for index in chosen]
+        return self._starters[:n]
+
+    def ratings_by(self, user: int) -> tuple[Ints, Floats]:
+        """Items, by index, and what a user gave them."""
+        known = self.model.filled.known
+        return known.row(user) if self.model.orientation == "user" else known.column(user)
+
+    def ratings_for(self, item: int) -> Floats:
+        """What an item was given."""
+        known = self.model.filled.known
+        return (known.row(item) if self.model.orientation == "item" else known.column(item))[1]
+
+    def known_user(self, user: Id) -> bool:
+        """Whether there is anything of that name, if only an id that was given out."""
+        return user in self.model.users or str(user) in self.live_users
+
+    # Following
+
+    def apply(self, changes: Changes) -> None:
+        """Take in what was written. What does not fit this model is left out and counted, never a reason to stop."""
+        for item in changes.items:
+            self._describe_item(item.item, item.title, item.features)
+        for user in changes.users:
+            self.live_users.add(user.user)
+            self._describe_user(user.user, user.features)
+        self._rate(changes.ratings)
+
+    def _rate(self, ratings: list[LiveRating]) -> None:
+        users, items = self.model.users, self.model.items
+        low, high = self.model.scale
+        given: list[tuple[Id, Id, float]] = []
+        taken_back: list[tuple[Id, Id]] = []
+        for rating in ratings:
+            self.live_users.add(rating.user)
+            user, item = own_id(users, rating.user), own_id(items, rating.item)
+            if user is None or item is None or not (rating.rating is None or low <= rating.rating <= high):
+                self._refuse(f"the rating of item {rating.item!r} by user {rating.user!r}: {rating.rating}")
+            elif rating.rating is None:
+                taken_back.append((user, item))
+            else:
+                given.append((user, item, rating.rating))
+        if given:
+            self.model.add_ratings(_as_ratings(given, self.model))
+        if taken_back:
+            self.model.remove_ratings(taken_back)
+
+    def _describe_item(self, text: str, title: str | None, features: dict[str, Any] | None) -> None:
+        model = self.model
+        item = own_id(model.items, text)
+        if item is None:
+            return self._refuse(f"the description of item {text!r}")
+        if features is not None:
+            learned = model.item_features
+            known = {} if learned is None else self.full_description("item", features, strict=False)
+            try:
+                if not known:
+                    raise CofillError("none of its columns is known")
+                model.describe_items({item: known})
+            except CofillError as error:
+                self._refuse(f"the description of item {text!r}: {error}")
+            else:
+                of = model.item_attributes.of(item)
+                self._attributes[item] = {name: _plain(value) for name, value in of.items() if value is not None}
+        if title is not None:
+            model.titles[item] = title  # of one that is not known yet, until its first rating
+            if item in model.items:
+                self.items.changed(item)
+        return None
+
+    def _describe_user(self, text: str, features: dict[str, Any] | None) -> None:
+        if features is None:
+            return
+        user = own_id(self.model.users, text)
+        known = {} if self.model.user_features is None else self.full_description("user", features, strict=False)
+        try:
+            if user is None or not known:
+                raise CofillError("the model does not take it")
+            self.model.describe_users({user: known})
+        except CofillError as error:
+            self._refuse(f"the description of user {text!r}: {error}")
+
+    def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
+        """Every column that the model knows, None where nothing is said; other columns only if `strict`."""
+        learned = self.model.item_features if side == "item" else self.model.user_features
+        columns = [] if learned is None else [column.name for source in learned.sources for column in source.used]
+        own = features if strict else {name: value for name, value in features.items() if name in columns}
+        return dict.fromkeys(columns) | own if own or strict or not features else {}
+
+    def _refuse(self, what: str) -> None:
+        self.refused += 1
+        if self.refused <= _MOST_TOLD:
+            log.warning("left out, it does not fit the model: %s", what)
+        if self.refused == _MOST_TOLD:
+            log.warning("more of these are not told, but counted in cofill_live_refused of /metrics")
+
+
+def own_id(vocabulary: Vocabulary, text: str) -> Id | None:
+    """The id as a vocabulary would keep it, known or new; None if it cannot be one of its ids."""
+    if not vocabulary.integers:
+        return text or None
+    return int(text) if CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max else None
+
+
+def _read(folder: Path) -> tuple[Card, Recommender]:
+    """The model and its card, which belong together even if the folder is being replaced."""
+    while True:
+        before = read_card(folder)
+        model = Recommender.load(folder)
+        if read_card(folder) == before:
+            return before, model
+
+
+def read_card(folder: Path) -> Card:
+    """Of the model in a folder; a `ModelFileError` that says why there is none."""
+    path = folder / "model.json"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), path.stat().st_mtime)
+    except (OSError, ValueError, KeyError, TypeError):
+        Recommender.load(folder)  # says what is wrong
+        raise ModelFileError(f"{folder}: is being replaced; try again") from None
+
+
+def _as_ratings(given: list[tuple[Id, Id, float]], model: Recommender) -> Ratings:
+    """Straight into arrays: this happens between a rating and the answer to the next question."""
+    users, items = Vocabulary(), Vocabulary()
+    user_index = users.add([user for user, _, _ in given])
+    item_index = items.add([item for _, item, _ in given])
+    values = np.array([rating for _, _, rating in given], np.float32)
+    return Ratings(users, items, user_index, item_index, values, None, model.scale)
+
+
+def _step(values: Floats, low: float) -> float | None:
+    """Between the ratings that people give; None where they give any number."""
+    distinct = np.unique(values)
+    if not 1 < len(distinct) <= _MOST_STEPS:
+        return None
+    step = float(np.diff(distinct).min())
+    whole = (distinct - low) / step
+    return step if np.allclose(whole, np.round(whole), atol=1e-4) else None
+
+
+def _attributes_of_all(model: Recommender) -> dict[Id, dict[str, Any]]:
+    """Ready to be sent: cell by cell they take longer than the recommendation that they stand beside."""
+    frame = model.item_attributes.frame()
+    names = [name.partition(":")[2] for name in frame.columns]
+    return {
+        item: {name: _plain(value) for name, value in zip(names, row, strict=True) if value is not None}
+        for item, row in zip(model.items, frame.iter_rows(), strict=False)
+    }
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if isinstance(value, date) else value

@@ -1,0 +1,87 @@
+"""Every setting of the server, declared once; the command line reads it here."""
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from cofill.errors import SettingsError
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+class LimitSettings(BaseModel):
+    """What one request, and one client, may ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    requests_per_second: float = Field(
+        default=100.0, ge=0, description="of one key, or of one address where no keys are used, in each process; 0: any"
+    )
+    burst: int = Field(default=200, ge=1, description="requests that may come at once before that limit is felt")
+    seconds: float = Field(default=30.0, gt=0, description="after which a request is given up")
+    concurrency: int = Field(default=256, ge=1, description="requests that may be under way in each process")
+    body_bytes: int = Field(default=1 << 20, ge=1024, description="largest body of a request")
+
+
+class ServingSettings(LimitSettings):
+    """Where a model is served, to whom, and where its live ratings are kept."""
+
+    model: Path = Field(description="the model's folder")
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="address to listen at; any but loopback needs keys"
+    )
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen at; 0: a free one")
+    database: str | None = Field(
+        default=None, description="where live ratings are kept: a database URL; by default a SQLite file beside MODEL"
+    )
+    keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it nobody needs one")
+    workers: int = Field(default=1, ge=1, le=64, description="processes; each has the model in memory")
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """Settings from names and values; a wrong one becomes a `SettingsError` on one line."""
+        try:
+            return cls(**values)
+        except ValidationError as error:
+            first = error.errors()[0]
+            message = str(first["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+            if not first["loc"]:
+                raise SettingsError(message) from None
+            name = str(first["loc"][0]).replace("_", "-")
+            raise SettingsError(f"--{name} {message}. Got {first['input']!r}; `cofill serve --help` tells") from None
+
+    @model_validator(mode="after")
+    def _others_need_keys(self) -> Self:
+        if not self.on_loopback and self.keys is None:
+            raise ValueError(
+                f"host = {self.host} can be reached by others, so keys are needed: make one with "
+                f"`cofill keys new --file keys.json --write --name me`, then add --keys keys.json"
+            )
+        return self
+
+    @property
+    def on_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        if self.host in LOOPBACK_NAMES:
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def live_file(model: Path) -> Path:
+    """The database beside a model's folder, whose own content is replaced when it is trained again."""
+    return beside(model, ".live.sqlite")
+
+
+def beside(model: Path, ending: str) -> Path:
+    """A file that belongs to a model and is not in its folder."""
+    folder = Path(os.path.abspath(model))  # noqa: PTH100  # a link to a model keeps its own name
+    if not folder.name:
+        raise SettingsError(f"{model}: a model is a folder with a name; give its path")
+    return folder.with_name(folder.name + ending)

@@ -1,0 +1,83 @@
+"""A real server in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+
+class Server:
+    """`cofill serve` as somebody would start it, on a free port, ready when this is made."""
+
+    def __init__(self, model: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+        self.log = model.parent / f"{model.name}-{time.monotonic_ns()}.log"
+        with self.log.open("wb") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "cofill.cli", "serve", str(model), "--port", "0", "--json", *options],
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})},
+            )
+        assert self.process.stdout is not None
+        lines = b""
+        while not lines.rstrip().endswith(b"}"):
+            line = self.process.stdout.readline()
+            if not line:
+                raise AssertionError(f"the server did not start: {self.errors()}")
+            lines += line
+        self.told: dict[str, Any] = json.loads(lines)
+        self.client = httpx.Client(base_url=self.told["address"], timeout=30)
+
+    def errors(self) -> str:
+        return self.log.read_text()
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Its exit code."""
+        self.client.close()
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(30)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+    # Short ways to ask
+
+    def recommended(self, user: object, n: int = 10, **more: Any) -> list[dict[str, Any]]:
+        answer = self.client.get("/v1/recommendations", params={"user": str(user), "n": n, **more})
+        assert answer.status_code == 200, answer.text
+        items: list[dict[str, Any]] = answer.json()["items"]
+        return items
+
+    def rate(self, user: object, ratings: dict[Any, float]) -> None:
+        given = [{"item": item, "rating": rating} for item, rating in ratings.items()]
+        answer = self.client.put("/v1/ratings", json={"user": user, "ratings": given})
+        assert (answer.status_code, answer.json()) == (200, {"stored": len(ratings)})
+
+    def ratings(self, user: object) -> dict[Any, float]:
+        answer = self.client.get("/v1/ratings", params={"user": str(user)})
+        assert answer.status_code == 200, answer.text
+        return {entry["item"]: entry["rating"] for entry in answer.json()["ratings"]}
+
+    def new_user(self) -> Any:
+        answer = self.client.post("/v1/users")
+        assert answer.status_code == 201
+        return answer.json()["id"]
+
+
+def problem(answer: httpx.Response, status: int) -> str:
+    """The detail of a problem, after its shape was found right."""
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "instance"}
+    assert document["status"] == status
+    assert "Traceback" not in answer.text
+    detail: str = document["detail"]
+    return detail

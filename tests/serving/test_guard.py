@@ -1,0 +1,92 @@
+"""Limits of time, number and rate, on the guard alone with an application that is as slow as the test wants."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cofill.serving.admission import Admission
+from cofill.serving.guard import Guard
+from cofill.serving.limits import RateLimit
+from cofill.serving.metrics import Metrics
+from cofill.serving.problems import ProblemError
+from cofill.serving.settings import ServingSettings
+from tests.serving.running_server import problem
+
+
+def guarded(application: Any, **limits: Any) -> httpx.AsyncClient:
+    settings = ServingSettings(model=Path("model"), **limits)
+    guard = Guard(application, settings, Metrics(), Admission(settings))
+    return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://localhost")
+
+
+async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    await asyncio.sleep(0.3)
+    await Response("late")(scope, receive, send)
+
+
+def test_a_request_is_given_up_after_its_time() -> None:
+    async def ask() -> tuple[httpx.Response, float]:
+        async with guarded(slow, seconds=0.1) as client:
+            return await client.get("/v1/model"), time.monotonic()
+
+    answer = asyncio.run(ask())[0]
+    assert "no answer within 0.1 seconds; a write may have been done or not" in problem(answer, 503)
+    assert answer.headers["retry-after"] == "1"
+
+
+def test_only_so_many_are_under_way() -> None:
+    async def ask() -> list[int]:
+        async with guarded(slow, concurrency=2) as client:
+            answers = await asyncio.gather(*(client.get("/v1/model") for _ in range(5)))
+            again = await client.get("/v1/model")
+            return [*sorted(answer.status_code for answer in answers), again.status_code]
+
+    assert asyncio.run(ask()) == [200, 200, 503, 503, 503, 200]
+
+
+def test_what_nobody_foresaw_is_a_problem_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("a secret")
+
+    async def ask() -> httpx.Response:
+        async with guarded(broken) as client:
+            return await client.get("/v1/model")
+
+    answer = asyncio.run(ask())
+    problem(answer, 500)
+    assert "secret" not in answer.text
+    assert "a secret" in caplog.text
+
+
+def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("cofill.serving.limits.time.monotonic", lambda: now)
+    limit = RateLimit(2.0, 3)
+    for _ in range(3):
+        limit.take("me")
+    with pytest.raises(ProblemError, match="more than 2 requests a second; ask again in 1 s"):
+        limit.take("me")
+    limit.take("you")
+    now += 0.5
+    limit.take("me")
+    with pytest.raises(ProblemError):
+        limit.take("me")
+    now += 1000
+    for _ in range(3):
+        limit.take("me")
+    with pytest.raises(ProblemError):
+        limit.take("me")
+    RateLimit(0.0, 1).take("anybody")
+
+
+def test_clients_are_forgotten_in_the_end() -> None:
+    limit = RateLimit(1.0, 1)
+    for number in range(10_500):
+        limit.take(str(number))
+    assert len(limit._buckets) == 10_000

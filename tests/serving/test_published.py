@@ -1,0 +1,101 @@
+"""What is published: the OpenAPI document and answers that keep to it, figures for Prometheus, the page's files."""
+
+import re
+import time
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from cofill.serving import replies
+from tests.serving.running_server import Server, problem
+
+ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
+    ("GET", "/v1/model", None, replies.ModelMessage),
+    ("GET", "/v1/recommendations?user=3&why=true", None, replies.Recommended),
+    ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, replies.Recommended),
+    ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, replies.RecommendedBatch),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, replies.Predicted),
+    ("GET", "/v1/similar?item=1", None, replies.SimilarItems),
+    ("GET", "/v1/items?query=the", None, replies.FoundItems),
+    ("GET", "/v1/item?id=1", None, replies.Item),
+    ("GET", "/v1/starters", None, replies.FoundItems),
+    ("GET", "/v1/users", None, replies.FoundUsers),
+    ("GET", "/v1/ratings?user=1", None, replies.KnownRatings),
+    ("GET", "/v1/why?user=1&item=1", None, replies.Why),
+    ("GET", "/health", None, replies.Status),
+    ("GET", "/ready", None, replies.Status),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "shape"), ANSWERS)
+def test_answers_have_the_shape_that_is_published(
+    untouched: Server, method: str, path: str, body: Any, shape: type[BaseModel]
+) -> None:
+    answer = untouched.client.request(method, path, json=body)
+    assert answer.status_code == 200, answer.text
+    shape.model_validate(answer.json(), strict=True, extra="forbid")
+
+
+def test_the_document_names_every_route_and_problem(untouched: Server) -> None:
+    document = untouched.client.get("/openapi.json").json()
+    routes = {(method.upper(), path) for path, of in document["paths"].items() for method in of}
+    assert routes >= {(method, path.partition("?")[0]) for method, path, _, _ in ANSWERS}
+    assert routes >= {("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("POST", "/v1/users"), ("PUT", "/v1/user")}
+    assert routes >= {("PUT", "/v1/item"), ("GET", "/v1/map"), ("POST", "/v1/model/reload"), ("GET", "/metrics")}
+    assert not {path for _, path in routes if path.startswith("/page")}
+    for of in document["paths"].values():
+        for operation in of.values():
+            for status, told in operation["responses"].items():
+                assert list(told["content"]) == ["application/problem+json"] if status[0] in "45d" else True
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_the_model_tells_about_itself(untouched: Server) -> None:
+    model = untouched.client.get("/v1/model").json()
+    assert (model["kind"], model["orientation"], model["name"]) == ("cfn", "item", "model")
+    assert model["scale"] == {"low": 0.5, "high": 5.0, "step": 0.5}
+    assert model["ratings"] == {"trained": 2500, "live": 0}
+    columns = {column["name"]: column for column in model["item_columns"]}
+    assert columns["genres"]["kind"] == "several"
+    assert {"value", "count"} == columns["genres"]["values"][0].keys()
+    assert columns["year"]["low"] < columns["year"]["high"]
+    assert [column["column"] for column in model["user_columns"]] == ["age", "occupation"]
+    assert [column["column"] for column in model["item_feature_columns"]] == ["title", "year", "genres", "tags"]
+    assert model["history"]
+    assert model["settings"]["hidden"] == [30]
+
+
+def test_figures(server: Server) -> None:
+    user = server.new_user()
+    server.rate(user, {1: 3})
+    live = server.client.get("/v1/model").json()["ratings"]["live"]
+    server.client.get("/nothing")
+    figures = server.client.get("/metrics")
+    assert figures.headers["content-type"].startswith("text/plain; version=")
+    text = figures.text
+    assert f"cofill_live_ratings {float(live)}" in text
+    assert f'version="{server.told["version"]}"' in text
+    assert re.search(r'cofill_request_seconds_count\{method="PUT",route="/v1/ratings",status="200"\} [1-9]', text)
+    assert re.search(r'cofill_request_seconds_count\{method="GET",route="none",status="404"\} [1-9]', text)
+    age = re.search(r"cofill_model_age_seconds ([0-9.e+]+)", text)
+    assert age is not None
+    assert 0 < float(age[1]) < time.time()
+    assert "cofill_change_lag " in text
+
+
+def test_the_page_is_served_from_the_package(untouched: Server) -> None:
+    answer = untouched.client.get("/")
+    if answer.status_code == 404:  # a build without the page
+        problem(answer, 404)
+        return
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+    etag = answer.headers["etag"]
+    again = untouched.client.get("/", headers={"if-none-match": f'"other", {etag}'})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
+    for name in re.findall(r'(?:src|href)="(page/[^"]+)"', answer.text):
+        part = untouched.client.get(f"/{name}")
+        assert part.status_code == 200
+        assert part.headers["content-type"].partition(";")[0] in ("text/javascript", "text/css", "image/svg+xml")
+    assert untouched.client.head("/").status_code == 200

@@ -1,0 +1,123 @@
+"""Ratings that are put, changed and taken back: every answer after an acknowledged write takes it into account."""
+
+import pytest
+
+from tests.serving.conftest import ITEMS, USERS
+from tests.serving.running_server import Server, problem
+
+
+def test_a_rating_moves_the_recommendations(server: Server) -> None:
+    user = server.new_user()
+    before = server.recommended(user)
+    server.rate(user, {before[0]["id"]: 0.5, before[1]["id"]: 0.5, 3: 5})
+    after = server.recommended(user)
+    assert not {before[0]["id"], before[1]["id"], 3} & {item["id"] for item in after}
+    assert [item["rating"] for item in after] != [item["rating"] for item in before[2:]]
+
+
+def test_a_rating_is_changed_and_taken_back(server: Server) -> None:
+    user = server.new_user()
+    before = server.recommended(user, ITEMS)
+    server.rate(user, {5: 1})
+    low = server.recommended(user, ITEMS)
+    server.rate(user, {"5": 5})
+    assert server.ratings(user) == {5: 5.0}
+    assert server.recommended(user, ITEMS) != low
+    server.rate(user, {5: 1})
+    assert server.recommended(user, ITEMS) == low
+    for _ in range(2):
+        answer = server.client.delete("/v1/ratings", params={"user": user, "item": 5})
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert server.ratings(user) == {}
+    assert [(item["id"], item["rating"]) for item in server.recommended(user, ITEMS)] == [
+        (item["id"], item["rating"]) for item in before
+    ]
+
+
+def test_a_rating_of_the_training_can_be_taken_back(server: Server) -> None:
+    user = 11
+    before = server.ratings(user)
+    item = next(iter(before))
+    assert server.client.delete("/v1/ratings", params={"user": user, "item": item}).status_code == 204
+    assert server.ratings(user) == {other: rating for other, rating in before.items() if other != item}
+    assert item in [entry["id"] for entry in server.recommended(user, 100)]
+    assert server.client.delete("/v1/ratings", params={"user": "nobody", "item": "nothing"}).status_code == 204
+
+
+def test_the_newest_live_ratings_come_first(server: Server) -> None:
+    user = 12
+    trained = server.ratings(user)
+    new = [item for item in range(1, 30) if item not in trained][:3]
+    for item in new:
+        server.rate(user, {item: 3})
+    found = server.client.get("/v1/ratings", params={"user": user}).json()["ratings"]
+    assert [entry["item"] for entry in found[:3]] == new[::-1]
+    assert [entry["live"] for entry in found] == [True] * 3 + [False] * len(trained)
+
+
+def test_new_users_and_new_items(server: Server) -> None:
+    first, second = server.new_user(), server.new_user()
+    assert isinstance(first, int)
+    assert USERS < first != second > USERS
+    assert server.ratings(first) == {}
+    server.rate(99_000, {98_000: 4.5, 1: 2})
+    assert server.ratings(99_000) == {98_000: 4.5, 1: 2.0}
+    assert server.client.get("/v1/item", params={"id": 98_000}).json()["ratings"]["count"] == 1
+    found = server.client.get("/v1/users", params={"query": "99"}).json()["users"]
+    assert {"id": 99_000, "ratings": 2} in found
+    problem(server.client.get("/v1/ratings", params={"user": "nobody"}), 404)
+
+
+def test_somebody_described(server: Server) -> None:
+    young = server.client.post("/v1/users", json={"features": {"age": 18}}).json()["id"]
+    old = server.client.post("/v1/users", json={"features": {"age": 70}}).json()["id"]
+    assert server.recommended(young) != server.recommended(old)
+    assert server.client.put("/v1/user", json={"id": young, "features": {"age": 70}}).json() == {"id": young}
+    assert server.recommended(young) == server.recommended(old)
+    wrong = {"id": young, "features": {"agee": 3}}
+    assert "did you mean 'age'?" in problem(server.client.put("/v1/user", json=wrong), 422)
+    assert "did you mean 'age'?" in problem(server.client.post("/v1/users", json={"features": {"agee": 1}}), 422)
+
+
+def test_users_are_found_by_the_beginning_of_their_ids(server: Server) -> None:
+    most = server.client.get("/v1/users", params={"n": 100}).json()["users"]
+    counts = [user["ratings"] for user in most]
+    assert len(most) == 100
+    assert counts == sorted(counts, reverse=True)
+    found = server.client.get("/v1/users", params={"query": "1", "n": 5}).json()["users"]
+    assert found[0]["id"] == 1
+    assert all(str(user["id"]).startswith("1") for user in found)
+
+
+@pytest.mark.parametrize(
+    ("ratings", "words"),
+    [
+        ([{"item": 1, "rating": 5.5}], "must be between 0.5 and 5. Got 5.5"),
+        ([{"item": 1, "rating": 0.49999999}], "must be between 0.5 and 5"),
+        ([{"item": 1, "rating": 1e300}], "must be between 0.5 and 5"),
+        ([{"item": 1, "rating": True}], "valid number"),
+        ([{"item": 1, "rating": "4"}], "valid number"),
+        ([{"item": 1, "rating": None}], "valid number"),
+        ([{"item": True, "rating": 4}], "an id is a text"),
+        ([{"item": 1.0, "rating": 4}], "an id is a text"),
+        ([{"item": "", "rating": 4}], "an id is a text"),
+        ([{"item": "x" * 257, "rating": 4}], "an id is a text"),
+        ([{"item": 2**63, "rating": 4}], "an id is a text"),
+        ([{"item": "a\0b", "rating": 4}], "may not contain NUL"),
+        ([{"item": "abc", "rating": 4}], "cannot join a vocabulary of integers"),
+        ([{"item": 1, "rating": 4}, {"item": "1", "rating": 4}], "'1' is rated twice"),
+        ([{"item": 1, "rating": 4, "when": 3}], "Extra inputs"),
+        ([{"item": 1}], "Field required"),
+        ([], "at least 1 item"),
+        ([{"item": item, "rating": 4} for item in range(1001)], "at most 1000 items"),
+    ],
+)
+def test_ratings_that_are_refused_leave_nothing_behind(server: Server, ratings: list[object], words: str) -> None:
+    sent = [{"item": 9, "rating": 3}, *ratings] if ratings else []
+    assert words in problem(server.client.put("/v1/ratings", json={"user": 77_000, "ratings": sent}), 422)
+    problem(server.client.get("/v1/ratings", params={"user": 77_000}), 404)
+
+
+def test_the_user_of_a_rating_is_checked(server: Server) -> None:
+    answer = server.client.put("/v1/ratings", json={"user": "abc", "ratings": [{"item": 9, "rating": 3}]})
+    assert "cannot join a vocabulary of integers" in problem(answer, 422)

@@ -1,0 +1,150 @@
+"""The database: what is written is there, in order, once, whoever writes at the same time."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import SQLAlchemyError
+
+from cofill.errors import CofillError, SettingsError
+from cofill.serving.database import database_url, shown_url, url_of
+from cofill.serving.settings import live_file
+from cofill.serving.store import Changes, LiveItem, LiveUser, Store
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Whose name would mean something else in a URL."""
+    return tmp_path / "a model? 100%"
+
+
+@pytest.fixture
+def store(model: Path) -> Iterator[Store]:
+    made = Store(url_of(None, model))
+    made.open()
+    yield made
+    made.close()
+
+
+def given(changes: Changes) -> list[tuple[str, str, float | None]]:
+    return [(one.user, one.item, one.rating) for one in changes.ratings]
+
+
+def test_the_file_stands_beside_the_model(store: Store, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "a model? 100%.live.sqlite"
+    assert live_file(model) == file
+    assert file.exists()
+    store.close()
+    assert file.read_bytes()[:15] == b"SQLite format 3"
+
+
+def test_changes_are_numbered_and_the_last_state_counts(store: Store) -> None:
+    assert store.counter() == (0, 0)
+    store.put_ratings("1", [("a", 3.0), ("b", 4.0)])
+    store.put_ratings("2", [("a", 1.0)])
+    assert store.counter() == (2, 0)
+    store.put_ratings("1", [("b", None)])
+    assert given(store.changes_since(0)) == [("1", "a", 3.0), ("2", "a", 1.0), ("1", "b", None)]
+    assert given(store.changes_since(2)) == [("1", "b", None)]
+    assert given(store.changes_since(3)) == []
+    assert store.rating_count() == 2
+    assert [(one.item, one.rating) for one in store.ratings_of("1")] == [("b", None), ("a", 3.0)]
+    assert store.next_generation() == 1
+    assert store.counter() == (3, 1)
+
+
+def test_descriptions_keep_what_is_not_said_again(store: Store) -> None:
+    store.put_item("a", "Title", {"year": 1999, "genres": ["Drama"]})
+    store.put_item("a", None, {"year": 2000})
+    store.put_item("a", "Another", None)
+    store.put_user("1", None)
+    store.put_user("1", {"age": 3})
+    changes = store.changes_since(0)
+    assert changes.items == [LiveItem("a", "Another", {"year": 2000})]
+    assert changes.users == [LiveUser("1", {"age": 3})]
+
+
+def test_a_new_user_gets_an_id_that_nobody_has(store: Store) -> None:
+    store.put_ratings("1", [("a", 3.0)])
+    store.put_user("2", None)
+    names = iter(["1", "2", "3", "4"])
+    assert store.new_user(lambda: next(names), None) == "3"
+    assert store.changes_since(2).users == [LiveUser("3", None)]
+
+
+def test_what_looks_like_sql_is_text(store: Store) -> None:
+    nasty = "'; DROP TABLE cofill_ratings; --"
+    store.put_ratings(nasty, [(nasty, 3.0)])
+    store.put_item(nasty, nasty, {nasty: nasty})
+    assert given(store.changes_since(0)) == [(nasty, nasty, 3.0)]
+    assert [one.user for one in store.ratings_of(nasty)] == [nasty]
+
+
+def test_writers_at_the_same_time_lose_nothing_and_readers_see_numbers_in_order(store: Store, model: Path) -> None:
+    other = Store(url_of(None, model))
+    seen: list[tuple[int, int]] = []
+    stop = threading.Event()
+
+    def write(number: int) -> None:
+        for at in range(25):
+            (store, other)[number % 2].put_ratings(f"user {number}", [(str(at), 1.0), (str(at + 1), 2.0)])
+
+    def read() -> None:
+        while not stop.is_set():
+            change = other.counter().change
+            seen.append((change, len(store.changes_since(0).ratings)))
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    reader = threading.Thread(target=read)
+    for thread in [*writers, reader]:
+        thread.start()
+    for thread in writers:
+        thread.join()
+    stop.set()
+    reader.join()
+    other.close()
+    assert store.counter().change == 100
+    assert sorted(given(store.changes_since(0))) == sorted(
+        (f"user {number}", str(at), 2.0 if at == 25 else 1.0) for number in range(4) for at in range(26)
+    )
+    # Every change brings a row of its own, beside one that the next overwrites: what is counted is there.
+    assert all(rows >= change for change, rows in seen)
+    assert seen == sorted(seen)
+
+
+def test_a_write_that_fails_leaves_nothing(store: Store) -> None:
+    with pytest.raises(SQLAlchemyError):
+        store.put_ratings("1", [("a", 3.0), ("b", object())])  # type: ignore[list-item]
+    assert store.changes_since(0) == Changes([], [], [])
+    assert store.counter() == (0, 0)
+
+
+def test_what_was_written_survives_the_end_of_its_process(store: Store, model: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "from cofill.serving.database import url_of\n"
+        "from cofill.serving.store import Store\n"
+        "from pathlib import Path\n"
+        "store = Store(url_of(None, Path(sys.argv[1])))\n"
+        "for number in range(20):\n"
+        "    store.put_ratings('1', [(str(number), 3.0)])\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program, str(model)]).returncode == -9
+    assert store.rating_count() == 20
+
+
+def test_urls(tmp_path: Path) -> None:
+    url = database_url("postgresql://me:secret@localhost/ratings")
+    assert url.drivername == "postgresql+psycopg"
+    assert "secret" not in shown_url(url)
+    for wrong in ("mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "nonsense"):
+        with pytest.raises(SettingsError):
+            database_url(wrong)
+    folder = Store(database_url(f"sqlite:///{tmp_path}"))
+    with pytest.raises(CofillError, match="live ratings cannot be kept there"):
+        folder.open()
+    folder.close()
