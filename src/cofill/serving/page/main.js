@@ -1,0 +1,86 @@
+// The page: a header that stays, three views that are made when first seen, and an item that may lie open on any.
+
+import { keyDialog } from "./key.js";
+import { fill, h } from "./dom.js";
+import { homeView } from "./home.js";
+import { itemDialog } from "./item.js";
+import { mapView } from "./map.js";
+import { modelView } from "./model.js";
+import { person } from "./person.js";
+import { onRoute, route } from "./route.js";
+import { search } from "./search.js";
+import { state } from "./state.js";
+import { failure, skeletons, toast, watchConnection } from "./status.js";
+import { ratingInWords, titleOf } from "./words.js";
+
+const VIEWS = { home: homeView, map: mapView, model: modelView };
+const TITLES = { home: "For you", map: "Map", model: "Model" };
+
+/** @param {string} id of an element of index.html */
+const part = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+const main = part("main");
+/** @type {Map<string, HTMLElement>} */
+const made = new Map();
+/** @type {string|null} */
+let current = null;
+let starting = false;
+
+/** @param {() => void} followItem */
+function show(followItem) {
+  const view = route().view in VIEWS ? route().view : "home";
+  if (view !== current) {
+    const first = current === null;
+    current = view;
+    if (!made.has(view)) made.set(view, VIEWS[view]());
+    const element = /** @type {HTMLElement} */ (made.get(view));
+    fill(main, element);
+    document.title = `${TITLES[view]} · cofill`;
+    for (const link of document.querySelectorAll("nav [data-view]")) {
+      if (link.dataset.view === view) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+    if (!first) {
+      scrollTo(0, 0);
+      main.focus({ preventScroll: true });
+    }
+    element.dispatchEvent(new Event("shown"));
+  }
+  followItem();
+}
+
+function confirmRatings() {
+  state.on("rated", ({ item, before, after }) => {
+    if (after === null) toast(`${titleOf(item)} is unrated again.`, { label: "Undo", act: () => state.rate(item, before) });
+    else toast(`${titleOf(item)}: ${ratingInWords(after)}.`, { label: "Undo", act: () => state.rate(item, before) });
+  });
+  state.on("model", () => toast("A newer model is served now."));
+  state.on("failed", ({ item, value, error }) => {
+    toast(`${titleOf(item)} was not rated: ${error.message}`, { label: "Try again", act: () => state.rate(item, value) });
+  });
+}
+
+async function start() {
+  if (starting) return;
+  starting = true;
+  fill(main, h("div", { class: "home" },
+    h("div", { class: "side" }, h("div", {}, skeletons(1, "head"), h("div", { class: "cards" }, skeletons(6, "card")))),
+    h("div", {}, skeletons(1, "head"), skeletons(6, "row"))));
+  try {
+    await state.start();
+  } catch (error) {
+    fill(main, failure(error, start));
+    return;
+  } finally {
+    starting = false;
+  }
+  person(part("person"), part("notices"));
+  confirmRatings();
+  const followItem = itemDialog();
+  onRoute(() => show(followItem));
+  show(followItem);
+}
+
+watchConnection(() => (state.model === null ? start() : state.tell("settled")));
+keyDialog();
+search(part("search"));
+start();

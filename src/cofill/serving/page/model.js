@@ -1,0 +1,108 @@
+// About the model: what it was trained on, how it learned, how good it is, every setting.
+
+import { api } from "./api.js";
+import { curve } from "./curve.js";
+import { h } from "./dom.js";
+import { state } from "./state.js";
+import { loading, skeletons } from "./status.js";
+import { columnInWords, count, flagColumns, valueInWords } from "./words.js";
+
+const KINDS = { cfn: "Autoencoder (CFN)" };
+
+/** @returns {HTMLElement} */
+export function modelView() {
+  const place = h("div", {});
+  const element = h("div", { class: "model-view" }, h("h1", {}, "About the model"), place);
+  // Each look asks again: live ratings have come, and the model may have been replaced.
+  element.addEventListener("shown", () => loading(place, api.model, (model) => {
+    state.model = { ...state.model, ratings: model.ratings };
+    return about(model);
+  }, skeletons(6, "line")));
+  return element;
+}
+
+/** @param {*} model the answer of /v1/model */
+function about(model) {
+  const rmse = model.measures?.validation_rmse;
+  return [
+    h("p", { class: "note" }, sentence(model)),
+    h("ul", { class: "figures" },
+      figure(count(model.users), "users"), figure(count(model.items), "items"),
+      figure(count(model.ratings.trained), "ratings to learn from"), figure(count(model.ratings.live), "live ratings"),
+      figure(`${model.scale.low} – ${model.scale.high}`, "scale of ratings"),
+      rmse ? figure(Number(rmse).toFixed(3), "off, typically (validation RMSE)") : null),
+    learning(model.history ?? []),
+    h("div", { class: "tables" },
+      table("Measures", model.measures), table("Data", model.data), columns(model)),
+    h("details", {}, h("summary", {}, "All settings"), table("Settings", model.settings)),
+    h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}.`),
+  ];
+}
+
+/** @param {*} model */
+function sentence(model) {
+  const kind = KINDS[model.kind] ?? model.kind.toUpperCase();
+  const rows = model.orientation ? `, a row for each ${model.orientation}` : "";
+  return `${kind}${rows}${model.trained ? `, trained ${when(model.trained)}` : ""}.`;
+}
+
+/** @param {string|number} time */
+function when(time) {
+  const date = new Date(typeof time === "number" ? time * 1000 : time);
+  return Number.isNaN(date.valueOf()) ? String(time) : date.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" });
+}
+
+/** @param {string} number @param {string} label */
+function figure(number, label) {
+  return h("li", {}, h("strong", {}, number), h("span", {}, label));
+}
+
+/** @param {Object<string, *>[]} history */
+function learning(history) {
+  const searched = history.filter((record) => Number.isFinite(record.validation_rmse));
+  const first = history.filter((record) => (record.phase ?? "search") === (history[0]?.phase ?? "search"));
+  const losses = first.filter((record) => Number.isFinite(record.loss));
+  if (searched.length < 2 && losses.length < 2) {
+    return h("section", {}, h("h2", {}, "Learning"),
+      h("p", { class: "muted" }, "This kind of model does not learn by epochs, so there is no curve."));
+  }
+  return h("section", {}, h("h2", {}, "Learning"), h("div", { class: "curves" },
+    searched.length > 1 ? curve({
+      title: "Error on ratings set aside (RMSE)", axis: "epoch", markLeast: true,
+      points: searched.map((record) => ({ x: record.epoch, y: record.validation_rmse })),
+    }) : null,
+    losses.length > 1 ? curve({
+      title: "Training loss", axis: "epoch", points: losses.map((record) => ({ x: record.epoch, y: record.loss })),
+    }) : null));
+}
+
+/** @param {string} title @param {Object<string, *>|null|undefined} values */
+function table(title, values) {
+  const rows = Object.entries(values ?? {}).filter(([, value]) => value !== null);
+  if (rows.length === 0) return null;
+  return h("section", {}, h("table", {}, h("caption", {}, title), h("tbody", {}, rows.map(([name, value]) => h("tr", {},
+    h("th", { scope: "row" }, columnInWords(name)), h("td", {}, cell(name, value)))))));
+}
+
+/** @param {string} name @param {*} value */
+function cell(name, value) {
+  if (/_time$/.test(name) && typeof value === "number") {
+    return new Date(value * 1000).toLocaleDateString("en-GB", { dateStyle: "long" });
+  }
+  return Number.isInteger(value) && !/seed|year/.test(name) ? count(value) : valueInWords(value);
+}
+
+/** @param {*} model */
+function columns(model) {
+  const items = model.item_columns.filter((column) => column.kind !== "flag").map((column) => [column.name, range(column)]);
+  if (flagColumns().length) items.push(["Is", flagColumns().map((column) => column.name)]);
+  const users = (model.user_columns ?? []).map((column) => [column.column ?? column.name, column.kind]);
+  return [table("What is known of items", Object.fromEntries(items)), table("What is known of users", Object.fromEntries(users))];
+}
+
+/** @param {*} column */
+function range(column) {
+  if (column.low !== null && column.low !== undefined) return `${valueInWords(column.low)} – ${valueInWords(column.high)}`;
+  const names = (column.values ?? []).slice(0, 5).map((one) => one.value);
+  return names.length ? `${names.join(", ")}${column.values.length > 5 ? "…" : ""}` : column.kind;
+}

@@ -1,0 +1,214 @@
+// The list that follows every rating: rows glide to their new places and say how far they came.
+
+import { aborted, api, keyOf } from "./api.js";
+import { announce, fill, freshId, h } from "./dom.js";
+import { filterBar } from "./filter.js";
+import { count as countUp, glide } from "./glide.js";
+import { openItem } from "./route.js";
+import { predictedStars, ratingControl } from "./stars.js";
+import { state } from "./state.js";
+import { failure, nothing, skeletons } from "./status.js";
+import { reasonInWords, showWhy } from "./why.js";
+import { attributesLine, counted, signedShort, titleOf, titleParts } from "./words.js";
+
+const PAGE = 12;
+const MOST = 96;
+
+/** @typedef {import("./api.js").Item & {rating: number, why?: import("./why.js").Explanation}} Recommended */
+
+/** One recommended item; it lives as long as the item stays in the list. */
+class Row {
+  /** @param {Recommended} item */
+  constructor(item) {
+    this.item = item;
+    const panel = freshId("why");
+    this.rank = h("span", { class: "rank-number" });
+    this.moved = h("span", { class: "moved" });
+    this.stars = predictedStars(item.rating);
+    this.delta = h("span", { class: "delta" });
+    this.stars.querySelector(".number")?.after(this.delta);
+    this.reason = h("span", { class: "reason-text" });
+    this.panel = h("div", { class: "row-why", id: panel, hidden: true });
+    this.button = h("button", {
+      type: "button", class: "link", "aria-expanded": "false", "aria-controls": panel,
+      "aria-label": `Why ${titleOf(item)}`, onclick: () => this.toggle(),
+    }, "Why?");
+    this.element = h("li", { class: "row" },
+      h("div", { class: "rank" }, this.rank, this.moved),
+      h("div", { class: "what" },
+        h("h3", {}, h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item))),
+        h("p", { class: "attributes" }, attributesLine(item)),
+        h("p", { class: "reason" }, this.reason, " ", this.button)),
+      h("div", { class: "guess" }, this.stars),
+      h("div", { class: "give" }, h("span", { class: "give-label", "aria-hidden": "true" }, "Seen it?"), ratingControl(item)),
+      this.panel);
+    this.explain();
+  }
+
+  toggle() {
+    const open = this.panel.hidden;
+    this.panel.hidden = !open;
+    this.button.setAttribute("aria-expanded", String(open));
+    this.explainInFull();
+  }
+
+  explain() {
+    const { why } = this.item;
+    this.reason.textContent = why ? reasonInWords(why) : "";
+    this.explainInFull();
+  }
+
+  explainInFull() {
+    if (this.panel.hidden) this.panel.replaceChildren();
+    else showWhy(this.panel, this.item);
+  }
+
+  /**
+   * @param {Recommended} item @param {number} place @param {number|null} before the place it had; null: it is new
+   * @param {boolean} first nothing to compare with
+   */
+  update(item, place, before, first) {
+    const was = this.item.rating;
+    this.item = item;
+    this.rank.textContent = String(place + 1);
+    this.#showMove(place, first ? place : before);
+    if (first) {
+      this.delta.textContent = "";
+      this.stars.show(item.rating);
+    } else if (before !== null) {
+      const change = item.rating - was;
+      this.delta.textContent = Math.abs(change) >= 0.05 ? signedShort(change) : "";
+      this.delta.className = `delta ${change < 0 ? "down" : "up"}`;
+      countUp(was, item.rating, this.stars.show);
+    }
+    this.explain();
+  }
+
+  /** @param {number} place @param {number|null} before */
+  #showMove(place, before) {
+    const by = before === null ? 0 : before - place;
+    const [kind, sign, words] = before === null ? ["new", "new", "new in the list"]
+      : by > 0 ? ["up", `▲ ${by}`, `up ${counted(by, "place")}`]
+        : by < 0 ? ["down", `▼ ${-by}`, `down ${counted(-by, "place")}`] : ["same", "", ""];
+    this.moved.className = `moved ${kind}`;
+    fill(this.moved, h("span", { "aria-hidden": "true" }, sign), h("span", { class: "unseen" }, words));
+  }
+}
+
+/** @returns {{element: HTMLElement, refresh: () => void}} */
+export function recommendationList() {
+  const title = h("h2", { id: "recommended-title" });
+  const note = h("p", { class: "note" });
+  const list = h("ol", { class: "rows", "aria-labelledby": "recommended-title" });
+  const under = h("div", { class: "under" });
+  const more = h("button", {
+    type: "button", class: "quiet",
+    onclick: () => {
+      wanted = Math.min(MOST, wanted + PAGE);
+      refresh();
+    },
+  }, "Show more");
+  const filter = filterBar();
+  const element = h("section", { class: "recommended", "aria-labelledby": "recommended-title" },
+    h("div", { class: "heading" }, title, filter.button), note, filter.element, list, under);
+
+  /** @type {Map<string, Row>} */
+  let rows = new Map();
+  let wanted = PAGE;
+  let fresh = true; // nothing to compare with: the first list, or that of somebody else
+  /** @type {AbortController|null} */
+  let asked = null;
+
+  async function refresh() {
+    asked?.abort();
+    const mine = (asked = new AbortController());
+    element.setAttribute("aria-busy", "true");
+    describe();
+    if (rows.size === 0) fill(under, skeletons(6, "row"));
+    try {
+      const who = state.user === null ? { ratings: [] } : { user: state.user };
+      const answer = await api.recommendations({ ...who, n: wanted, where: state.where, why: true }, mine.signal);
+      show(answer.items);
+      state.noticeVersion(answer.model_version);
+    } catch (error) {
+      if (aborted(error) || (rows.size > 0 && error.status === 0)) return; // an old list is better than none
+      clear();
+      fill(under, failure(error, refresh));
+    }
+    if (asked === mine) element.removeAttribute("aria-busy");
+  }
+
+  function clear() {
+    rows = new Map();
+    list.replaceChildren();
+  }
+
+  /** @param {Recommended[]} items */
+  function show(items) {
+    const before = new Map([...rows.keys()].map((key, place) => [key, place]));
+    const first = fresh;
+    const lost = placeOfFocus();
+    const now = new Map(items.map((item) => [keyOf(item.id), rows.get(keyOf(item.id)) ?? new Row(item)]));
+    glide(list, () => {
+      items.forEach((item, place) => {
+        const key = keyOf(item.id);
+        now.get(key)?.update(item, place, before.get(key) ?? null, first);
+      });
+      list.replaceChildren(...[...now.values()].map((row) => row.element));
+    });
+    rows = now;
+    fresh = false;
+    keepFocus(lost);
+    fill(under, items.length === 0 ? emptyWords() : items.length >= wanted && wanted < MOST ? more : null);
+    if (!first) say(items, before);
+    state.recommended = items;
+    state.tell("recommended");
+  }
+
+  function describe() {
+    const n = state.ratings.size;
+    const whose = state.other === null ? "you" : `user ${keyOf(state.other)}`;
+    title.textContent = n === 0 && state.other === null ? "To begin with" : `For ${whose}`;
+    note.textContent = n === 0 && state.other === null
+      ? "What most people like. Rate something, and watch this list follow."
+      : `From ${counted(n, "rating")}${Object.keys(state.where).length ? ", filtered" : ""}. Every further one moves the list.`;
+  }
+
+  function emptyWords() {
+    return Object.keys(state.where).length
+      ? nothing("Nothing fits this filter.", "Take a condition away, and there will be more.")
+      : nothing("Nothing left to recommend.", "Everything there is has been rated.");
+  }
+
+  /** The place of the row that has the focus, for its row may go. */
+  function placeOfFocus() {
+    return [...list.children].findIndex((child) => child.contains(document.activeElement));
+  }
+
+  /** @param {number} place */
+  function keepFocus(place) {
+    if (place < 0 || list.contains(document.activeElement)) return;
+    const next = list.children[Math.min(place, list.children.length - 1)];
+    next?.querySelector("rating-control")?.focus({ preventScroll: true });
+  }
+
+  /** @param {Recommended[]} items @param {Map<string, number>} before */
+  function say(items, before) {
+    if (items.length === 0) return;
+    const added = items.filter((item) => !before.has(keyOf(item.id))).length;
+    announce(`The list has changed. First is ${titleOf(items[0])}, ${items[0].rating.toFixed(1)} predicted. ${added} new.`);
+  }
+
+  state.on("settled", refresh);
+  state.on("person", () => {
+    clear();
+    fresh = true;
+    wanted = PAGE;
+    refresh();
+  });
+  state.on("where", () => {
+    fresh = true;
+    refresh();
+  });
+  return { element, refresh };
+}

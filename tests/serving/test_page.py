@@ -1,0 +1,570 @@
+"""The page in a real browser, against the real server."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, Route, expect, sync_playwright
+
+from tests.serving.running_server import Server
+
+PAGE = Path(str(files("cofill.serving") / "page"))
+QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
+FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in QUIET)]
+DESKTOP, PHONE = (1280, 800), (360, 740)
+HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
+MINUS = "\N{MINUS SIGN}"
+BIG = 9_007_199_254_740_993  # more than a JavaScript number can hold
+
+Visit = Callable[..., Page]
+
+
+class Witness:
+    """Everything a visit must not do."""
+
+    def __init__(self, address: str, forgive: str) -> None:
+        """`forgive`: a pattern of what a test brings about on purpose."""
+        self.address = address
+        self.forgive = re.compile(forgive)
+        self.seen: list[str] = []
+
+    def watch(self, page: Page) -> None:
+        page.on("console", self.hear)
+        page.on("pageerror", lambda error: self.note("exception", str(error)))
+        page.on("dialog", self.dismiss)
+        page.on("request", lambda request: self.check(request.url))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', e => console.error('policy', e.violatedDirective))"
+        )
+
+    def hear(self, message: ConsoleMessage) -> None:
+        if message.type == "error":
+            self.note("console", message.text)
+
+    def dismiss(self, dialog: Dialog) -> None:
+        self.note("dialog", dialog.message)
+        dialog.dismiss()
+
+    def check(self, url: str) -> None:
+        if not url.startswith((self.address + "/", "data:")):
+            self.note("request to elsewhere", url)
+
+    def note(self, kind: str, text: str) -> None:
+        if not self.forgive.search(text):
+            self.seen.append(f"{kind}: {text}")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no chromium on this machine; Debian's package is called chromium")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def visit(browser: Browser, server: Server) -> Iterator[Visit]:
+    """Opens the page as somebody whom the server has never seen; afterwards nothing may have gone wrong."""
+    contexts = []
+    witnesses: list[Witness] = []
+
+    def begin(
+        path: str = "/",
+        *,
+        of: Server = server,
+        size: tuple[int, int] = DESKTOP,
+        ready: str = ".row",
+        forgive: str = "nothing",
+        **more: Any,
+    ) -> Page:
+        context = browser.new_context(viewport={"width": size[0], "height": size[1]}, **more)
+        contexts.append(context)
+        context.set_default_timeout(10_000)
+        page = context.new_page()
+        witnesses.append(Witness(of.told["address"], forgive))
+        witnesses[-1].watch(page)
+        page.goto(of.told["address"] + path)
+        page.wait_for_selector(ready)
+        return page
+
+    yield begin
+    for context in contexts:
+        context.close()
+    assert [seen for witness in witnesses for seen in witness.seen] == []
+
+
+def titles(page: Page) -> list[str]:
+    return page.locator(".rows .row .title").all_inner_texts()
+
+
+def settled(page: Page) -> None:
+    """Until the list has followed."""
+    expect(page.locator(".recommended")).not_to_have_attribute("aria-busy", "true")
+
+
+def click_stars(stars: Locator, value: float, most: float = 5) -> None:
+    box = stars.bounding_box()
+    assert box is not None
+    stars.click(position={"x": box["width"] * (value - 0.2) / most, "y": box["height"] / 2})
+
+
+def rate_cards(page: Page, *values: float) -> list[str]:
+    """Rate the first cards; their titles."""
+    cards = page.locator(".card")
+    expect(cards).to_have_count(6)
+    for place, value in enumerate(values):
+        with page.expect_response(lambda answer: answer.url.endswith("/v1/recommendations")):
+            click_stars(cards.nth(place).get_by_role("slider"), value)
+        settled(page)
+    return cards.locator(".title").all_inner_texts()[: len(values)]
+
+
+def myself(page: Page) -> Any:
+    return json.loads(page.evaluate("localStorage.getItem('cofill.me')"))
+
+
+def announced(page: Page) -> str:
+    return page.locator("#announcer").text_content() or ""
+
+
+def test_three_ratings_move_the_list_and_outlive_a_reload(visit: Visit, server: Server) -> None:
+    page = visit()
+    expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
+    before = titles(page)
+    assert page.evaluate("localStorage.getItem('cofill.me')") is None  # a mere look makes nobody
+    rated = rate_cards(page, 5, 3.5, 1)
+    after = titles(page)
+    assert after != before
+    assert not set(rated) & set(after)
+    moves = page.locator(".row .moved span[aria-hidden]").all_inner_texts()
+    assert any(re.fullmatch("[▲▼] [0-9]+|new", move) for move in moves)
+    assert page.locator(".row .reason-text").first.inner_text() != ""
+    assert sorted(server.ratings(myself(page)).values()) == [1, 3.5, 5]
+
+    page.reload()
+    page.wait_for_selector(".row")
+    settled(page)
+    expect(page.get_by_role("heading", name="Your ratings 3")).to_be_visible()
+    assert page.locator(".rated-list .title").all_inner_texts() == rated[::-1]
+    assert page.locator(".rated-list .value").all_inner_texts() == ["1", "3.5", "5"]
+    assert titles(page) == after
+    assert [item["title"] for item in server.recommended(myself(page), n=12)] == after
+
+
+def test_a_rating_can_be_taken_back_and_undone(visit: Visit, server: Server) -> None:
+    page = visit()
+    title, *_ = rate_cards(page, 4)
+    page.get_by_role("button", name=f"Take back your rating of {title}").first.click()
+    expect(page.locator(".ratings")).to_be_hidden()
+    settled(page)
+    assert server.ratings(myself(page)) == {}
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    settled(page)
+    assert list(server.ratings(myself(page)).values()) == [4]
+
+
+@pytest.mark.parametrize("remembered", [1, 999_999])
+def test_an_id_of_another_model_is_forgotten(visit: Visit, remembered: int) -> None:
+    page = visit(forgive="404")
+    page.evaluate(f"localStorage.setItem('cofill.me', '{remembered}')")  # somebody trained on; nobody at all
+    page.reload()
+    page.wait_for_selector(".row")
+    expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
+    rate_cards(page, 5)
+    assert myself(page) != remembered
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+
+
+def test_others_are_shown_and_what_is_not_seen_goes(visit: Visit) -> None:
+    page = visit()
+    cards = page.locator(".card .title")
+    expect(cards).to_have_count(6)
+    first = cards.all_inner_texts()
+    page.get_by_role("button", name=f"Not seen: {first[0]}").click()
+    expect(cards.first).not_to_have_text(first[0])
+    assert cards.all_inner_texts()[1:] == first[1:]
+    page.get_by_role("button", name="Show me others").click()
+    assert not set(cards.all_inner_texts()) & set(first)
+
+
+def test_keyboard_alone(visit: Visit, server: Server) -> None:
+    page = visit()
+    expect(page.locator(".card .title")).to_have_count(6)
+
+    def tab_to(name: str, most: int = 40) -> None:
+        for _ in range(most):
+            page.keyboard.press("Tab")
+            focused = page.evaluate(
+                "document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText"
+            )
+            if name in focused:
+                return
+        raise AssertionError(f"{name} is not reached by Tab")
+
+    title = page.locator(".card .title").first.inner_text()
+    tab_to(f"Your rating of {title}")
+    page.keyboard.press("5")
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator(":focus")).to_have_attribute("aria-valuetext", "4.5 stars")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    expect(page.locator("#announcer")).to_contain_text("The list has changed")
+
+    wanted = page.locator(".row .title").first.inner_text()
+    page.keyboard.press("/")
+    page.keyboard.type(wanted[:-7])
+    page.wait_for_selector("[role=option]")
+    expect(page.get_by_role("combobox")).to_have_attribute("aria-expanded", "true")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name=wanted)
+    expect(dialog.get_by_role("slider").first).to_be_focused()
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+    expect(page.get_by_role("combobox")).to_be_focused()
+    expect(page.get_by_role("heading", name="Your ratings 2")).to_be_visible()
+    settled(page)
+    assert sorted(server.ratings(myself(page)).values()) == [2, 4.5]
+
+
+def test_reasons_add_up(visit: Visit) -> None:
+    page = visit()
+    rate_cards(page, 5, 1, 4)
+    row = page.locator(".row").first
+    expect(row.locator(".reason-text")).to_have_text(re.compile("^(Because you gave .+ stars?|Liked by many)$"))
+    row.get_by_role("button", name="Why").click()
+    amounts = row.locator(".breakdown .amount")
+    expect(amounts.first).to_be_visible()
+    *parts, total = [float(text.replace(MINUS, "-")) for text in amounts.all_inner_texts()]
+    assert len(parts) >= 4
+    assert sum(parts) == pytest.approx(total, abs=0.005 * (len(parts) + 1))
+    assert float(row.locator(".number").inner_text()) == pytest.approx(min(total, 5), abs=0.06)
+
+
+def test_filter_by_genre_and_year(visit: Visit, server: Server) -> None:
+    page = visit()
+    page.get_by_role("button", name="Filter", exact=True).click()
+    page.get_by_label("Year, at least").fill("1980")
+    page.get_by_role("button", name="Year 1980").wait_for()
+    page.locator(".chip", has_text="Drama").click()
+    page.locator(".active-filters").get_by_role("button", name="Drama").wait_for()
+    settled(page)
+    body = {"ratings": [], "n": 12, "where": {"year": {"min": 1980}, "genres": ["Drama"]}}
+    found = server.client.post("/v1/recommendations", json=body).json()["items"]
+    expect(page.locator(".row .title")).to_have_text([item["title"] for item in found])
+    page.get_by_label("Year, at most").fill("1900")
+    expect(page.get_by_role("alert")).to_have_text("The first is above the second.")
+    expect(page.locator(".row .title")).to_have_count(len(found))  # as if it were not there
+    page.get_by_label("Year, at least").fill("1800")
+    expect(page.get_by_text("Nothing fits this filter.")).to_be_visible()
+
+
+def test_an_item_has_its_ratings_and_its_neighbours(visit: Visit, server: Server) -> None:
+    page = visit()
+    page.locator(".row .title").first.click()
+    item = server.client.get("/v1/item", params={"id": server.recommended("nobody yet")[0]["id"]}).json()
+    dialog = page.get_by_role("dialog", name=item["title"])
+    expect(dialog.locator(".histogram li")).to_have_count(len(item["ratings"]["distribution"]))
+    neighbours = [one["title"] for one in item["similar"]]
+    expect(dialog.locator(".similar .title")).to_have_text(neighbours)
+    dialog.locator(".similar .title").first.click()
+    expect(page.get_by_role("dialog", name=neighbours[0])).to_be_visible()
+    page.go_back()
+    expect(dialog).to_be_visible()
+    page.get_by_role("button", name="Close").click()
+    expect(dialog).to_be_hidden()
+    assert page.evaluate("location.hash") in ("", "#/")
+
+
+def test_somebody_else_and_back(visit: Visit, server: Server) -> None:
+    page = visit()
+    rate_cards(page, 5)
+    user = server.client.get("/v1/users", params={"n": 3}).json()["users"][2]
+    page.get_by_role("button", name="You: who is looking").click()
+    page.get_by_label("Search for a user by id").fill(str(user["id"]))
+    page.get_by_role("dialog").get_by_role("button", name=f"User {user['id']} {user['ratings']}").click()
+    expect(page.get_by_role("heading", name=f"For user {user['id']}")).to_be_visible()
+    expect(page.locator(".row .title")).to_have_text([item["title"] for item in server.recommended(user["id"], n=12)])
+    page.get_by_role("button", name="Back to yourself").click()
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    page.get_by_role("button", name="You: who is looking").click()
+    page.get_by_role("button", name="Start anew").click()
+    expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+
+
+@pytest.fixture(scope="module")
+def guarded(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, str]]:
+    """A server that wants a key, with an item that wants to be more than a title."""
+    folder = tmp_path_factory.mktemp("guarded")
+    keys = folder / "keys.json"
+    told = subprocess.run(
+        [sys.executable, "-m", "cofill.cli", "keys", "new", "--file", keys, "--write", "--name", "me"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    key = re.findall(r"\S{20,}", told.stdout)[-1]
+    running = Server(shutil.copytree(trained, folder / "model"), "--keys", str(keys), "--requests-per-second=0")
+    running.client.headers["Authorization"] = f"Bearer {key}"
+    described = {"genres": ["Drama", HOSTILE], "year": 1999}
+    answer = running.client.put("/v1/item", json={"id": BIG, "title": HOSTILE, "features": described})
+    assert answer.status_code < 300, answer.text
+    yield running, key
+    assert running.stop() == 0
+
+
+def test_a_key_is_asked_for(visit: Visit, guarded: tuple[Server, str]) -> None:
+    own, key = guarded
+    page = visit(of=own, ready=".key-dialog", forgive="401")
+    for attempt, words in ((key[:-1] + "?", "was not accepted"), (key, None)):
+        page.get_by_label("API key", exact=True).last.fill(attempt)
+        page.get_by_role("button", name="Continue").click()
+        if words:
+            expect(page.get_by_role("alert")).to_contain_text(words)
+    page.wait_for_selector(".row .title")
+    page.reload()
+    page.wait_for_selector(".row .title")  # it is not asked for again in this tab
+    rate_cards(page, 5)
+    assert page.evaluate("Object.keys(localStorage)") == ["cofill.me"]
+
+
+def test_hostile_titles_are_text(visit: Visit, guarded: tuple[Server, str]) -> None:
+    own, key = guarded
+    page = visit(of=own, ready=".key-dialog", forgive="401")
+    page.get_by_label("API key", exact=True).last.fill(key)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".row .title")
+    page.get_by_role("combobox").fill("img src")
+    page.get_by_role("option").first.click()
+    dialog = page.get_by_role("dialog", name=HOSTILE)
+    expect(dialog.get_by_role("heading", name=HOSTILE)).to_be_visible()
+    expect(dialog.locator(".tag", has_text=HOSTILE)).to_be_visible()
+    click_stars(dialog.get_by_role("slider").first, 5)
+    expect(page.locator(".toast")).to_contain_text(HOSTILE)
+    page.get_by_role("button", name="Close").click()
+    expect(page.locator(".rated-list .title")).to_have_text([HOSTILE])
+    settled(page)
+    assert page.locator("img, main script").count() == 0
+    assert own.ratings(myself(page)) == {BIG: 5}
+
+
+def drawn_map(server: Server) -> list[dict[str, Any]]:
+    for _ in range(100):
+        answer = server.client.get("/v1/map")
+        if answer.status_code == 200:
+            items: list[dict[str, Any]] = answer.json()["items"]
+            return items
+        time.sleep(0.2)
+    raise AssertionError(answer.text)
+
+
+def test_the_map_by_keyboard_and_pointer(visit: Visit, server: Server) -> None:
+    items = drawn_map(server)
+    page = visit(forgive="503")
+    asked: list[str] = []
+
+    def not_yet(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=503, headers={"Retry-After": "1"}, body="{}")
+
+    page.route("**/v1/map", not_yet)
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page.get_by_text("The map is being drawn…")).to_be_visible()
+    canvas = page.get_by_role("application", name="Map of items")
+    expect(canvas).to_be_visible()
+    count = (
+        "c => c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((v, i) => i % 4 === 3 && v).length"
+    )
+    assert canvas.evaluate(count) > 1000
+
+    most = max(items, key=lambda item: item["ratings"])
+    page.keyboard.press("Tab")
+    while canvas.evaluate("c => c !== document.activeElement"):
+        page.keyboard.press("Tab")
+    expect(page.locator("#announcer")).to_contain_text(most["title"])
+    page.keyboard.press("ArrowRight")
+    expect(page.locator("#announcer")).not_to_contain_text(most["title"])
+    said = announced(page)
+    here = next(item for item in items if said.startswith(f"{item['title']},"))
+    assert here["x"] > most["x"]
+    page.keyboard.press("+")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("dialog", name=here["title"])).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(canvas).to_be_focused()
+
+    middle = canvas.bounding_box()
+    assert middle is not None
+    blank = canvas.evaluate(count)
+    page.mouse.move(middle["x"] + 300, middle["y"] + 200)
+    page.mouse.wheel(0, -600)
+    page.mouse.down()
+    page.mouse.move(middle["x"] + 200, middle["y"] + 150, steps=3)
+    page.mouse.up()
+    page.wait_for_timeout(100)
+    assert canvas.evaluate(count) != blank
+    expect(page.get_by_role("dialog")).to_be_hidden()  # dragging is not clicking
+
+
+def test_the_model_is_described(visit: Visit, server: Server) -> None:
+    page = visit("/#/model", ready="table")
+    model = server.client.get("/v1/model").json()
+    expect(page.get_by_role("heading", name="About the model")).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text(f"{model['ratings']['trained']:,}")
+    points = page.locator("svg.curve .path").first.get_attribute("points") or ""
+    assert len(points.split()) == sum(
+        "validation_rmse" in epoch and epoch["validation_rmse"] is not None for epoch in model["history"]
+    )
+    for name in ("Measures", "Data", "What is known of items"):
+        expect(page.get_by_role("table", name=name)).to_be_visible()
+    page.get_by_text("All settings").click()
+    expect(page.get_by_role("table", name="Settings").get_by_role("row")).to_have_count(
+        sum(value is not None for value in model["settings"].values())
+    )
+
+
+def test_a_phone_never_scrolls_sideways(visit: Visit, server: Server) -> None:
+    drawn_map(server)
+    page = visit(size=PHONE, has_touch=True, is_mobile=True, color_scheme="dark")
+
+    def fits(what: str) -> None:
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE[0], what
+        assert page.evaluate("visualViewport.width") == PHONE[0], what
+
+    fits("first")
+    expect(page.locator(".card .title")).to_have_count(6)
+    box = page.locator(".card").first.get_by_role("slider").bounding_box()
+    assert box is not None
+    page.touchscreen.tap(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    assert page.locator(".rated-list .value").inner_text() == "5"
+    settled(page)
+    page.get_by_role("button", name="Why").first.click()
+    page.locator(".breakdown").wait_for()
+    page.get_by_role("button", name="Filter", exact=True).click()
+    fits("rated, why, filter")
+    page.locator(".row .title").first.click()
+    page.locator(".histogram").wait_for()
+    fits("item")
+    page.get_by_role("button", name="Close").click()
+    page.get_by_role("button", name="You: who is looking").click()
+    page.locator(".people button").first.wait_for()
+    fits("person")
+    page.get_by_role("button", name="Close").click()
+    for name, ready in (("Map", "canvas"), ("Model", "svg.curve")):
+        page.get_by_role("link", name=name, exact=True).click()
+        page.locator(ready).first.wait_for()
+        fits(name)
+
+
+def test_a_failure_is_told_and_can_be_tried_again(visit: Visit) -> None:
+    page = visit(forgive="ERR_INTERNET_DISCONNECTED|500")
+    before = titles(page)
+    page.context.set_offline(True)
+    click_stars(page.locator(".card").first.get_by_role("slider"), 5)
+    expect(page.locator(".toast")).to_contain_text("was not rated: The server cannot be reached.")
+    expect(page.locator(".notice.offline")).to_contain_text("You are offline.")
+    expect(page.locator(".ratings")).to_be_hidden()  # what was not stored is not shown as if it were
+    assert titles(page) == before
+    page.context.set_offline(False)
+    expect(page.locator(".notice.offline")).to_have_count(0)
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    settled(page)
+
+    broken = json.dumps({"title": "x", "status": 500, "detail": "The model is not well."})
+    page.route("**/v1/recommendations", lambda route: route.fulfill(status=500, body=broken))
+    page.reload()
+    expect(page.get_by_role("alert")).to_contain_text("The model is not well.")
+    page.unroute("**/v1/recommendations")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.locator(".row").first).to_be_visible()
+
+
+@pytest.mark.parametrize("motion", ["no-preference", "reduce"])
+def test_rows_glide_unless_less_motion_is_wanted(visit: Visit, motion: str) -> None:
+    page = visit(reduced_motion=motion)
+    page.evaluate(
+        """() => {
+            window.glides = 0;
+            const animate = Element.prototype.animate;
+            Element.prototype.animate = function (...how) { window.glides += 1; return animate.apply(this, how); };
+        }"""
+    )
+    rate_cards(page, 5, 1)
+    glides = page.evaluate("window.glides")
+    assert glides > 0 if motion == "no-preference" else glides == 0
+
+
+# The files
+
+
+def page_files() -> list[Path]:
+    return sorted(path for path in PAGE.iterdir() if path.is_file())
+
+
+def test_nothing_can_become_markup_or_code() -> None:
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|javascript:"
+        r"|createContextualFragment|srcdoc|setHTML"
+    )
+    for path in page_files():
+        assert not forbidden.search(path.read_text()), path.name
+    index = (PAGE / "index.html").read_text()
+    assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", index)
+
+
+def test_the_page_is_whole_small_and_asks_nobody_else(server: Server) -> None:
+    sizes = {path.name: path.stat().st_size for path in page_files()}
+    assert sum(sizes.values()) < 150_000
+    for path in page_files():
+        text = path.read_text().replace("http://www.w3.org/2000/svg", "")  # the name of a language, not an address
+        assert "//" not in re.findall(r"https?:(//)", text), path.name
+        for name in re.findall(r'(?:from "\./|href="page/|src="page/)([\w.]+)"', text):
+            assert name in sizes, f"{path.name} wants {name}"
+        answer = server.client.get("/" if path.name == "index.html" else f"/page/{path.name}")
+        assert (answer.status_code, answer.content) == (200, path.read_bytes())
+
+
+def luminance(color: str) -> float:
+    channels = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_contrast_is_enough(scheme: str) -> None:
+    light, dark = (PAGE / "base.css").read_text().split("@media (prefers-color-scheme: dark)")
+    colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light))
+    if scheme == "dark":
+        colors |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", dark))
+    pairs = [
+        (text, ground, 4.5)
+        for text in ("ink", "muted", "accent", "up", "down")
+        for ground in ("ground", "surface", "sunk")
+    ]
+    pairs += [("on-accent", "accent", 4.5), ("ink", "accent-soft", 4.5), ("ground", "ink", 4.5)]
+    pairs += [(mark, ground, 3.0) for mark in ("gold", "edge") for ground in ("ground", "surface")]
+    for text, ground, least in pairs:
+        light_one, dark_one = sorted((luminance(colors[text]), luminance(colors[ground])), reverse=True)
+        assert (light_one + 0.05) / (dark_one + 0.05) >= least, f"{text} on {ground}"
