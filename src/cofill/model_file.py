@@ -33,7 +33,7 @@ from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
-from cofill.model_parts import Arrays, Parts
+from cofill.model_parts import FILE_KINDS, Arrays, Parts
 from cofill.recommender import Recommender
 
 FORMAT_VERSION = 4  # 1 knew no features, 2 no presence, 3 no mark of empty rows
@@ -267,7 +267,7 @@ def _write(folder: Path, kind: str, suffix: str, write: Any) -> _File:
 
 def _remove_leftovers(folder: Path, current: set[str]) -> None:
     """Files of the model that was here before, and drafts of writers that were stopped."""
-    for kind in ("weights", "ratings", "features", "users", "items", "attributes"):
+    for kind in FILE_KINDS:
         for path in [*folder.glob(f"{kind}-????????????.*"), *folder.glob(f".{kind}.*")]:
             if path.name not in current:
                 path.unlink(missing_ok=True)

@@ -8,6 +8,8 @@ import numpy as np
 from cofill.data.ratings import Scale
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+FILE_KINDS = ("weights", "ratings", "features", "users", "items", "attributes")
+"""What the files of a model's folder are called, beside its card; a model has some of them."""
 
 
 @dataclass

@@ -1,15 +1,21 @@
 """New items and users, described to a model on the command line by the columns that it was trained with."""
 
 import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+from cofill.cli.output import note
 from cofill.cli.side_information import SIDES, Side, in_utf8, titles_in
-from cofill.errors import DataError
+from cofill.data.roles import USUAL_NAMES, normalised
+from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.recommender import Recommender
+
+_Value = TypeVar("_Value")
 
 
 def add_describing(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +28,66 @@ def add_describing(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"a table of new {side}s with the columns that the model was trained with (`cofill features MODEL`)",
         )
+
+
+def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:
+    """--describe, of somebody new whose ratings, if there are any, another flag gives."""
+    parser.add_argument(
+        "--describe",
+        action="append",
+        type=_column_and_value,
+        metavar="COLUMN=VALUE",
+        help=f"somebody new, with or without {ratings}: what is known about them, such as age=25; "
+        "`cofill features MODEL` lists the columns",
+    )
+
+
+def given_once(flag: str, pairs: "Iterable[tuple[str, _Value]]") -> "dict[str, _Value]":
+    """Names and values of a flag that can be given several times."""
+    found: dict[str, _Value] = {}
+    for name, value in pairs:
+        if name in found:
+            raise SettingsError(f"{flag} {name}=... is given twice; keep one of them")
+        found[name] = value
+    return found
+
+
+def description(options: argparse.Namespace, model: "Recommender") -> dict[str, str | None] | None:
+    """Every column that the model knows, with what --describe says of it; None if it says nothing."""
+    if not options.describe:
+        return None
+    about = given_once("--describe", options.describe)
+    learned = learned_columns(model, options.model, "user", "--describe")
+    columns = [column.name for source in learned.sources for column in source.used]
+    ids = {source.id_name for source in learned.sources}
+    for column, value in about.items():
+        if column not in columns and (column in ids or normalised(column) in ("id", *USUAL_NAMES["user"])):
+            raise SettingsError(
+                f"--describe {column}={value} is an id, and --describe is for somebody new; use --user {value}"
+            )
+    return dict.fromkeys(columns) | about
+
+
+@contextmanager
+def on_the_command_line() -> Iterator[None]:
+    """What is wrong with a description, in words for somebody who has flags and no None."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(str(error).replace("pass None where it is unknown", "leave it out if it is unknown")) from error
+
+
+def note_unknown(about: Mapping[str, str | None] | None) -> None:
+    unknown = [column for column, value in (about or {}).items() if value is None]
+    if unknown:
+        note(f"not described, so taken as unknown: {', '.join(unknown)}")
+
+
+def _column_and_value(text: str) -> tuple[str, str]:
+    column, equals, value = text.partition("=")
+    if not column or not equals:
+        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, such as age=25, got {text!r}")
+    return column, value
 
 
 def learned_columns(model: "Recommender", folder: Path, side: Side, flag: str) -> "Features":

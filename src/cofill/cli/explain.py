@@ -4,14 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.describing import learned_columns
+from cofill.cli.describing import add_describe, description, given_once, note_unknown, on_the_command_line
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import note, print_json, print_table
-from cofill.errors import DataError, SettingsError, UnknownIdError
+from cofill.errors import SettingsError, UnknownIdError
 
 if TYPE_CHECKING:
     from cofill.answers import Explanation
-    from cofill.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -25,14 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="ITEM=RATING",
         help="somebody new: one of their ratings, such as Alien=5; can be given several times",
     )
-    parser.add_argument(
-        "--describe",
-        action="append",
-        type=_column_and_value,
-        metavar="COLUMN=VALUE",
-        help="somebody new, with or without --rating: what is known about them, such as age=25; "
-        "`cofill features MODEL` lists the columns",
-    )
+    add_describe(parser, "--rating")
     add_count(parser)
     parser.add_argument("--quiet", action="store_true", help="leave out remarks")
     add_json(parser)
@@ -52,16 +44,11 @@ def run(options: argparse.Namespace) -> int:
     if options.item not in model.items:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     if new:
-        about = _description(model, options)
-        try:
-            found = model.explain(_given_once("--rating", options.rating), options.item, features=about)
-        except DataError as error:
-            raise DataError(
-                str(error).replace("pass None where it is unknown", "leave it out if it is unknown")
-            ) from error
-        unknown = [column for column, value in (about or {}).items() if value is None]
-        if unknown and not options.quiet:
-            note(f"not described, so taken as unknown: {', '.join(unknown)}")
+        about = description(options, model)
+        with on_the_command_line():
+            found = model.explain(given_once("--rating", options.rating or ()), options.item, features=about)
+        if not options.quiet:
+            note_unknown(about)
     else:
         found = model.explain(options.user, options.item)
         if options.user not in model.users and not options.quiet:
@@ -71,24 +58,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(found, options.n)
     return 0
-
-
-def _description(model: "Recommender", options: argparse.Namespace) -> dict[str, str | None] | None:
-    """Every column that the model knows, with what is said of it."""
-    if not options.describe:
-        return None
-    learned = learned_columns(model, options.model, "user", "--describe")
-    columns = [column.name for source in learned.sources for column in source.used]
-    return dict.fromkeys(columns) | _given_once("--describe", options.describe)
-
-
-def _given_once(flag: str, pairs: list[tuple[str, Any]] | None) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name, value in pairs or ():
-        if name in found:
-            raise SettingsError(f"{flag} {name}=... is given twice; keep one of them")
-        found[name] = value
-    return found
 
 
 def _print(found: "Explanation", n: int) -> None:
@@ -129,10 +98,3 @@ def _item_and_rating(text: str) -> tuple[str, float]:
     if not item:
         raise argparse.ArgumentTypeError(f"must be ITEM=RATING, such as Alien=5, got {text!r}")
     return item, value
-
-
-def _column_and_value(text: str) -> tuple[str, str]:
-    column, equals, value = text.partition("=")
-    if not column or not equals:
-        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, such as age=25, got {text!r}")
-    return column, value

@@ -7,10 +7,16 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cofill.cli.describing import add_describing, describe_from, learned_columns
+from cofill.cli.describing import (
+    add_describe,
+    add_describing,
+    describe_from,
+    description,
+    note_unknown,
+    on_the_command_line,
+)
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
-from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -27,14 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--ratings", type=Path, metavar="FILE", help="somebody new: a file with the columns item and rating"
     )
     who.add_argument("--all", action="store_true", help="everybody: CSV, or one JSON document a line with --json")
-    parser.add_argument(
-        "--describe",
-        action="append",
-        type=_column_and_value,
-        metavar="COLUMN=VALUE",
-        help="somebody new, with or without --ratings: what is known about them, such as age=25; "
-        "`cofill features MODEL` lists the columns",
-    )
+    add_describe(parser, "--ratings")
     add_describing(parser)
     add_count(parser)
     parser.add_argument("--include-known", action="store_true", help="do not leave out what the user has rated")
@@ -57,16 +56,12 @@ def run(options: argparse.Namespace) -> int:
         who: Any = options.user
         title = f"For user {options.user}"
         about = None
-        unknown: list[str] = []
     else:
         who, title, about = _somebody_new(model, options)
-        unknown = [column for column, value in (about or {}).items() if value is None]
-    try:
+    with on_the_command_line():
         found = model.recommend(who, options.n, features=about, exclude_known=not options.include_known)
-    except DataError as error:
-        raise DataError(str(error).replace("pass None where it is unknown", "leave it out if it is unknown")) from error
-    if unknown and not options.quiet:
-        note(f"not described, so taken as unknown: {', '.join(unknown)}")
+    if not options.quiet:
+        note_unknown(about)
     if options.user is not None and options.user not in model.users and not options.quiet:
         note(f"user {options.user!r} is not in the model: these are what the means recommend to anybody")
     if not found and not options.quiet:
@@ -112,23 +107,9 @@ def _somebody_new(
 
         ratings = read_somebody(options.ratings, **reading_from(options))
         words.append(f"{len(ratings)} rating{'s' if len(ratings) > 1 else ''}")
-    if not options.describe:
-        return ratings, f"For somebody with {words[0]}", None
-    about: dict[str, Any] = {}
-    for column, value in options.describe:
-        if column in about:
-            raise SettingsError(f"--describe {column}=... is given twice; keep one of them")
-        about[column] = value
-    words += [f"{column} {value or 'unknown'}" for column, value in about.items()]
-    learned = learned_columns(model, options.model, "user", "--describe")
-    columns = [column.name for source in learned.sources for column in source.used]
-    ids = {source.id_name for source in learned.sources}
-    for column, value in about.items():
-        if column not in columns and (column in ids or normalised(column) in ("id", *USUAL_NAMES["user"])):
-            raise SettingsError(
-                f"--describe {column}={value} is an id, and --describe is for somebody new; use --user {value}"
-            )
-    return ratings, f"For somebody with {', '.join(words)}", dict.fromkeys(columns) | about
+    about = description(options, model)
+    words += [f"{column} {value or 'unknown'}" for column, value in options.describe or ()]
+    return ratings, f"For somebody with {', '.join(words)}", about
 
 
 def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
@@ -164,13 +145,6 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
     for user, found in watched:
         for rank, entry in enumerate(found, 1):
             writer.writerow((user, rank, entry.item, f"{entry.rating:.4f}", entry.title or ""))
-
-
-def _column_and_value(text: str) -> tuple[str, str]:
-    column, equals, value = text.partition("=")
-    if not column or not equals:
-        raise argparse.ArgumentTypeError(f"must be COLUMN=VALUE, such as age=25, got {text!r}")
-    return column, value
 
 
 def _as_json(entry: "Recommendation") -> dict[str, Any]:

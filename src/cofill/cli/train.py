@@ -23,6 +23,7 @@ from cofill.cli.side_information import (
 )
 from cofill.data.side_information import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
+from cofill.model_parts import FILE_KINDS
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -150,15 +151,16 @@ def _fitted(
 
 
 CHECKPOINT = "checkpoint.safetensors"
-_OURS = re.compile(
-    r"model\.json|checkpoint\.safetensors|(weights|ratings|features|users|items)-[0-9a-f]{12}\.(safetensors|parquet)"
-    r"|\.+(model|checkpoint|weights|ratings|features|users|items)\..*"
-)
 
 
 def _is_ours(folder: Path) -> bool:
     """Nothing but what a model, a checkpoint, or a run that was killed while it wrote one of them leaves behind."""
-    return all(_OURS.fullmatch(path.name) for path in folder.iterdir())
+    kinds = "|".join(FILE_KINDS)
+    ours = re.compile(
+        rf"model\.json|checkpoint\.safetensors|({kinds})-[0-9a-f]{{12}}\.(safetensors|parquet)"
+        rf"|\.+(model|checkpoint|{kinds})\..*"
+    )
+    return all(ours.fullmatch(path.name) for path in folder.iterdir())
 
 
 def _with_export(ratings: "Ratings", options: argparse.Namespace) -> "Ratings":
