@@ -228,11 +228,17 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
         open_study(url, "strange", plan_of(data))
 
 
-@pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "postgresql://h:1/x"])
+@pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "mysql://h:1/x"])
 def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
     with pytest.raises(CofillError, match=r"^--storage: no study can be kept there \(.+\); check the address$"):
         open_study(url, "s", plan_of(data))
+
+
+def test_a_server_out_of_reach(data: SearchData, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    with pytest.raises(CofillError, match=r"^postgresql://127.0.0.1:9/x: the study there cannot be read or written "):
+        open_study("postgresql://127.0.0.1:9/x", "s", plan_of(data))
 
 
 def unusable(url: str, says: str) -> str:
