@@ -34,7 +34,7 @@ def test_version(run: Run, flag: str) -> None:
     [
         *([name] for name in _COMMANDS),
         *(["datasets", action] for action in ("list", "fetch", "make")),
-        *(["benchmark", what] for what in ("speed", "growth")),
+        *(["benchmark", what] for what in ("speed", "growth", "serving")),
     ],
     ids=" ".join,
 )

@@ -1,4 +1,4 @@
-"""cofill benchmark speed|growth"""
+"""cofill benchmark speed|growth|serving"""
 
 import argparse
 from typing import Any
@@ -28,8 +28,23 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         add_seed(kind, "start of every random draw")
         add_json(kind)
 
+    _add_serving(kinds.add_parser("serving", help="latency of a server under load, against scoring in process"))
+
+
+def _add_serving(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--like", choices=SHAPES, default="ml-10m", help="shape of the served model (default ml-10m)")
+    parser.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
+    parser.add_argument("--seconds", type=count, default=60, help="how long it is asked with writes (default 60)")
+    parser.add_argument("--hidden", type=count, help="width of the hidden layer (default: as in training)")
+    parser.add_argument("--orientation", choices=("user", "item"), default="item", help="what a row is (default item)")
+    add_seed(parser, "start of every random draw")
+    add_json(parser)
+
 
 def run(options: argparse.Namespace) -> int:
+    if options.what == "serving":
+        return _run_serving(options)
+
     from cofill.benchmark.speed import measure_growth, measure_speed
 
     settings = {name: getattr(options, name) for name in ("hidden", "batch", "orientation", "threads", "seed")}
@@ -46,6 +61,46 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_table(f"Benchmark {options.what}", ("what", "measured"), rows)
     return 0
+
+
+def _run_serving(options: argparse.Namespace) -> int:
+    from cofill.benchmark.serving import measure_serving
+    from cofill.serving.requirements import require_server
+
+    require_server()
+    settings = {name: getattr(options, name) for name in ("hidden", "orientation") if getattr(options, name)}
+    result = measure_serving(
+        options.like, settings, scale=options.size, seconds=options.seconds, seed=options.seed, say=note
+    )
+    if options.json:
+        print_json(result)
+        return 0
+    asked = {
+        "one at a time": result["one_at_a_time"],
+        f"{result['at_once']} at a time": result["several_at_a_time"],
+        "one at a time, with writes": {kind: result["with_writes"][kind] for kind in ("known", "new")},
+    }
+    rows = [_serving_row(f"{who}, {how}", found) for how, kinds in asked.items() for who, found in kinds.items()]
+    title = f"Benchmark serving: {result['users']:,} users, {result['items']:,} items; milliseconds"
+    columns = ("user", "a second", "p50", "p99", "in process p50", "p99", "ratio p50", "p99")
+    print_table(title, columns, rows)
+    wrote, memory = result["with_writes"]["writes"], result["with_writes"]["memory_bytes"]
+    print_table(
+        f"{result['with_writes']['seconds']} seconds with writes",
+        ("what", "measured"),
+        [
+            ("ratings put", f"{wrote['number']:,}, p50 {wrote['p50'] * 1e3:.1f} ms, p99 {wrote['p99'] * 1e3:.1f} ms"),
+            *((f"memory of the server, {when}", _megabytes(found)) for when, found in memory.items() if found),
+        ],
+    )
+    return 0
+
+
+def _serving_row(what: str, found: dict[str, Any]) -> tuple[str, ...]:
+    milliseconds = (1e3 * times[p] for times in (found, found["in_process"]) for p in ("p50", "p99"))
+    ratios = (found["ratio"][p] for p in ("p50", "p99"))
+    speed = f"{found['requests_per_second']:,.0f}"
+    return (what, speed, *(f"{time:.2f}" for time in milliseconds), *(f"{ratio:.2f}" for ratio in ratios))
 
 
 def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,235 @@
+"""What `cofill benchmark serving` does in processes of their own: to make a model, and to ask a server of it.
+
+python -m cofill.benchmark.serving_tasks TASK '{"arguments": ...}'    prints its result as JSON
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cofill.benchmark.http_connection import HttpConnection
+
+if TYPE_CHECKING:
+    from cofill.recommender import Recommender
+
+_N = 10  # items of a list
+_WARM = 10  # requests, and writes, that are not counted
+_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0, "learning_rate": 0.01}
+
+Question = int | dict[int, float]
+"""A known user, or the ratings of somebody new."""
+
+
+def make_model(model: str, like: str, scale: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
+    """Of a generated world: how well it was trained is of no account here."""
+    from cofill.cfn_model import CFN
+    from cofill.data.world import make_world_like
+
+    ratings = make_world_like(like, scale, seed).ratings
+    CFN(**_BARELY_TRAINED, seed=seed, **settings).fit(ratings).save(Path(model))
+    return {"users": len(ratings.users), "items": len(ratings.items), "ratings": len(ratings)}
+
+
+def load(
+    model: str,
+    address: str,
+    server: int,
+    requests: int,
+    at_once: int,
+    ratings_each: int,
+    seconds: float,
+    writes_a_second: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Every question goes to the server and to the same model in this process, turn by turn."""
+    from cofill.recommender import Recommender
+
+    asked = _Asked(Recommender.load(Path(model)), address, ratings_each, np.random.default_rng(seed))
+    return asyncio.run(asked.everything(requests, at_once, server, seconds, writes_a_second))
+
+
+class _Asked:
+    """A server and a model of its own, which get the same questions."""
+
+    def __init__(self, model: "Recommender", address: str, ratings_each: int, rng: np.random.Generator) -> None:
+        self._model = model
+        self._address = address
+        self._ratings_each = min(ratings_each, len(model.items))
+        self._rng = rng
+        self._kinds: dict[str, Callable[[], Question]] = {"known": self._known, "new": self._new}
+
+    async def everything(
+        self, requests: int, at_once: int, server: int, seconds: float, writes_a_second: float
+    ) -> dict[str, Any]:
+        connections = [await HttpConnection.open(self._address) for _ in range(at_once)]
+        found: dict[str, Any] = {"one_at_a_time": {}, "several_at_a_time": {}}
+        for kind, question in self._kinds.items():
+            await self._one_by_one(connections[0], [question() for _ in range(_WARM)])
+            questions = [question() for _ in range(requests)]
+            found["one_at_a_time"][kind] = await self._one_by_one(connections[0], questions)
+            found["several_at_a_time"][kind] = await self._several(connections, questions)
+        found["with_writes"] = await self._with_writes(connections, server, seconds, writes_a_second)
+        for connection in connections:
+            await connection.close()
+        return found
+
+    # Questions
+
+    def _known(self) -> int:
+        return int(self._rng.integers(len(self._model.users))) + 1
+
+    def _new(self) -> Question:
+        items = self._rng.choice(len(self._model.items), self._ratings_each, replace=False) + 1
+        return {int(item): float(self._rng.integers(1, 6)) for item in items}
+
+    async def _over_http(self, connection: HttpConnection, question: Question) -> float:
+        """Seconds, from the question to the parsed answer."""
+        started = time.perf_counter()
+        if isinstance(question, int):
+            answer = await connection.ask("GET", f"/v1/recommendations?user={question}&n={_N}")
+        else:
+            ratings = [{"item": item, "rating": rating} for item, rating in question.items()]
+            answer = await connection.ask("POST", "/v1/recommendations", {"ratings": ratings, "n": _N})
+        elapsed = time.perf_counter() - started
+        if not answer["items"]:
+            raise RuntimeError("nothing was recommended")
+        return elapsed
+
+    def _in_process(self, question: Question) -> float:
+        started = time.perf_counter()
+        self._model.recommend(question, _N)
+        return time.perf_counter() - started
+
+    # Ways to ask
+
+    async def _one_by_one(self, connection: HttpConnection, questions: list[Question]) -> dict[str, Any]:
+        http, process = [], []
+        for question in questions:
+            http.append(await self._over_http(connection, question))
+            process.append(self._in_process(question))
+        return _compared(http, sum(http), process, sum(process))
+
+    async def _several(self, connections: list[HttpConnection], questions: list[Question]) -> dict[str, Any]:
+        """Each connection asks again as soon as it is answered. In process, too, all wait for one that scores."""
+        http: list[float] = []
+        process: list[float] = []
+        http_wall = process_wall = 0.0
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as scoring:
+
+            async def scored(_: HttpConnection, question: Question) -> float:
+                started = time.perf_counter()
+                await loop.run_in_executor(scoring, self._in_process, question)
+                return time.perf_counter() - started
+
+            turn = 5 * len(connections)
+            for first in range(0, len(questions), turn):
+                some = questions[first : first + turn]
+                http_wall += await _all(connections, some, self._over_http, http)
+                process_wall += await _all(connections, some, scored, process)
+        return _compared(http, http_wall, process, process_wall)
+
+    async def _with_writes(
+        self, connections: list[HttpConnection], server: int, seconds: float, writes_a_second: float
+    ) -> dict[str, Any]:
+        """Both kinds of questions in turn, one at a time, while ratings are put at a steady rate."""
+        times: dict[str, tuple[list[float], list[float]]] = {kind: ([], []) for kind in self._kinds}
+        written: list[tuple[int, int, float]] = []  # and not yet known in this process
+        writes: list[float] = []
+        before = _memory(server)  # the first write makes arrays that can be written
+        await self._write(connections[1], time.perf_counter() + 1, _WARM, [], written)
+        await self._over_http(connections[0], self._known())
+        start = _memory(server)
+        until = time.perf_counter() + seconds
+        writing = asyncio.create_task(self._write(connections[1], until, writes_a_second, writes, written))
+        while time.perf_counter() < until:
+            for kind, question in self._kinds.items():
+                asked = question()
+                http, process = times[kind]
+                http.append(await self._over_http(connections[0], asked))
+                if written:
+                    self._model.add_ratings(written)
+                    written.clear()
+                process.append(self._in_process(asked))
+        await writing
+        return {
+            **{kind: _compared(http, sum(http), process, sum(process)) for kind, (http, process) in times.items()},
+            "seconds": seconds,
+            "writes": {"number": len(writes), **_percentiles(writes)},
+            "memory_bytes": {"before any write": before, "start": start, "end": _memory(server)},
+        }
+
+    async def _write(
+        self,
+        connection: HttpConnection,
+        until: float,
+        a_second: float,
+        times: list[float],
+        written: list[tuple[int, int, float]],
+    ) -> None:
+        due = time.perf_counter()
+        while due < until:
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            user, item = self._known(), int(self._rng.integers(len(self._model.items))) + 1
+            rating = float(self._rng.integers(1, 6))
+            started = time.perf_counter()
+            await connection.ask("PUT", "/v1/ratings", {"user": user, "ratings": [{"item": item, "rating": rating}]})
+            times.append(time.perf_counter() - started)
+            written.append((user, item, rating))
+            due += 1 / a_second
+
+
+async def _all(
+    connections: list[HttpConnection],
+    questions: list[Question],
+    ask: Callable[[HttpConnection, Question], Awaitable[float]],
+    times: list[float],
+) -> float:
+    """Ask them all over all connections; seconds that it took altogether."""
+    left = list(questions)
+
+    async def go_on(connection: HttpConnection) -> None:
+        while left:
+            times.append(await ask(connection, left.pop()))
+
+    started = time.perf_counter()
+    await asyncio.gather(*(go_on(connection) for connection in connections))
+    return time.perf_counter() - started
+
+
+def _compared(http: list[float], http_wall: float, process: list[float], process_wall: float) -> dict[str, Any]:
+    ours, theirs = _percentiles(http), _percentiles(process)
+    return {
+        "requests": len(http),
+        "requests_per_second": len(http) / http_wall,
+        **ours,
+        "in_process": {"per_second": len(process) / process_wall, **theirs},
+        "ratio": {"p50": ours["p50"] / theirs["p50"], "p99": ours["p99"] / theirs["p99"]},
+    }
+
+
+def _percentiles(times: list[float]) -> dict[str, float]:
+    return {"p50": float(np.percentile(times, 50)), "p99": float(np.percentile(times, 99))}
+
+
+def _memory(process: int) -> int | None:
+    """Resident, in bytes; None where the system does not tell."""
+    try:
+        pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    except OSError:
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+_TASKS: dict[str, Callable[..., Any]] = {function.__name__: function for function in (make_model, load)}
+
+if __name__ == "__main__":
+    json.dump(_TASKS[sys.argv[1]](**json.loads(sys.argv[2])), sys.stdout)

@@ -1,0 +1,153 @@
+"""The published OpenAPI document is kept to, whatever is sent: no failure of the server, no answer outside of it."""
+
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from tests.serving.conftest import ITEMS
+from tests.serving.running_server import Server, problem
+
+EXAMPLES = 15
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+OPERATIONS = [
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/ready"),
+    ("GET", "/v1/item"),
+    ("PUT", "/v1/item"),
+    ("GET", "/v1/items"),
+    ("GET", "/v1/map"),
+    ("GET", "/v1/model"),
+    ("POST", "/v1/model/reload"),
+    ("POST", "/v1/predictions"),
+    ("DELETE", "/v1/ratings"),
+    ("GET", "/v1/ratings"),
+    ("PUT", "/v1/ratings"),
+    ("GET", "/v1/recommendations"),
+    ("POST", "/v1/recommendations"),
+    ("POST", "/v1/recommendations/batch"),
+    ("GET", "/v1/similar"),
+    ("GET", "/v1/starters"),
+    ("PUT", "/v1/user"),
+    ("GET", "/v1/users"),
+    ("POST", "/v1/users"),
+    ("GET", "/v1/why"),
+    ("POST", "/v1/why"),
+]
+TAKE_NOTHING = [
+    ("GET", "/health"),
+    ("GET", "/metrics"),
+    ("GET", "/ready"),
+    ("GET", "/v1/map"),
+    ("GET", "/v1/model"),
+    ("POST", "/v1/model/reload"),
+]
+
+
+@pytest.fixture(scope="module")
+def fuzzed(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Of these tests alone: it learns a lot of nonsense."""
+    running = Server(shutil.copytree(trained, tmp_path_factory.mktemp("fuzzed") / "model"), "--requests-per-second=0")
+    yield running
+    assert running.client.get("/ready").status_code == 200
+    assert running.stop() == 0, running.errors()
+    assert "Traceback" not in running.errors()
+
+
+@pytest.fixture(scope="module")
+def published(fuzzed: Server) -> Any:
+    return schemathesis.openapi.from_url(
+        f"{fuzzed.told['address']}/openapi.json", config=schemathesis.Config()
+    )  # its own: nothing is looked for in the folder or the environment
+
+
+def test_every_operation_is_tried(fuzzed: Server) -> None:
+    paths = fuzzed.client.get("/openapi.json").json()["paths"]
+    assert sorted((method.upper(), path) for path, of in paths.items() for method in of) == sorted(OPERATIONS)
+
+
+BOUNDED = settings(
+    max_examples=EXAMPLES,
+    derandomize=True,
+    database=None,
+    deadline=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, path: str) -> None:
+    """With ids that are mostly not known, and with ids that are."""
+    answered: set[int] = set()
+
+    @BOUNDED
+    @given(case=published[path][method.lower()].as_strategy(), known=st.booleans())
+    def ask(case: schemathesis.Case[Any], known: bool) -> None:
+        if known:
+            case.query = _with_known_ids(case.query)
+            case.body = _with_known_ids(case.body)
+        answer = case.call()
+        case.validate_response(answer, checks=CHECKS)
+        assert "Traceback" not in answer.text
+        answered.add(answer.status_code)
+
+    if path == "/v1/map":
+        _wait_for_the_map(fuzzed)
+    ask()
+    assert answered & {200, 201, 204}, f"only {answered}: nothing was tried"
+
+
+@pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one not in TAKE_NOTHING])
+def test_what_does_not_fit_the_document(fuzzed: Server, published: Any, method: str, path: str) -> None:
+    @BOUNDED
+    @given(case=published[path][method.lower()].as_strategy(GenerationMode.NEGATIVE))
+    def ask(case: schemathesis.Case[Any]) -> None:
+        answer = case.call()
+        too_long = answer.status_code in (413, 414)  # a refusal too, which the check has not heard of
+        case.validate_response(answer, checks=CHECKS if too_long else [*CHECKS, negative_data_rejection])
+        assert "Traceback" not in answer.text
+
+    ask()
+
+
+def _wait_for_the_map(server: Server) -> None:
+    """Until it is drawn, the answer is the one 503 that is no failure."""
+    deadline = time.monotonic() + 60
+    while (answer := server.client.get("/v1/map")).status_code != 200:
+        assert "the map is being drawn" in problem(answer, 503)
+        assert answer.headers["retry-after"]
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def _with_known_ids(value: Any) -> Any:
+    """What was made up, with ids of users and items that there are, and ratings on the scale."""
+    if isinstance(value, list):
+        return [_with_known_ids(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {name: _known(name, part) for name, part in value.items()}
+
+
+def _known(name: str, value: Any) -> Any:
+    if name in ("user", "item", "id") and value is not None:
+        return 1 + sum(map(ord, str(value))) % ITEMS
+    if name == "rating" and isinstance(value, int | float):
+        return 0.5 + abs(value) % 4.5
+    return _with_known_ids(value)
