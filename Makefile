@@ -18,8 +18,8 @@ serve: demo/model/model.json ## Open the page on the demo's model: rate films, a
 demo/model/model.json: | $(READY)
 	$(BIN)/cofill demo --out demo
 
-test: $(READY) ## Run the whole test suite
-	$(BIN)/pytest
+test: $(READY) ## Run the whole test suite, on all cores
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: $(READY) ## Linters and type check
 	$(BIN)/ruff check .
