@@ -441,6 +441,10 @@ def test_the_model_is_described(visit: Visit, server: Server) -> None:
     expect(page.get_by_role("table", name="Settings").get_by_role("row")).to_have_count(
         sum(value is not None for value in model["settings"].values())
     )
+    page.get_by_role("link", name="Skip to the content").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+    assert page.evaluate("location.hash") == "#/model"  # the link has not led away
 
 
 def test_a_phone_never_scrolls_sideways(visit: Visit, server: Server) -> None:
@@ -514,6 +518,206 @@ def test_rows_glide_unless_less_motion_is_wanted(visit: Visit, motion: str) -> N
     rate_cards(page, 5, 1)
     glides = page.evaluate("window.glides")
     assert glides > 0 if motion == "no-preference" else glides == 0
+
+
+# Answers that come late, or not at all
+
+
+def hold(page: Page, pattern: str, method: str) -> list[Route]:
+    """Requests that are on their way until somebody lets them go."""
+    held: list[Route] = []
+    page.route(pattern, lambda route: held.append(route) if route.request.method == method else route.continue_())
+    return held
+
+
+def let_go(page: Page, held: list[Route], number: int, act: Callable[[Route], object]) -> None:
+    """One after the other, as they come."""
+    for _ in range(number):
+        for _ in range(200):
+            if held:
+                break
+            page.wait_for_timeout(20)
+        act(held.pop(0))
+
+
+def choose_among_people(page: Page) -> list[str]:
+    """Their ids."""
+    page.locator("#person").click()
+    page.locator(".people button").first.wait_for()
+    return [text.split()[-1] for text in page.locator(".people button span:first-child").all_inner_texts()]
+
+
+def test_undo_is_not_offered_to_somebody_else(visit: Visit, server: Server) -> None:
+    page = visit()
+    page.evaluate("() => { const t = setTimeout; window.setTimeout = (act, ms) => (ms < 3000 ? t(act, ms) : 0) }")
+    rate_cards(page, 5)
+    mine = server.ratings(myself(page))
+    expect(page.locator(".toast")).to_be_visible()  # and does not go by itself
+    other = choose_among_people(page)[0]
+    theirs = server.ratings(other)
+    page.locator(".people button").first.click()
+    expect(page.locator(".notice.as")).to_be_visible()
+    expect(page.locator(".toast")).to_have_count(0)
+    assert (server.ratings(myself(page)), server.ratings(other)) == (mine, theirs)
+
+
+def test_what_failed_is_as_the_server_has_it(visit: Visit, server: Server) -> None:
+    page = visit(forgive="ERR_FAILED|503")
+    stars = page.locator(".card").first.get_by_role("slider")
+    held = hold(page, "**/v1/users", "POST")
+    click_stars(stars, 3)
+    click_stars(stars, 5)
+    let_go(page, held, 2, lambda route: route.abort())
+    expect(page.locator(".toast")).to_contain_text("was not rated")
+    page.mouse.move(5, 5)
+    expect(stars).to_have_attribute("aria-valuetext", "not rated")
+    expect(page.locator(".ratings")).to_be_hidden()
+    page.unroute("**/v1/users")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    settled(page)
+
+    def done_but_not_told(route: Route) -> None:
+        if route.request.method == "PUT":
+            route.fetch()
+            route.fulfill(status=503, body='{"detail": "no answer; a write may have been done or not"}')
+        else:
+            route.continue_()
+
+    page.route("**/v1/ratings*", done_but_not_told)
+    with page.expect_response(lambda answer: "/v1/ratings?" in answer.url):
+        click_stars(page.locator(".card").nth(1).get_by_role("slider"), 2)
+    settled(page)
+    expect(page.get_by_role("heading", name="Your ratings 2")).to_be_visible()
+    assert page.get_by_text("was not rated").count() == 0
+    assert sorted(server.ratings(myself(page)).values()) == [2, 5]
+
+
+def test_starting_anew_leaves_what_is_on_its_way_with_the_old(visit: Visit, server: Server) -> None:
+    page = visit(forgive="ERR_FAILED")
+    rate_cards(page, 5)
+    me = myself(page)
+    held = hold(page, "**/v1/ratings", "PUT")
+    for place in (1, 2, 3):
+        click_stars(page.locator(".card").nth(place).get_by_role("slider"), 4)
+    choose_among_people(page)
+    page.get_by_role("button", name="Start anew").click()
+    expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
+    let_go(page, held, 2, lambda route: route.continue_())
+    let_go(page, held, 1, lambda route: route.abort())
+    expect(page.locator(".toast")).to_contain_text("was not rated")
+    expect(page.get_by_role("button", name="Try again")).to_have_count(0)  # it would be somebody else's
+    assert page.evaluate("localStorage.getItem('cofill.me')") is None
+    expect(page.locator(".ratings")).to_be_hidden()
+    assert list(server.ratings(me).values()) == [4, 4, 5]
+
+
+def test_the_last_choice_of_a_person_holds(visit: Visit, server: Server) -> None:
+    page = visit()
+    people = choose_among_people(page)
+    held = hold(page, "**/v1/ratings?user=*", "GET")
+    page.locator(".people button").nth(0).click()
+    page.locator(".people button").nth(1).click()
+    first: list[Route] = []
+    let_go(page, held, 1, first.append)
+    let_go(page, held, 1, lambda route: route.continue_())
+    expect(page.get_by_role("heading", name=f"For user {people[1]}")).to_be_visible()
+    with page.expect_response(first[0].request.url):
+        first[0].continue_()
+    page.wait_for_timeout(200)  # nothing is to come of it
+    entries = server.client.get("/v1/ratings", params={"user": people[1]}).json()["ratings"]
+    expect(page.locator(".tally")).to_have_text(str(len(entries)))
+    expect(page.locator(".rated-list .title")).to_have_text([entry["title"] for entry in entries[:8]])
+
+
+def test_two_tabs_are_one_person(visit: Visit, server: Server) -> None:
+    first = visit()
+    second = first.context.new_page()
+    second.goto(first.url)
+    second.wait_for_selector(".row")
+    rate_cards(first, 5)
+    me = myself(first)
+    expect(second.get_by_role("heading", name="Your ratings 1")).to_be_visible()
+    settled(second)
+    with second.expect_response(lambda answer: answer.url.endswith("/v1/recommendations")):
+        click_stars(second.locator(".card").nth(1).get_by_role("slider"), 3)
+    assert myself(first) == myself(second) == me
+    assert sorted(server.ratings(me).values()) == [3, 5]
+    choose_among_people(second)
+    second.get_by_role("button", name="Start anew").click()
+    expect(first.get_by_role("heading", name="To begin with")).to_be_visible()
+    second.get_by_role("button", name="Undo").click()
+    expect(first.get_by_role("heading", name="Your ratings 2")).to_be_visible()
+
+
+def test_a_list_that_cannot_be_refreshed_is_not_busy(visit: Visit) -> None:
+    page = visit(forgive="ERR_FAILED")
+    before = titles(page)
+    page.route("**/v1/recommendations", lambda route: route.abort())
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/recommendations")):
+        click_stars(page.locator(".card").first.get_by_role("slider"), 5)
+    settled(page)
+    assert titles(page) == before
+
+
+def test_a_first_rating_in_the_dialog_is_explained_there(visit: Visit) -> None:
+    page = visit()
+    page.locator(".row .title").first.click()
+    dialog = page.locator(".item-dialog")
+    made_of = dialog.get_by_text("What it is made of")
+    stars = dialog.get_by_role("slider").first
+    expect(stars).to_be_focused()
+    expect(made_of).to_be_hidden()
+    click_stars(stars, 4)
+    made_of.click()
+    expect(dialog.locator(".breakdown")).to_be_visible()
+    dialog.get_by_role("button", name="Take back your rating").first.click()
+    expect(made_of).to_be_hidden()
+
+
+def test_a_newer_model_brings_its_own_filter_and_map(visit: Visit, server: Server) -> None:
+    drawn_map(server)
+    page = visit(forgive="ERR_FAILED|503")
+    maps: list[str] = []
+
+    def broken_once(route: Route) -> None:
+        maps.append(route.request.url)
+        if len(maps) > 1:
+            route.continue_()
+        else:
+            route.fulfill(status=503, body='{"detail": "the map could not be drawn"}')
+
+    page.route("**/v1/map", broken_once)
+    page.get_by_role("link", name="Map", exact=True).click()
+    expect(page.get_by_role("alert")).to_contain_text("the map could not be drawn")
+    page.get_by_role("button", name="Try again").click()
+    page.locator("canvas").wait_for()
+    page.get_by_role("link", name="For you", exact=True).click()
+    page.get_by_role("button", name="Filter", exact=True).click()
+    expect(page.get_by_label("Year, at least")).to_be_visible()
+
+    def newer(route: Route) -> None:
+        document = route.fetch().json()
+        if "item_columns" in document:
+            document["version"] = "newer"
+            document["item_columns"] = [one for one in document["item_columns"] if one["name"] != "year"]
+        else:
+            document["model_version"] = "newer"
+        route.fulfill(json=document)
+
+    page.route("**/v1/recommendations", newer)
+    page.route("**/v1/model", lambda route: route.abort())
+    with page.expect_event("requestfailed", lambda request: request.url.endswith("/v1/model")):
+        click_stars(page.locator(".card").first.get_by_role("slider"), 5)
+    page.unroute("**/v1/model")
+    page.route("**/v1/model", newer)
+    click_stars(page.locator(".card").nth(1).get_by_role("slider"), 5)
+    expect(page.locator(".toast")).to_contain_text("A newer model is served now.")
+    expect(page.get_by_label("Year, at least")).to_have_count(0)
+    expect(page.locator(".chip", has_text="Drama")).to_be_visible()
+    page.get_by_role("link", name="Map", exact=True).click()
+    page.locator("canvas").wait_for()
+    assert len(maps) == 3
 
 
 # The files

@@ -9,13 +9,11 @@ const AFTER_TYPING = 500;
 
 /** @returns {{button: HTMLElement, element: HTMLElement}} */
 export function filterBar() {
-  const columns = state.model.item_columns.filter((column) => chips(column) || ranged(column));
-  const flags = flagColumns();
   const id = freshId("filter");
   const panel = h("div", { class: "filter", id, hidden: true });
   const active = h("div", { class: "active-filters" });
   const button = h("button", {
-    type: "button", class: "quiet", "aria-expanded": "false", "aria-controls": id, hidden: columns.length + flags.length === 0,
+    type: "button", class: "quiet", "aria-expanded": "false", "aria-controls": id,
     onclick: () => {
       panel.hidden = !panel.hidden;
       button.setAttribute("aria-expanded", String(!panel.hidden));
@@ -23,8 +21,16 @@ export function filterBar() {
   }, "Filter");
   /** @param {*} column */
   const kinds = ({ name, values }) => chipSet(columnInWords(name), values.map(({ value }) => ({ column: name, value })));
-  fill(panel, columns.map((column) => (ranged(column) ? range(column) : kinds(column))),
-    flags.length ? chipSet("Is", flags.map((column) => ({ column: column.name, value: true, label: column.name }))) : null);
+  let built = new AbortController();
+  const build = () => {
+    built.abort();
+    built = new AbortController();
+    const columns = state.model.item_columns.filter((column) => chips(column) || ranged(column));
+    const flags = flagColumns();
+    button.hidden = columns.length + flags.length === 0;
+    fill(panel, columns.map((column) => (ranged(column) ? range(column, built.signal) : kinds(column))),
+      flags.length ? chipSet("Is", flags.map((column) => ({ column: column.name, value: true, label: column.name }))) : null);
+  };
   const mark = () => {
     for (const chip of panel.querySelectorAll(".chip")) {
       chip.setAttribute("aria-pressed", String(chosen(chip.dataset.column, chip.dataset.value)));
@@ -32,6 +38,8 @@ export function filterBar() {
     fill(active, Object.entries(state.where).flatMap(([name, condition]) => summary(name, condition)));
   };
   state.on("where", mark);
+  state.on("model", build);
+  build();
   mark();
   return { button, element: h("div", {}, panel, active) };
 }
@@ -81,8 +89,8 @@ function chipSet(title, choices) {
   return h("fieldset", {}, h("legend", {}, title), row);
 }
 
-/** @param {*} column */
-function range(column) {
+/** @param {*} column @param {AbortSignal} signal when another takes its place */
+function range(column, signal) {
   const { name } = column;
   const dated = column.kind === "date"; // years will do: one stands for all of its days
   const [low, high] = [column.low, column.high].map((edge) => (dated ? Number(String(edge).slice(0, 4)) : edge));
@@ -115,7 +123,7 @@ function range(column) {
     const holds = state.where[name] !== undefined;
     if (held && !holds && ![from, to].includes(document.activeElement)) from.value = to.value = ""; // taken away below
     held = holds;
-  });
+  }, { signal });
   return h("fieldset", {}, h("legend", {}, columnInWords(name)),
     h("div", { class: "range" }, from, h("span", { "aria-hidden": "true" }, "–"), to), wrong);
 }

@@ -76,12 +76,16 @@ function prediction(item, signal) {
     return (await api.recommendations({ ratings: [], among: [item.id], n: 1 }, signal)).items[0]?.rating ?? null;
   };
   const refresh = () => loading(number, bring, (value) => (value === null ? "–" : predictedStars(value)), skeletons(1, "line"));
-  refresh();
-  state.addEventListener("settled", refresh, { signal });
-  if (state.user === null || state.ratings.size === 0) return place;
-  const explain = () => (details.open ? showWhy(why, item) : fill(why));
+  const explain = () => {
+    details.hidden = state.user === null || state.ratings.size === 0;
+    if (details.open && !details.hidden) showWhy(why, item);
+    else fill(why);
+  };
   const details = h("details", { ontoggle: explain }, h("summary", {}, "What it is made of"), why);
-  state.addEventListener("settled", explain, { signal });
+  for (const follow of [refresh, explain]) {
+    follow();
+    state.addEventListener("settled", follow, { signal });
+  }
   return [place, details];
 }
 

@@ -10,7 +10,7 @@ import { person } from "./person.js";
 import { onRoute, route } from "./route.js";
 import { search } from "./search.js";
 import { state } from "./state.js";
-import { failure, skeletons, toast, watchConnection } from "./status.js";
+import { clearToasts, failure, skeletons, toast, watchConnection } from "./status.js";
 import { ratingInWords, titleOf } from "./words.js";
 
 const VIEWS = { home: homeView, map: mapView, model: modelView };
@@ -54,9 +54,11 @@ function confirmRatings() {
     else toast(`${titleOf(item)}: ${ratingInWords(after)}.`, { label: "Undo", act: () => state.rate(item, before) });
   });
   state.on("model", () => toast("A newer model is served now."));
-  state.on("failed", ({ item, value, error }) => {
-    toast(`${titleOf(item)} was not rated: ${error.message}`, { label: "Try again", act: () => state.rate(item, value) });
+  state.on("failed", ({ item, value, error, ours }) => {
+    const again = { label: "Try again", act: () => state.rate(item, value) };
+    toast(`${titleOf(item)} was not rated: ${error.message}`, ours ? again : null);
   });
+  state.on("person", clearToasts); // what they would undo is not the next person's
 }
 
 async function start() {
@@ -80,7 +82,11 @@ async function start() {
   show(followItem);
 }
 
-watchConnection(() => (state.model === null ? start() : state.tell("settled")));
+watchConnection(() => (state.model === null ? start() : state.settle()));
+part("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address behind the # says where we are
+  main.focus();
+});
 keyDialog();
 search(part("search"));
 start();

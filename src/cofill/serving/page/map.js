@@ -19,22 +19,30 @@ export function mapView() {
   const place = h("div", { class: "map-place" });
   const element = h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
     h("p", { class: "note" }, "What the model finds alike lies close together."), place);
+  let asked = new AbortController();
+  let timer = 0;
   const load = async () => {
+    clearTimeout(timer);
+    asked.abort();
+    const mine = (asked = new AbortController());
     fill(place, underWay("Fetching the map…"));
     try {
       const { items } = await api.map();
-      if (items.length) wander(place, items);
+      if (asked !== mine) return;
+      if (items.length) wander(place, items, mine.signal);
       else fill(place, nothing("There is nothing to draw."));
     } catch (error) {
-      if (error instanceof Problem && error.status === 503) waiting(error);
+      if (asked !== mine) return;
+      if (error instanceof Problem && error.status === 503 && error.retryAfter > 0) waiting(error);
       else fill(place, failure(error, load));
     }
   };
   /** @param {Problem} problem */
   const waiting = (problem) => {
     fill(place, underWay("The map is being drawn…", h("p", {}, "It will show by itself in a moment.")));
-    setTimeout(load, Math.max(1, Math.min(problem.retryAfter || 2, 10)) * 1000);
+    timer = setTimeout(load, Math.max(1, Math.min(problem.retryAfter, 10)) * 1000);
   };
+  state.on("model", load);
   load();
   return element;
 }
@@ -45,8 +53,8 @@ function underWay(title, ...more) {
     h("span", { class: "spinner", "aria-hidden": "true" }), h("p", { class: "box-title" }, title), more);
 }
 
-/** @param {HTMLElement} place @param {import("./chart_of_items.js").Place[]} places */
-function wander(place, places) {
+/** @param {HTMLElement} place @param {import("./chart_of_items.js").Place[]} places @param {AbortSignal} signal its end */
+function wander(place, places, signal) {
   const canvas = /** @type {HTMLCanvasElement} */ (h("canvas", {
     tabindex: 0, role: "application", "aria-label": "Map of items", "aria-describedby": "map-help",
   }));
@@ -89,8 +97,8 @@ function wander(place, places) {
     chart.fit();
     draw();
   }).observe(canvas);
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  for (const name of ["rated", "person", "recommended"]) state.on(name, refresh);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw, { signal });
+  for (const name of ["rated", "corrected", "person", "recommended"]) state.on(name, refresh, { signal });
   refresh();
 }
 

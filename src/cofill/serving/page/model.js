@@ -46,9 +46,9 @@ function sentence(model) {
   return `${kind}${rows}${model.trained ? `, trained ${when(model.trained)}` : ""}.`;
 }
 
-/** @param {string|number} time */
+/** @param {string} time */
 function when(time) {
-  const date = new Date(typeof time === "number" ? time * 1000 : time);
+  const date = new Date(time);
   return Number.isNaN(date.valueOf()) ? String(time) : date.toLocaleString("en-GB", { dateStyle: "long", timeStyle: "short" });
 }
 

@@ -44,7 +44,7 @@ export function ratingsList() {
     more.textContent = `Show all ${count(ratings.length)}`;
   }
 
-  state.on("rated", draw);
+  for (const name of ["rated", "corrected"]) state.on(name, draw);
   state.on("person", () => {
     all = false;
     rows = new Map();

@@ -134,8 +134,9 @@ export function recommendationList() {
       if (aborted(error) || (rows.size > 0 && error.status === 0)) return; // an old list is better than none
       clear();
       fill(under, failure(error, refresh));
+    } finally {
+      if (asked === mine) element.removeAttribute("aria-busy");
     }
-    if (asked === mine) element.removeAttribute("aria-busy");
   }
 
   function clear() {

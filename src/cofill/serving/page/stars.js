@@ -7,6 +7,7 @@ import { state } from "./state.js";
 import { oneDigit, ratingInWords, starred, titleOf } from "./words.js";
 
 const AFTER_KEYS = 600; // ms: somebody on the way from 3 to 5 stars does not mean 3½ and 4 as well
+const CHANGES = ["rated", "corrected", "person"]; // of what is shown
 
 /** @param {number} value @returns {string} how much of the stars (or of the bar) is full */
 function part(value) {
@@ -94,14 +95,12 @@ class RatingControl extends HTMLElement {
   }
 
   connectedCallback() {
-    state.addEventListener("rated", this.#sync);
-    state.addEventListener("person", this.#sync);
+    for (const name of CHANGES) state.addEventListener(name, this.#sync);
     this.#show();
   }
 
   disconnectedCallback() {
-    state.removeEventListener("rated", this.#sync);
-    state.removeEventListener("person", this.#sync);
+    for (const name of CHANGES) state.removeEventListener(name, this.#sync);
   }
 
   /** @param {FocusOptions} [options] */

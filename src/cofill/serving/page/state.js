@@ -1,24 +1,24 @@
 // What the page knows: the model, who is looking, their ratings, the list they see. The parts of the page listen.
 //
 // Events: "person" (somebody else, with other ratings), "rated" (one rating, shown before the server has it),
-// "settled" (the server has all of them), "where" (the filter), "recommended" (the list), "failed" (a rating was not
-// taken and is undone), "model" (a newer one is served).
+// "settled" (the server has all of them), "corrected" (as the server has them: one was not taken, or another tab gave
+// one), "failed" (a rating was not taken), "where" (the filter), "recommended" (the list), "model" (a newer one is served).
 
 import { api, keyOf, Problem } from "./api.js";
-import { recall, remember } from "./memory.js";
+import { recall, remember, tellOtherTabs, whenOtherTabTells } from "./memory.js";
 
 /**
  * @typedef {import("./api.js").Id} Id
  * @typedef {import("./api.js").Item} Item
  * @typedef {{item: Id, title: string|null, rating: number}} Rating
  * @typedef {{item: Item, before: number|null, after: number|null}} Change
+ * @typedef {{item: Item, value: number|null, error: *, person: number}} Failure
+ * @typedef {{id: Id|null}} Self  a user that this browser made; no id before the first rating
  */
 
 class State extends EventTarget {
   /** @type {*} the answer of /v1/model */
   model = null;
-  /** @type {Id|null} the user that this browser made; null before the first rating */
-  me = null;
   /** @type {Id|null} somebody else, whose eyes we look through */
   other = null;
   /** @type {Map<string, Rating>} the newest last */
@@ -28,12 +28,23 @@ class State extends EventTarget {
   /** @type {Object<string, *>} conditions by column */
   where = {};
 
+  /** @type {Self} */
+  #self = { id: null };
+  /** @type {Map<string, Rating>} what the server has for certain; `ratings` may be ahead of it */
+  #stored = new Map();
+  /** @type {Map<string, Failure>} by item, to be told when all is sent */
+  #failures = new Map();
+  #doubtful = false; // whether the server may have other ratings than we think
   #queue = Promise.resolve();
   #waiting = 0;
+  // Counters that tell whether an answer comes too late:
+  #choices = 0; // of a person
+  #person = 0;
+  #changes = 0; // of a rating or a person
 
-  /** @param {string} name @param {(detail: *) => void} listener */
-  on(name, listener) {
-    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail));
+  /** @param {string} name @param {(detail: *) => void} listener @param {AddEventListenerOptions} [options] */
+  on(name, listener, options = {}) {
+    this.addEventListener(name, (event) => listener(/** @type {CustomEvent} */ (event).detail), options);
   }
 
   /** @param {string} name @param {*} [detail] */
@@ -42,7 +53,7 @@ class State extends EventTarget {
   }
 
   get user() {
-    return this.other ?? this.me;
+    return this.other ?? this.#self.id;
   }
 
   /** @param {Id} id @returns {number|null} */
@@ -53,113 +64,194 @@ class State extends EventTarget {
   /** Find the model, and ourselves as we were when the page was last open. */
   async start() {
     this.model = await api.model();
-    this.me = recall("me");
-    await this.#load();
+    await this.#load({ id: recall("me") }, null);
+    whenOtherTabTells((me) => this.#follow(me));
   }
 
   /** A newer model may have taken the place of the one we know. @param {string} version */
   async noticeVersion(version) {
     if (version === this.model.version) return;
-    this.model = await api.model();
-    this.tell("model");
+    try {
+      const model = await api.model();
+      if (model.version === this.model.version) return; // another answer told it as well
+      this.model = model;
+      this.tell("model");
+    } catch (error) {
+      if (!(error instanceof Problem)) console.error(error); // else the next answer tells it again
+    }
   }
 
   /** @param {Id|null} other null: back to oneself */
   async become(other) {
-    const before = this.other;
-    this.other = other;
-    try {
-      await this.#load();
-    } catch (error) {
-      this.other = before;
-      throw error;
-    }
+    await this.#load(this.#self, other);
   }
 
   /** Leave the user that we were and be nobody yet. @returns {() => Promise<void>} takes it back */
   async startAnew() {
-    const before = { me: this.me, skipped: recall("skipped") };
-    await this.#be(null, []);
-    return () => this.#be(before.me, before.skipped);
+    const [self, skipped] = [this.#self, recall("skipped")];
+    await this.#load({ id: null }, null, [], Promise.resolve());
+    tellOtherTabs(null);
+    return async () => {
+      await this.#load(self, null, skipped);
+      tellOtherTabs(self.id);
+    };
   }
 
   /**
-   * Rate, rate otherwise, or (null) take a rating back. Shown at once, sent in order.
+   * Rate, rate otherwise, or (null) take a rating back. Shown at once, sent in order, for whoever we are now.
    * @param {Item} item @param {number|null} value
    */
   rate(item, value) {
     const before = this.ratingOf(item.id);
     if (before === value) return;
-    this.#put(item, value);
+    put(this.ratings, item, value);
+    this.tell("rated", { item, before, after: value });
     this.#waiting += 1;
+    this.#changes += 1;
     const { other } = this;
+    const [self, person] = [this.#self, this.#person];
     this.#queue = this.#queue
       .then(async () => {
-        const user = other ?? (await this.#myself());
+        const user = other ?? (await this.#idOf(self));
         if (value === null) await api.unrate(user, item.id);
         else await api.rate(user, [{ item: item.id, rating: value }]);
+        if (this.#person === person) put(this.#stored, item, value);
+        this.#failures.delete(keyOf(item.id));
+        if (other === null && self === this.#self) tellOtherTabs(self.id);
       })
       .catch((error) => {
         if (!(error instanceof Problem)) console.error(error);
-        if (this.other === other && this.ratingOf(item.id) === value) this.#put(item, before);
-        this.tell("failed", { item, value, error });
+        this.#doubtful = true;
+        this.#failures.set(keyOf(item.id), { item, value, error, person });
       })
       .finally(() => {
         this.#waiting -= 1;
-        if (this.#waiting === 0) this.tell("settled");
+        this.settle();
       });
   }
 
-  /** @param {Item} item @param {number|null} value */
-  #put(item, value) {
-    const key = keyOf(item.id);
-    const before = this.ratings.get(key)?.rating ?? null;
-    if (value === null) this.ratings.delete(key);
-    else this.ratings.set(key, { item: item.id, title: item.title, rating: value });
-    this.tell("rated", { item, before, after: value });
-  }
-
-  /** Our own id; the first rating makes it, so that a mere look leaves nothing behind. */
-  async #myself() {
-    if (this.me === null) {
-      this.me = (await api.newUser()).id;
-      remember("me", this.me);
+  /** When all is sent: tell what was not taken, and let the list follow. */
+  async settle() {
+    while (this.#waiting === 0 && this.#doubtful && !(await this.#correct()));
+    if (this.#waiting > 0) return; // its end will settle
+    const failures = [...this.#failures.values()];
+    this.#failures.clear();
+    for (const { person, ...failure } of failures) {
+      const ours = person === this.#person;
+      const done = ours && this.ratingOf(failure.item.id) === failure.value; // only the answer was lost
+      if (!done) this.tell("failed", { ...failure, ours });
     }
-    return this.me;
+    this.tell("settled");
   }
 
-  /** @param {Id|null} me @param {string[]|null} skipped */
-  async #be(me, skipped) {
-    this.me = me;
-    this.other = null;
-    remember("me", me);
-    remember("skipped", skipped);
-    await this.#load();
+  /** Show what the server has, or what it had when we last knew. @returns {Promise<boolean>} false: it came too late */
+  async #correct() {
+    const changes = this.#changes;
+    let found = this.#stored;
+    let known = false;
+    try {
+      found = byItem(await this.#ratingsOf(this.#self, this.other));
+      known = true;
+    } catch (error) {
+      if (!(error instanceof Problem)) console.error(error);
+    }
+    if (changes !== this.#changes) return false;
+    this.#doubtful = !known;
+    this.#hold(found);
+    this.tell("corrected");
+    return true;
   }
 
-  async #load() {
-    const found = this.user === null ? [] : await this.#ratingsOf(this.user);
-    this.ratings = new Map(found.reverse().map((rating) => [keyOf(rating.item), rating]));
+  /** @param {Map<string, Rating>} ratings */
+  #hold(ratings) {
+    this.#stored = ratings;
+    this.ratings = new Map(ratings);
+  }
+
+  /** Our own id; the first rating makes it, so that a mere look leaves nothing behind. @param {Self} self */
+  async #idOf(self) {
+    const elsewhere = () => (self === this.#self ? recall("me") : null); // another tab may be quicker
+    self.id ??= elsewhere();
+    if (self.id === null) {
+      const { id } = await api.newUser();
+      self.id ??= elsewhere() ?? id;
+      if (self === this.#self) remember("me", self.id);
+    }
+    return self.id;
+  }
+
+  /** Another tab has rated, or begun anew. @param {Id|null} me who we are there */
+  #follow(me) {
+    if (this.#self.id === null) {
+      this.#self.id = me;
+    } else if (me === null || keyOf(me) !== keyOf(this.#self.id)) {
+      this.#self = { id: me };
+      this.#choices += 1; // what was chosen as the former is void
+      if (this.other === null) this.#turnInto(this.#self, null, new Map());
+    }
+    this.#doubtful = true;
+    this.settle();
+  }
+
+  /**
+   * @param {Self} self @param {Id|null} other @param {string[]|null} [skipped]
+   * @param {Promise<void>} [sent] what may be theirs of what is on its way
+   */
+  async #load(self, other, skipped, sent = this.#queue) {
+    const choice = (this.#choices += 1);
+    let found = [];
+    try {
+      await sent;
+      found = await this.#ratingsOf(self, other);
+    } catch (error) {
+      if (choice === this.#choices) throw error;
+    }
+    if (choice !== this.#choices) return; // somebody else was chosen meanwhile
+    remember("me", self.id);
+    if (skipped !== undefined) remember("skipped", skipped);
+    this.#turnInto(self, other, byItem(found));
+  }
+
+  /** @param {Self} self @param {Id|null} other @param {Map<string, Rating>} ratings */
+  #turnInto(self, other, ratings) {
+    this.#self = self;
+    this.other = other;
+    this.#person += 1;
+    this.#changes += 1;
+    this.#doubtful = false;
+    this.#hold(ratings);
     this.tell("person");
   }
 
   /**
    * Where another model, or an empty database, stands in the place of the one that knew us, we begin again: our id may
    * be nobody's there, or that of somebody whom the model was trained on, whose ratings are not ours to change.
-   * @param {Id} user @returns {Promise<Rating[]>} newest first
+   * @param {Self} self @param {Id|null} other @returns {Promise<Rating[]>} newest first
    */
-  async #ratingsOf(user) {
-    const own = this.other === null;
+  async #ratingsOf(self, other) {
+    const user = other ?? self.id;
+    if (user === null) return [];
     try {
       const { ratings } = await api.ratings(user);
-      if (!own || ratings.every((rating) => rating.live)) return ratings;
+      if (other !== null || ratings.every((rating) => rating.live)) return ratings;
     } catch (error) {
-      if (!(own && error instanceof Problem && error.status === 404)) throw error;
+      if (!(other === null && error instanceof Problem && error.status === 404)) throw error;
     }
-    this.me = null;
-    remember("me", null);
+    self.id = null;
+    if (self === this.#self) remember("me", null);
     return [];
   }
+}
+
+/** @param {Map<string, Rating>} ratings @param {Item} item @param {number|null} value */
+function put(ratings, item, value) {
+  if (value === null) ratings.delete(keyOf(item.id));
+  else ratings.set(keyOf(item.id), { item: item.id, title: item.title, rating: value });
+}
+
+/** @param {Rating[]} ratings newest first @returns {Map<string, Rating>} newest last */
+function byItem(ratings) {
+  return new Map(ratings.reverse().map((rating) => [keyOf(rating.item), rating]));
 }
 
 export const state = new State();

@@ -54,6 +54,10 @@ export function toast(text, action = null) {
   }
 }
 
+export function clearToasts() {
+  toasts.replaceChildren();
+}
+
 /** A line at the top while the server is out of reach. @param {() => void} again when it is back */
 export function watchConnection(again) {
   const place = /** @type {HTMLElement} */ (document.getElementById("notices"));
