@@ -1,6 +1,7 @@
 """Live ratings written to a file, and taken into the next training."""
 
 import json
+import sqlite3
 from pathlib import Path
 
 import polars as pl
@@ -79,6 +80,14 @@ def test_what_is_refused(served: Path, original: Path, tmp_path: Path, capsys: p
 
     out = tmp_path / "x.csv"
     assert "there is no such file; has" in said(tmp_path / "never", "--out", out)
+    typo, other = tmp_path / "typo.sqlite", tmp_path / "other.sqlite"
+    assert f"{typo}: there is no such file; check --database" in said("--database", f"sqlite:///{typo}", "--out", out)
+    sqlite3.connect(other).close()
+    other.touch()
+    assert "no live ratings are kept there; check --database" in said("--database", f"sqlite:///{other}", "--out", out)
+    assert not typo.exists()
+    assert b"cofill" not in other.read_bytes()
+    assert not out.exists()
     assert "give either the folder" in said("--out", out)
     assert "give either the folder" in said(served, "--database", "sqlite:///x", "--out", out)
     assert "cannot tell the format" in said(served, "--out", tmp_path / "x.doc")

@@ -2,16 +2,18 @@
 
 import asyncio
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from cofill.serving.admission import Admission
 from cofill.serving.guard import Guard
+from cofill.serving.keys import new_key
 from cofill.serving.limits import RateLimit
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
@@ -50,6 +52,50 @@ def test_only_so_many_are_under_way() -> None:
     assert asyncio.run(ask()) == [200, 200, 503, 503, 503, 200]
 
 
+def test_bodies_that_are_being_read_are_under_way_too() -> None:
+    more = asyncio.Event()
+
+    async def trickling() -> AsyncIterator[bytes]:
+        yield b"{"
+        await more.wait()
+        yield b"}"
+
+    async def ask() -> list[int]:
+        async with guarded(slow, concurrency=2) as client:
+            declared = {"content-type": "application/json"}
+            reading = [
+                asyncio.ensure_future(client.post("/v1/why", content=trickling(), headers=declared)) for _ in range(2)
+            ]
+            await asyncio.sleep(0.1)
+            refused = await client.get("/v1/model")
+            more.set()
+            answers = [await one for one in reading]
+            return [refused.status_code, *(answer.status_code for answer in answers)]
+
+    assert asyncio.run(ask()) == [503, 200, 200]
+
+
+def test_a_body_that_is_cut_off_is_not_carried_out() -> None:
+    told: list[str] = []
+    part: Message = {"type": "http.request", "body": b'{"a": 1}', "more_body": True}
+    sent = iter([part, {"type": "http.disconnect"}])
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        told.append("the application")
+
+    async def receive() -> Message:
+        return next(sent)
+
+    async def send(message: Message) -> None:
+        told.append(message["type"])
+
+    settings = ServingSettings(model=Path("model"))
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"500")]
+    scope = {"type": "http", "method": "PUT", "path": "/v1/ratings", "query_string": b"", "headers": headers}
+    asyncio.run(Guard(application, settings, Metrics(), Admission(settings))(scope, receive, send))
+    assert told == []
+
+
 def test_what_nobody_foresaw_is_a_problem_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("a secret")
@@ -62,6 +108,32 @@ def test_what_nobody_foresaw_is_a_problem_without_a_trace(caplog: pytest.LogCapt
     problem(answer, 500)
     assert "secret" not in answer.text
     assert "a secret" in caplog.text
+
+
+def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
+    """Behind a proxy all come from one address."""
+    keys = tmp_path / "keys.json"
+    key = new_key(keys, "page", write=False)
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response("here")(scope, receive, send)
+
+    async def ask() -> list[int]:
+        async with guarded(answering, keys=keys, requests_per_second=0.001, burst=5) as client:
+
+            async def statuses(path: str, token: str = "") -> set[int]:
+                headers = {"authorization": f"Bearer {token}"} if token else {}
+                return {(await client.get(path, headers=headers)).status_code for _ in range(20)}
+
+            assert await statuses("/v1/model", "wrong") == {401, 429}
+            assert await statuses("/v1/model") == {401}  # the page asks for a key then
+            assert await statuses("/") | await statuses("/page/main.js") | await statuses("/health") == {200}
+            assert (await client.get("/ready")).status_code == 200
+            assert await statuses("/ready") == {200, 429}
+            assert await statuses("/v1/model", key) == {200, 429}
+            return [(await client.get("/")).status_code]
+
+    assert asyncio.run(ask()) == [200]
 
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:

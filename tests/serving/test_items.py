@@ -57,6 +57,12 @@ def test_a_new_item_is_found_and_recommended_at_once(server: Server) -> None:
     assert server.client.get("/v1/items", params={"query": "ulm"}).json()["items"][0]["id"] == 5001
 
 
+def test_words_that_nobody_knows_are_not_told_to_the_log(server: Server) -> None:
+    described = {"id": 5009, "features": {"year": 1999, "tags": ["nobody has said this"]}}
+    assert server.client.put("/v1/item", json=described).status_code == 200
+    assert "nobody has said this" not in server.errors()
+
+
 def test_descriptions_that_are_refused(server: Server) -> None:
     def put(**body: object) -> str:
         return problem(server.client.put("/v1/item", json=body), 422)

@@ -1,6 +1,7 @@
 """Keys: made and removed by the command line, stored as hashes, asked for by the server."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,23 @@ def test_a_ring_follows_its_file(tmp_path: Path) -> None:
     assert ring.find(second) is not None
 
 
+def test_keys_that_are_made_at_the_same_time_are_all_there(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "keys.json"
+    names = {f"key {number}" for number in range(30)}
+    with ThreadPoolExecutor(10) as threads:
+        list(threads.map(lambda name: new_key(file, name, write=False), names))
+        assert {key.name for key in read_keys(file)} == names
+        list(threads.map(lambda name: remove_key(file, name), sorted(names)[1:]))
+    assert {key.name for key in read_keys(file)} == {"key 0"}
+
+
 def test_files_and_names_that_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     with pytest.raises(SettingsError, match=r"no such file of keys; make one with `cofill keys new"):
         read_keys(file)
+    with pytest.raises(SettingsError, match="no such file of keys"):
+        remove_key(tmp_path / "never" / "keys.json", "me")
+    assert list(tmp_path.iterdir()) == []
     new_key(file, "me", write=True)
     with pytest.raises(SettingsError, match="there is a key of the name 'me' already"):
         new_key(file, "me", write=False)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import threading
@@ -14,7 +15,7 @@ import pytest
 
 from cofill.cli import main
 from cofill.recommender import Recommender
-from tests.serving.conftest import Start, train
+from tests.serving.conftest import ITEMS, Start, train
 from tests.serving.running_server import Server, problem
 
 
@@ -60,13 +61,16 @@ def test_a_restart_keeps_everything(model: Path, start: Start) -> None:
     taken = next(iter(server.ratings(3)))
     server.client.delete("/v1/ratings", params={"user": 3, "item": taken})
     server.client.put("/v1/item", json={"id": 700, "title": "New", "features": {"year": 2000, "genres": "Drama"}})
+    server.rate(user, {5000: 4})
+    assert server.client.put("/v1/item", json={"id": 5000, "title": "Late Title"}).status_code == 200
     before = [server.recommended(user, 100), server.recommended(3, 100), server.ratings(3)]
     server.process.kill()
     server.stop()
     again = start(model)
-    assert again.told["live_ratings"] == 2
+    assert again.told["live_ratings"] == 3
     assert [again.recommended(user, 100), again.recommended(3, 100), again.ratings(3)] == before
     assert again.client.get("/v1/items", params={"query": "new"}).json()["items"][0]["id"] == 700
+    assert again.client.get("/v1/items", params={"query": "late"}).json()["items"][0]["id"] == 5000
     assert again.new_user() != user
     # The model itself is as it was: live ratings are laid over it, not written into it.
     assert len(Recommender.load(model).users) == 120
@@ -116,21 +120,25 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     assert [item["id"] for item in server.recommended(1)] == [one.item for one in here.recommend(1)]
 
     # One on another scale, swapped in by a signal: what does not fit it is left out.
-    server.rate(1, {6: 0.5})
+    unknown = next(item for item in range(1, ITEMS) if item not in server.ratings(1))
+    server.rate(1, {6: 0.5, unknown: 0.5})
     replace(model, narrow)
     os.kill(server.process.pid, signal.SIGHUP)
     waited_for(lambda: server.client.get("/v1/model").json()["scale"]["low"] == 1.0)
     assert server.ratings(1)[5] == 5.0
     assert server.ratings(1).get(6) != 0.5
-    assert "cofill_live_refused 1.0" in server.client.get("/metrics").text
+    assert "cofill_live_refused 2.0" in server.client.get("/metrics").text
     assert "left out, it does not fit the model: the rating of item '6' by user '1': 0.5" in server.errors()
+    assert unknown not in server.ratings(1)
+    assert server.client.delete("/v1/ratings", params={"user": 1, "item": unknown}).status_code == 204
+    assert server.client.get("/v1/model").json()["ratings"]["live"] == 2  # it does not come back with another model
     given = {"user": 1, "ratings": [{"item": 5, "rating": 0.5}]}
     assert "must be between 1 and 5" in problem(server.client.put("/v1/ratings", json=given), 422)
     assert server.stop(signal.SIGINT) == 0
     assert "Traceback" not in server.errors()
 
 
-def test_two_workers_agree(model: Path, retrained: Path, start: Start) -> None:
+def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: Start) -> None:
     server = start(model, "--workers", "2", "--requests-per-second", "0")
     clients = [httpx.Client(base_url=server.told["address"], timeout=30) for _ in range(12)]  # some meet either worker
     try:
@@ -146,15 +154,27 @@ def test_two_workers_agree(model: Path, retrained: Path, start: Start) -> None:
     finally:
         for client in clients:
             client.close()
-    # One that dies is replaced, and all of them go when the parent is killed.
+    # One that dies is replaced; whatever it finds in the folder, all serve it.
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
     assert len(children) == 2
+    replace(model, trained)
     os.kill(int(children[0]), signal.SIGKILL)
+    os.kill(server.process.pid, signal.SIGHUP)
     waited_for(lambda: "a worker is replaced: its process was killed" in server.errors())
+    version = json.loads((trained / "model.json").read_text())["sha256"][:16]
+    waited_for(lambda: versions(server) == {version})
     with httpx.Client(base_url=server.told["address"], timeout=30) as client:
         assert client.get("/v1/ratings", params={"user": 1}).status_code == 200
+    # All of them go when the parent is killed.
     server.process.kill()
     waited_for(lambda: not Path(f"/proc/{children[1]}").exists())
+
+
+def versions(server: Server) -> set[str]:
+    """What is served by any of the workers, whichever is asked."""
+    with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+        figures = client.get("/metrics").text
+    return set(re.findall(r'^cofill_model_info{.*version="([0-9a-f]{16})".*} 1.0$', figures, re.MULTILINE))
 
 
 def agree(server: Server, clients: list[httpx.Client]) -> None:

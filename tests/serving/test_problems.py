@@ -115,6 +115,18 @@ def test_a_head_without_end_is_cut_off(server: Server) -> None:
     assert heard.startswith(b"HTTP/1.1 431 ")
 
 
+def test_what_follows_the_last_chunk_is_bounded_and_no_header(server: Server) -> None:
+    head = b"POST /v1/recommendations HTTP/1.1\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n"
+    body = b'\r\n\r\nb\r\n{"user": 1}\r\n0\r\n'
+    ended = b"\r\n\r\n"
+    named = head + b"Host: localhost\r\nConnection: close" + body
+    assert speak(server, named + b"X: y" + ended).startswith(b"HTTP/1.1 200 ")
+    assert speak(server, named + b"X: " + b"x" * (2 * LONGEST_HEAD)).startswith(b"HTTP/1.1 431 ")
+    assert speak(
+        server, head + b"Host: other.example\r\nConnection: close" + body + b"Host: localhost" + ended
+    ).startswith(b"HTTP/1.1 421 ")
+
+
 def test_many_requests_over_one_connection_are_no_long_head(server: Server) -> None:
     padding = {"x-padding": "x" * 20_000}
     for _ in range(2 * LONGEST_HEAD // 20_000):

@@ -141,6 +141,9 @@ def test_urls(tmp_path: Path) -> None:
     url = database_url("postgresql://me:secret@localhost/ratings")
     assert url.drivername == "postgresql+psycopg"
     assert "secret" not in shown_url(url)
+    asked = database_url("postgresql://localhost/ratings?password=secret&sslpassword=secret&sslmode=require")
+    assert shown_url(asked) == "postgresql+psycopg://localhost/ratings?sslmode=require"
+    assert asked.query["password"] == "secret"
     for wrong in ("mysql://localhost/x", "sqlite://", "sqlite:///:memory:", "nonsense"):
         with pytest.raises(SettingsError):
             database_url(wrong)

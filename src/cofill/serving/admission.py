@@ -10,7 +10,8 @@ from cofill.serving.limits import RateLimit
 from cofill.serving.problems import ProblemError
 from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
-_OPEN = ("/", "/health", "/ready")  # to everybody, as are the page's files
+_OPEN = ("/", "/health")  # to everybody and at any rate, as are the page's files: they are answered from memory
+_READY = "/ready"  # open too, but it asks the database
 _PAGE = "/page/"
 _READING_POSTS = ("/v1/recommendations", "/v1/recommendations/batch", "/v1/predictions", "/v1/why")
 _LONGEST_QUERY = 32 * 1024
@@ -37,10 +38,8 @@ class Admission:
                 self._check_origin(headers)
         client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
         if path in _OPEN or path.startswith(_PAGE):
-            if path != "/health":
-                self._rate.take(client)
             return
-        if self._keys is None:
+        if self._keys is None or path == _READY:
             self._rate.take(client)
         else:
             self._check_key(self._keys, headers.get(b"authorization", b""), client, writes(scope))
@@ -49,7 +48,8 @@ class Admission:
         scheme, _, token = authorization.decode("latin-1").partition(" ")
         key = keys.find(token.strip()) if scheme.lower() == "bearer" else None
         if key is None:
-            self._rate.take(client)  # whoever tries keys is slowed down
+            if authorization:  # whoever tries keys is slowed down, and nobody else
+                self._rate.take(f"wrong keys from {client}")
             raise ProblemError(
                 401,
                 "a key is needed here: send Authorization: Bearer KEY (`cofill keys new` makes one)",

@@ -61,7 +61,14 @@ class Application:
             self.store.close()
 
         # FastAPI's own pages of documentation come from a CDN: they are off.
-        api = FastAPI(title="cofill", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
+        api = FastAPI(
+            title="cofill",
+            version=__version__,
+            docs_url=None,
+            redoc_url=None,
+            redirect_slashes=False,
+            lifespan=lifespan,
+        )
         add_handlers(api)
         # All in one router, those that are asked most first: they are gone through one by one for every request.
         api.router.route_class = MessageRoute

@@ -22,6 +22,7 @@ from cofill.serving.strict_json import parse
 _MOST_ERRORS = 20
 _ECHOED = 200  # characters of a message, which may repeat what was sent
 _MOST_PARAMETERS = 2000
+_LARGE = 16 * 1024  # bytes of a body; others shall not wait while it is read
 _THREADS = 40  # most of them wait for a database or for their turn with the model
 
 _threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="answering")
@@ -78,6 +79,14 @@ def _query_reader(model: type[BaseModel]) -> Read:
 
 
 def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
+    def understood(body: bytes) -> Any:
+        try:
+            return adapter.validate_python(parse(body))
+        except ValidationError as error:
+            raise _invalid(error, "body") from None
+        except ValueError as error:
+            raise ProblemError(400, f"the body is not JSON: {str(error)[:_ECHOED]}") from None
+
     async def read(request: Request) -> Any:
         if request.scope["query_string"]:
             raise ProblemError(422, "query: this address takes a body and no query")
@@ -86,12 +95,9 @@ def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
             if default is not inspect.Parameter.empty:
                 return default
             raise ProblemError(422, "body: is missing; send JSON")
-        try:
-            return adapter.validate_python(parse(body))
-        except ValidationError as error:
-            raise _invalid(error, "body") from None
-        except ValueError as error:
-            raise ProblemError(400, f"the body is not JSON: {str(error)[:_ECHOED]}") from None
+        if len(body) > _LARGE:
+            return await asyncio.get_running_loop().run_in_executor(_threads, understood, body)
+        return understood(body)
 
     return read
 

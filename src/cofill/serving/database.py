@@ -15,6 +15,7 @@ from cofill.serving.settings import live_file
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
 
@@ -47,8 +48,8 @@ def database_url(text: str) -> URL:
 
 
 def shown_url(url: URL) -> str:
-    """Without its password."""
-    return url.render_as_string(hide_password=True)
+    """Without its passwords."""
+    return url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
 def open_engine(url: URL) -> Engine:

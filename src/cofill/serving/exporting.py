@@ -25,9 +25,12 @@ def export_frame(database: str | None, model: Path | None) -> "pl.DataFrame":
         assert model is not None
         if not live_file(model).exists():
             raise DataError(f"{live_file(model)}: there is no such file; has {model} been served without --database?")
-    store = Store(url_of(database, model or Path()))
+    url = url_of(database, model or Path())
+    if url.drivername == "sqlite" and not Path(url.database or "").exists():
+        raise DataError(f"{url.database}: there is no such file; check --database")
+    store = Store(url)
     try:
-        store.open()
+        store.open(make=False)
         ratings = store.changes_since(0).ratings
     finally:
         store.close()

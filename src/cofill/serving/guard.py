@@ -32,6 +32,10 @@ _MOST_DIGITS = 15  # of a length that is worth reading
 _UNLIMITED = "/v1/model/reload"  # reading a large model may take minutes
 
 
+class _GoneError(Exception):
+    """Whoever asked has left before all was said."""
+
+
 class Guard:
     """The outermost part of the application."""
 
@@ -53,8 +57,14 @@ class Guard:
             if self._under_way >= self._settings.concurrency:
                 raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
             self._admission.check(scope)
-            read = await self._read(scope, receive)
-            await self._answered_in_time(scope, read, answer)
+            self._under_way += 1
+            try:
+                read = await self._read(scope, receive)
+                await self._answered_in_time(scope, read, answer)
+            finally:
+                self._under_way -= 1
+        except _GoneError:
+            return
         except ProblemError as problem:
             await problem.response(scope["path"])(scope, receive, answer.send)
         except Exception as error:  # Starlette raises it again after its handler has answered
@@ -88,7 +98,7 @@ class Guard:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        break
+                        raise _GoneError  # a part of a body may look like a whole one
                     part = message.get("body", b"")
                     parts.append(part)
                     size += len(part)
@@ -109,11 +119,9 @@ class Guard:
         late = None
         if scope["path"] != _UNLIMITED:
             late = asyncio.get_running_loop().call_later(seconds, self._give_up, scope, receive, answer)
-        self._under_way += 1
         try:
             await self._app(scope, receive, answer.from_app)
         finally:
-            self._under_way -= 1
             if late is not None:
                 late.cancel()
 

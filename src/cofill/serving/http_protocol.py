@@ -1,6 +1,9 @@
-"""HTTP as uvicorn reads it, with a bound on the head of a request, and problems where it is no HTTP at all."""
+"""HTTP as uvicorn reads it, with bounds on heads, silence and connections, and problems where it is no HTTP at all."""
 
+import asyncio
 import json
+import resource
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -9,35 +12,90 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from cofill.serving.problems import MEDIA_TYPE
 
 LONGEST_HEAD = 128 * 1024
+_MOST_CONNECTIONS = 4096
+_OTHER_FILES = 100  # that a process has open: the database, above all
+
+
+@cache
+def most_connections() -> int:
+    """At once, in this process: it needs files for other things too."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_CONNECTIONS if files < 0 else max(1, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A head that does not end is not collected for ever."""
+    """A head that does not end is not collected for ever, nor is one waited for that does not come."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
         self._in_head = True
-        self._heads = 0  # that have ended
-        self._head = 0  # bytes of one that has not
+        self._ended = 0  # heads, parts of bodies, and whole requests
+        self._head = 0  # bytes of a head that has not, or of what stands between or behind the parts of a body
+        self._patience: asyncio.TimerHandle | None = None  # while a head is waited for
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait_for_head()
+        if len(self.connections) > most_connections():
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._wait_no_longer()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        ended = self._heads
+        ended = self._ended
         super().data_received(data)
-        if self._heads != ended:
+        if self._ended != ended:
             self._head = 0
-        elif self._in_head:
-            self._head += len(data)
-            if self._head > LONGEST_HEAD:
-                self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request is too long")
+            return
+        self._head += len(data)
+        if self._head > LONGEST_HEAD:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of a request is too long")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._in_head:  # what follows a body is read by nobody
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         self._in_head = False
-        self._heads += 1
+        self._ended += 1
+        self._wait_no_longer()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._ended += 1
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
         self._in_head = True
+        self._ended += 1
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.cycle.response_complete and not self.transport.is_closing():  # else the next one is under way
+            self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        self._wait_no_longer()
+        self._patience = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _wait_no_longer(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _make_room(self) -> None:
+        """Close the connection that has been silent for the longest, which may be this one."""
+        silent = {
+            one: one._patience.when()
+            for one in self.connections
+            if isinstance(one, BoundedHttp) and one._patience is not None
+        }
+        longest = min(silent, key=silent.__getitem__)
+        longest._wait_no_longer()  # it is not chosen again
+        longest.timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")

@@ -4,6 +4,7 @@ A key is 256 random bits, so nobody finds it by trying words, and a plain SHA-25
 be: slow hashes make up for secrets that people think up.
 """
 
+import fcntl
 import hashlib
 import hmac
 import json
@@ -11,12 +12,14 @@ import logging
 import os
 import secrets
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cofill.atomic import replacing
+from cofill.atomic import explain_write_failure, replacing
 from cofill.errors import SettingsError
 
 log = logging.getLogger("cofill.serving")
@@ -54,25 +57,43 @@ def read_keys(path: Path) -> list[Key]:
 
 def new_key(path: Path, name: str, *, write: bool) -> str:
     """Add a key to a file, which is made if need be; the key itself is told this once."""
-    keys = read_keys(path) if path.exists() else []
-    if any(key.name == name for key in keys):
-        raise SettingsError(f"{path}: there is a key of the name {name!r} already; choose another, or remove that one")
     token = _PREFIX + secrets.token_urlsafe(32)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     try:
         key = Key(name=name, sha256=_digest(token), write=write, created=created)
     except ValidationError:
         raise SettingsError(f"the name of a key has 1 to 100 characters. Got {len(name)}") from None
-    _write(path, [*keys, key])
+    with _alone(path):
+        keys = read_keys(path) if path.exists() else []
+        if any(other.name == name for other in keys):
+            raise SettingsError(
+                f"{path}: there is a key of the name {name!r} already; choose another, or remove that one"
+            )
+        _write(path, [*keys, key])
     return token
 
 
 def remove_key(path: Path, name: str) -> None:
-    keys = read_keys(path)
-    if all(key.name != name for key in keys):
-        known = ", ".join(repr(key.name) for key in keys) or "none"
-        raise SettingsError(f"{path}: there is no key of the name {name!r}; there are {known}")
-    _write(path, [key for key in keys if key.name != name])
+    read_keys(path)  # a wrong path shall not leave a folder behind
+    with _alone(path):
+        keys = read_keys(path)
+        if all(key.name != name for key in keys):
+            known = ", ".join(repr(key.name) for key in keys) or "none"
+            raise SettingsError(f"{path}: there is no key of the name {name!r}; there are {known}")
+        _write(path, [key for key in keys if key.name != name])
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Whoever else changes a file of keys waits; by a file beside it, because it is itself replaced."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(f".{path.name}.lock").open("w")
+    except OSError as error:
+        raise SettingsError(explain_write_failure(path, error)) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _write(path: Path, keys: list[Key]) -> None:

@@ -7,11 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy.exc import SQLAlchemyError
-
-from cofill.errors import CofillError
+from cofill.errors import ModelFileError
 from cofill.serving.problems import ProblemError
-from cofill.serving.served_model import ServedModel
+from cofill.serving.served_model import ServedModel, read_card
 from cofill.serving.store import Store
 
 log = logging.getLogger("cofill.serving")
@@ -38,6 +36,7 @@ class LiveModel:
     def start(self, looked: "Callable[[LiveModel, int], None]") -> None:
         """Begin to look for changes of others between requests too; `looked` is told how many there were."""
         self._looked = looked
+        self._store.next_generation()  # others may still serve what was in the folder before
         self._follower.start()
 
     def stop(self) -> None:
@@ -68,9 +67,10 @@ class LiveModel:
     def reload(self) -> ServedModel:
         """Read the folder again, here and then in every other process; a broken model changes nothing."""
         with self._reloading:
-            self._swap()
-            self._generation = self._store.next_generation()
-        return self._served
+            fresh = self._fresh()  # while the old one answers
+            self._store.next_generation()
+            self._swap(fresh)
+        return fresh
 
     def _catch_up(self) -> None:
         counter, served = self._store.counter(), self._served
@@ -78,8 +78,7 @@ class LiveModel:
             served.apply(self._store.changes_since(served.applied))
             served.applied = counter.change
 
-    def _swap(self) -> None:
-        fresh = self._fresh()  # while the old one answers
+    def _swap(self, fresh: ServedModel) -> None:
         with self._turn:
             self._served = fresh
         log.info("serving %s, version %s", self._folder, fresh.card.version)
@@ -102,9 +101,10 @@ class LiveModel:
                     self._catch_up()
                 self._reload_with_others()
                 failing = False
-            except (SQLAlchemyError, CofillError) as error:
+            except Exception as error:  # whatever it is, it may pass
                 if not failing:
-                    log.error("cannot follow the other processes: %s", str(error).splitlines()[0])
+                    reason = str(error).partition("\n")[0] or type(error).__name__
+                    log.error("cannot follow the other processes: %s", reason)
                 failing = True
 
     def _reload_with_others(self) -> None:
@@ -112,8 +112,12 @@ class LiveModel:
         if generation == self._generation:
             return
         with self._reloading:
-            if generation > self._generation:
-                self._generation = generation  # whatever comes of it: a broken one is not tried every second
-                started = time.monotonic()
-                self._swap()
-                log.info("followed another process in %.1f seconds", time.monotonic() - started)
+            try:
+                if read_card(self._folder) != self._served.card:
+                    started = time.monotonic()
+                    self._swap(self._fresh())
+                    log.info("followed another process in %.1f seconds", time.monotonic() - started)
+            except ModelFileError:
+                self._generation = generation  # a broken one is not tried every second
+                raise
+            self._generation = generation

@@ -122,7 +122,9 @@ def _checked_condition(wanted: object) -> object:
 def _checked_value(value: object) -> object:
     if isinstance(value, str) and len(value) <= LONGEST_TITLE:
         return checked_text(value)
-    if isinstance(value, bool) or (isinstance(value, int | float) and isfinite(value)):
+    if isinstance(value, bool) or (isinstance(value, float) and isfinite(value)):
+        return value
+    if isinstance(value, int) and INT64.min <= value <= INT64.max:  # one with hundreds of digits is no float
         return value
     raise ValueError(f"a value is a text of at most {LONGEST_TITLE} characters, a number, true or false")
 

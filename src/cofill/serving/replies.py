@@ -169,7 +169,7 @@ class ModelMessage(BaseModel):
     orientation: Literal["user", "item"]
     version: str
     cofill_version: str
-    trained: str
+    trained: str = Field(description="when the model's file was written")
     scale: ScaleMessage
     users: int
     items: int

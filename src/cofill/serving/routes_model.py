@@ -1,5 +1,6 @@
 """What the model is, how it is replaced, and how the server is."""
 
+import threading
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from cofill.data.attributes import AttributeColumn
 from cofill.serving.answers import answer
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
+from cofill.serving.problems import ProblemError
 from cofill.serving.queries import NothingQuery
 from cofill.serving.replies import ModelMessage, Reloaded, Status
 from cofill.serving.served_model import ServedModel
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 
 def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
+    reloading = threading.Lock()
+
     @router.get("/v1/model", response_model=ModelMessage, summary="What is served")
     def model(_: Annotated[NothingQuery, Query()]) -> Response:
         with live.asked() as served:
@@ -28,7 +32,12 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
 
     @router.post("/v1/model/reload", response_model=Reloaded, summary="Serve the model that is in the folder now")
     def reload(_: Annotated[NothingQuery, Query()]) -> Response:
-        served = live.reload()
+        if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
+            raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})
+        try:
+            served = live.reload()
+        finally:
+            reloading.release()
         return answer(
             {"version": served.card.version, "users": len(served.model.users), "items": len(served.model.items)}
         )

@@ -62,7 +62,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
     def take_back(query: Annotated[PairQuery, Query()]) -> Response:
         with live.asked() as served:
             known = _is_rated(served, query.user, query.item)
-        if known:
+        if known or _is_kept(store, query.user, query.item):
             store.put_ratings(query.user, [(query.item, None)])
         return Response(status_code=204)
 
@@ -115,6 +115,11 @@ def _is_rated(served: ServedModel, user: str, item: str) -> bool:
     if user not in model.users or item not in model.items:
         return False
     return model.items.index(item) in served.ratings_by(model.users.index(user))[0]
+
+
+def _is_kept(store: Store, user: str, item: str) -> bool:
+    """Also a rating that does not fit this model: the next one may take it."""
+    return any(one.item == item and one.rating is not None for one in store.ratings_of(user))
 
 
 def _ratings(served: ServedModel, user: str, live: list[LiveRating]) -> list[dict[str, Any]]:

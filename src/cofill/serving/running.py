@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -12,6 +13,7 @@ from typing import Any
 
 import uvicorn
 
+from cofill.data.features import UnknownFeatureWarning
 from cofill.errors import CofillError, SettingsError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
@@ -143,6 +145,7 @@ def speak_plainly() -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     log.setLevel(logging.INFO)
     logging.captureWarnings(True)
+    warnings.simplefilter("ignore", UnknownFeatureWarning)  # what others write is no news to whoever runs the server
 
 
 def _summary(application: Application) -> dict[str, Any]:

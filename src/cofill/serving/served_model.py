@@ -117,7 +117,10 @@ class ServedModel:
             else:
                 given.append((user, item, rating.rating))
         if given:
+            titled = {item for _, item, _ in given if item not in items and item in self.model.titles}
             self.model.add_ratings(_as_ratings(given, self.model))
+            for item in titled:
+                self.items.changed(item)
         if taken_back:
             self.model.remove_ratings(taken_back)
 

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     func,
     insert,
+    inspect,
     select,
     update,
 )
@@ -32,7 +33,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection
 
-from cofill.errors import CofillError
+from cofill.errors import CofillError, DataError
 from cofill.serving.database import open_engine, shown_url
 
 FORMAT = 1
@@ -123,13 +124,16 @@ class Store:
         self._watch: PoolProxiedConnection | None = None
         self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
 
-    def open(self) -> None:
-        """Make the tables where there are none; a `CofillError` if that cannot be."""
+    def open(self, *, make: bool = True) -> None:
+        """Make the tables where there are none, or refuse such a database; a `CofillError` if it cannot be used."""
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-                _tables.create_all(connection)
+                if make:
+                    _tables.create_all(connection)
+                elif not inspect(connection).has_table(_counter.name):
+                    raise DataError(f"{self.name}: no live ratings are kept there; check --database")
                 if connection.execute(select(_counter.c.format)).first() is None:
                     connection.execute(insert(_counter).values(id=1, format=FORMAT, change=0, generation=0))
                 found = connection.execute(select(_counter.c.format)).scalar_one()

@@ -1,6 +1,7 @@
 """JSON as RFC 8259 has it: no NaN, no Infinity, no name twice, nothing but UTF-8."""
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 
@@ -25,7 +26,6 @@ def _refuse_constant(name: str) -> NoReturn:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        ((twice, _),) = Counter(name for name, _ in pairs).most_common(1)
         raise ValueError(f"the name {twice!r} stands twice in one object")
     return found

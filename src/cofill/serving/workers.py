@@ -79,6 +79,7 @@ class _Crew:
         self._figures = figures
         self._told = told
         self.workers: list[subprocess.Popen[bytes]] = []
+        self._ready: set[subprocess.Popen[bytes]] = set()
         self._terminal = Terminal()
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
 
@@ -102,17 +103,25 @@ class _Crew:
         """Until this process is told to stop."""
         while not self._told.to_stop.wait(_SECONDS_BETWEEN_LOOKS):
             if self._told.to_reload.is_set():
-                self._told.to_reload.clear()
                 if self._terminal.is_gone():
                     return
-                self.workers[0].send_signal(signal.SIGHUP)  # the others follow it by the database
+                self._reload()
             for at, worker in enumerate(self.workers):
                 if worker.poll() is not None:
                     log.error("a worker is replaced: %s", how_it_ended(worker.returncode, len(self.workers)))
                     _let_go(worker)
+                    self._ready.discard(worker)
                     multiprocess.mark_process_dead(worker.pid, self._figures)  # type: ignore[no-untyped-call]
                     time.sleep(1)  # one that cannot start shall not keep the machine busy
                     self.workers[at] = self._begin()
+
+    def _reload(self) -> None:
+        """By one that listens, as soon as there is one; the others follow it by the database."""
+        for worker in self.workers:
+            if worker in self._ready and worker.poll() is None:
+                self._told.to_reload.clear()
+                worker.send_signal(signal.SIGHUP)
+                return
 
     def _begin(self) -> subprocess.Popen[bytes]:
         threads = str(max(1, cores() // self._settings.workers))
@@ -134,4 +143,5 @@ class _Crew:
         assert worker.stdout is not None
         line = worker.stdout.readline()
         if line:
+            self._ready.add(worker)
             self._said.put(json.loads(line))

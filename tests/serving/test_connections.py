@@ -1,0 +1,88 @@
+"""Connections over which nobody says anything: closed in time, and never in the way of somebody who asks."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+import uvicorn
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from cofill.serving.http_protocol import BoundedHttp
+
+SILENCE = 1
+MOST = 20
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["path"] == "/slow":
+        await asyncio.sleep(1.5 * SILENCE)
+    await Response("here")(scope, receive, send)
+
+
+@pytest.fixture
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, int]]:
+    """Of a server that is soon out of patience, and has few connections."""
+    monkeypatch.setattr("cofill.serving.http_protocol.most_connections", lambda: MOST)
+    config = uvicorn.Config(
+        application, http=BoundedHttp, ws="none", lifespan="off", log_config=None, timeout_keep_alive=SILENCE
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        running.start()
+        yield listening.getsockname()
+        server.should_exit = True
+        running.join(10)
+
+
+@pytest.mark.parametrize("said", [b"", HEAD, HEAD + b"\r\n", HEAD + b"\r\nG", HEAD + b"\r\n" + HEAD])
+def test_silence_ends(address: tuple[str, int], said: bytes) -> None:
+    started = time.monotonic()
+    heard = b""
+    with socket.create_connection(address, 10) as connection:
+        connection.sendall(said)
+        while part := connection.recv(65536):
+            heard += part
+    assert SILENCE - 0.1 <= time.monotonic() - started < SILENCE + 3
+    assert heard.count(b"HTTP/1.1 200 ") == said.count(b"\r\n\r\n")
+
+
+def test_a_head_that_trickles_in_is_no_longer_waited_for(address: tuple[str, int]) -> None:
+    with socket.create_connection(address, 0.1) as connection:
+        connection.sendall(HEAD + b"X: ")
+        for _ in range(50 * SILENCE):
+            try:
+                connection.sendall(b"x")
+                assert connection.recv(1) == b""
+                return
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                return
+    raise AssertionError("it is still open")
+
+
+def test_a_slow_answer_is_no_silence(address: tuple[str, int]) -> None:
+    with httpx.Client(base_url="http://{}:{}".format(*address)) as client:
+        for _ in range(2):
+            assert client.get("/slow").text == "here"
+
+
+def test_the_longest_silent_make_room(address: tuple[str, int]) -> None:
+    with httpx.Client(base_url="http://{}:{}".format(*address)) as client:
+        silent = [socket.create_connection(address, 10) for _ in range(3 * MOST)]
+        try:
+            started = time.monotonic()
+            assert client.get("/health").text == "here"
+            assert time.monotonic() - started < SILENCE / 2
+            assert silent[0].recv(1) == b""
+            assert time.monotonic() - started < SILENCE / 2
+        finally:
+            for connection in silent:
+                connection.close()

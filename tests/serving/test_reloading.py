@@ -1,0 +1,152 @@
+"""A model that is replaced while others follow: whatever goes wrong in passing, all serve the same in the end."""
+
+import asyncio
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from sqlalchemy.exc import OperationalError
+
+from cofill.serving.asking import MessageRoute
+from cofill.serving.database import url_of
+from cofill.serving.live_model import LiveModel
+from cofill.serving.problems import add_handlers
+from cofill.serving.routes_model import add_model
+from cofill.serving.store import Changes, Store
+from tests.serving.running_server import problem
+
+
+@pytest.fixture
+def store(model: Path) -> Iterator[Store]:
+    made = Store(url_of(None, model))
+    made.open()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def live(model: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator[LiveModel]:
+    """It looks for others all the time."""
+    monkeypatch.setattr("cofill.serving.live_model._SECONDS_BETWEEN_LOOKS", 0.05)
+    made = LiveModel(model, store, 5)
+    made.start(lambda live, lag: None)
+    yield made
+    made.stop()
+
+
+def write_again(folder: Path) -> None:
+    """The model as it is, but its card says that it is another one."""
+    shutil.copyfile(folder / "model.json", folder / "new.json")
+    (folder / "new.json").replace(folder / "model.json")
+
+
+def comes(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("failure", [OperationalError("select", {}, Exception("gone")), RuntimeError("\n")])
+def test_a_failure_in_passing_loses_no_reload(
+    live: LiveModel, model: Path, store: Store, failure: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = live.served
+    failed = threading.Event()
+
+    def failing(change: int, read: Callable[[int], Changes] = store.changes_since) -> Changes:
+        if failed.is_set():
+            return read(change)
+        failed.set()
+        raise failure
+
+    monkeypatch.setattr(store, "changes_since", failing)
+    write_again(model)
+    store.next_generation()
+    comes(lambda: live.served is not before)
+    assert failed.is_set()
+    assert live.served.card != before.card
+
+
+def test_a_broken_model_is_tried_once(
+    live: LiveModel, model: Path, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    before, card = live.served, (model / "model.json").read_text()
+    (model / "model.json").write_text(card[:-20])
+    store.next_generation()
+    comes(lambda: "cannot follow the other processes" in caplog.text)
+    (model / "model.json").write_text(card)
+    time.sleep(0.3)
+    assert live.served is before
+    store.next_generation()
+    comes(lambda: live.served is not before)
+
+
+def test_whoever_starts_later_is_followed(live: LiveModel, model: Path, store: Store) -> None:
+    before = live.served
+    write_again(model)
+    later = LiveModel(model, store, 5)
+    later.start(lambda live, lag: None)
+    try:
+        comes(lambda: live.served is not before)
+        assert live.served.card == later.served.card
+        served = live.served
+        time.sleep(0.3)
+        assert live.served is served  # nobody reads again what is there already
+    finally:
+        later.stop()
+
+
+def test_a_reload_that_cannot_be_told_changes_nothing(
+    live: LiveModel, model: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing() -> int:
+        raise OperationalError("update", {}, Exception("gone"))
+
+    before = live.served
+    write_again(model)
+    monkeypatch.setattr(store, "next_generation", failing)
+    with pytest.raises(OperationalError):
+        live.reload()
+    assert live.served is before
+
+
+def test_one_reload_at_a_time_is_waited_for() -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def reload() -> Any:
+        begun.set()
+        assert end.wait(10)
+        return SimpleNamespace(card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[]))
+
+    app = FastAPI()
+    app.router.route_class = MessageRoute
+    add_handlers(app)
+    live: Any = SimpleNamespace(reload=reload)
+    nothing: Any = None
+    add_model(app.router, live, nothing, nothing, Path("model"))
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            first = asyncio.ensure_future(client.post("/v1/model/reload"))
+            await asyncio.to_thread(begun.wait, 10)
+            try:
+                others = await asyncio.wait_for(
+                    asyncio.gather(*(client.post("/v1/model/reload") for _ in range(60))), timeout=5
+                )
+            finally:
+                end.set()
+            return [await first, await client.post("/v1/model/reload"), *others]
+
+    first, last, *others = asyncio.run(ask())
+    assert (first.status_code, last.status_code) == (200, 200)
+    for other in others:
+        assert "a model is being read already" in problem(other, 503)
+        assert other.headers["retry-after"] == "1"
