@@ -84,7 +84,7 @@ def visit(browser: Browser, server: Server) -> Iterator[Visit]:
         *,
         of: Server = server,
         size: tuple[int, int] = DESKTOP,
-        ready: str = ".row",
+        ready: str = ".rows .row .title",
         forgive: str = "nothing",
         **more: Any,
     ) -> Page:
