@@ -12,7 +12,13 @@ from os import environ
 from types import FrameType
 from typing import Any, NoReturn
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
+THREADS_OF_LIBRARIES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
 _SECONDS_TO_STOP = 5.0
 
 
@@ -25,7 +31,7 @@ def start_worker(
         stdin=subprocess.PIPE,
         stdout=stdout,
         stderr=stderr,
-        env=environ | (dict.fromkeys(_THREADS, str(threads)) if threads else {}),
+        env=environ | (dict.fromkeys(THREADS_OF_LIBRARIES, str(threads)) if threads else {}),
     )
 
 

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from cofill.atomic import replacing
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
+from cofill.processes import THREADS_OF_LIBRARIES
 from cofill.serving.answers import rounded
 from cofill.serving.problems import ProblemError
 from cofill.serving.served_model import ServedModel
@@ -33,7 +34,6 @@ MOST_ITEMS = 1500
 _FEWEST_ITEMS = 3
 _MOST_GROUPS = 40  # that colours can tell apart, if need be
 _SECONDS_TO_TRY_AGAIN = 60.0
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 class ItemMap:
@@ -135,7 +135,7 @@ class ItemMap:
             [sys.executable, "-m", "cofill.serving.drawing"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environ | dict.fromkeys(_THREADS, "1"),
+            env=environ | dict.fromkeys(THREADS_OF_LIBRARIES, "1"),
         )
         drawn, _ = self._process.communicate(told.getvalue())
         if self._process.returncode != 0:

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 from cofill.errors import SettingsError
 
-_SERVE = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
+_SERVE = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpoolctl")
 
 
 def require_server() -> None:

@@ -19,14 +19,13 @@ from prometheus_client import multiprocess
 
 from cofill.cores import cores
 from cofill.errors import CofillError
-from cofill.processes import how_it_ended, stop_workers
+from cofill.processes import THREADS_OF_LIBRARIES, how_it_ended, stop_workers
 from cofill.serving.metrics import FOLDER
 from cofill.serving.running import Ready, Terminal, speak_plainly
 from cofill.serving.settings import ServingSettings
 
 log = logging.getLogger("cofill.serving")
 
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _SECONDS_BETWEEN_LOOKS = 0.2
 _SECONDS_TO_STOP = 15.0
 
@@ -130,7 +129,7 @@ class _Crew:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             pass_fds=[self._listening.fileno()],
-            env={**os.environ, **dict.fromkeys(_THREADS, threads), FOLDER: self._figures},
+            env={**os.environ, **dict.fromkeys(THREADS_OF_LIBRARIES, threads), FOLDER: self._figures},
         )
         assert worker.stdin is not None
         # Not as arguments, which everybody on the machine can read: the database's URL may have a password.
