@@ -9,6 +9,8 @@ import pytest
 
 from cofill.cli import main
 from cofill.data.writing import write_frame
+from cofill.serving.database import url_of
+from cofill.serving.store import Store
 from tests.serving.running_server import Server
 
 USERS, ITEMS = 120, 80
@@ -50,6 +52,14 @@ def train(world: Path, folder: Path, *more: str) -> None:
 def model(trained: Path, tmp_path: Path) -> Path:
     """A model of the test's own."""
     return shutil.copytree(trained, tmp_path / "model")
+
+
+@pytest.fixture
+def store(model: Path) -> Iterator[Store]:
+    made = Store(url_of(None, model))
+    made.open()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -15,20 +15,11 @@ from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
 from cofill.serving.asking import MessageRoute
-from cofill.serving.database import url_of
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import add_handlers
 from cofill.serving.routes_model import add_model
 from cofill.serving.store import Changes, Store
 from tests.serving.running_server import problem
-
-
-@pytest.fixture
-def store(model: Path) -> Iterator[Store]:
-    made = Store(url_of(None, model))
-    made.open()
-    yield made
-    made.close()
 
 
 @pytest.fixture

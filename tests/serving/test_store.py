@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,14 +18,6 @@ from cofill.serving.store import Changes, LiveItem, LiveUser, Store
 def model(tmp_path: Path) -> Path:
     """Whose name would mean something else in a URL."""
     return tmp_path / "a model? 100%"
-
-
-@pytest.fixture
-def store(model: Path) -> Iterator[Store]:
-    made = Store(url_of(None, model))
-    made.open()
-    yield made
-    made.close()
 
 
 def given(changes: Changes) -> list[tuple[str, str, float | None]]:

@@ -1,6 +1,5 @@
 """`cofill benchmark serving`: a real server under load, each figure beside the same scoring in process."""
 
-import json
 import subprocess
 import sys
 import tempfile
@@ -9,10 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from cofill.benchmark.own_process import measure
 from cofill.processes import stop_workers
 
 Say = Callable[[str], None]
 
+_TASKS = "cofill.benchmark.serving_tasks"
 _REQUESTS = 400  # of each kind, one at a time and several at a time
 _AT_ONCE = 8
 _RATINGS_OF_SOMEBODY = 20
@@ -26,11 +27,12 @@ def measure_serving(
     with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
         model = Path(folder) / "model"
         say(f"making a model like {like}")
-        shape = _run("make_model", model=str(model), like=like, scale=scale, seed=seed, settings=settings)
+        shape = measure(_TASKS, "make_model", model=str(model), like=like, scale=scale, seed=seed, settings=settings)
         say(f"starting a server of {shape['users']:,} users and {shape['items']:,} items")
         with _serving(model) as (pid, address):
             say(f"asking it one by one and {_AT_ONCE} at a time, then {seconds} seconds with writes")
-            loaded = _run(
+            loaded = measure(
+                _TASKS,
                 "load",
                 model=str(model),
                 address=address,
@@ -59,12 +61,3 @@ def _serving(model: Path) -> Iterator[tuple[int, str]]:
     finally:
         stop_workers([server], 15)
         server.stdout.close()
-
-
-def _run(task: str, **arguments: Any) -> Any:
-    """A task of `serving_tasks` in a process of its own."""
-    command = [sys.executable, "-m", "cofill.benchmark.serving_tasks", task, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the measurement {task!r} stopped with exit code {done.returncode}")
-    return json.loads(done.stdout)

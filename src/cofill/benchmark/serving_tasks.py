@@ -1,12 +1,7 @@
-"""What `cofill benchmark serving` does in processes of their own: to make a model, and to ask a server of it.
-
-python -m cofill.benchmark.serving_tasks TASK '{"arguments": ...}'    prints its result as JSON
-"""
+"""What `cofill benchmark serving` does in processes of their own: to make a model, and to ask a server of it."""
 
 import asyncio
-import json
 import os
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cofill.benchmark.http_connection import HttpConnection
+from cofill.benchmark.own_process import answer_as_process, percentiles
 
 if TYPE_CHECKING:
     from cofill.recommender import Recommender
@@ -50,8 +46,11 @@ def load(
     seed: int,
 ) -> dict[str, Any]:
     """Every question goes to the server and to the same model in this process, turn by turn."""
+    from threadpoolctl import threadpool_limits
+
     from cofill.recommender import Recommender
 
+    threadpool_limits(1, "blas")  # as the server does: the same scoring
     asked = _Asked(Recommender.load(Path(model)), address, ratings_each, np.random.default_rng(seed))
     return asyncio.run(asked.everything(requests, at_once, server, seconds, writes_a_second))
 
@@ -163,7 +162,7 @@ class _Asked:
         return {
             **{kind: _compared(http, sum(http), process, sum(process)) for kind, (http, process) in times.items()},
             "seconds": seconds,
-            "writes": {"number": len(writes), **_percentiles(writes)},
+            "writes": {"number": len(writes), **percentiles(writes)},
             "memory_bytes": {"before any write": before, "start": start, "end": _memory(server)},
         }
 
@@ -206,7 +205,7 @@ async def _all(
 
 
 def _compared(http: list[float], http_wall: float, process: list[float], process_wall: float) -> dict[str, Any]:
-    ours, theirs = _percentiles(http), _percentiles(process)
+    ours, theirs = percentiles(http), percentiles(process)
     return {
         "requests": len(http),
         "requests_per_second": len(http) / http_wall,
@@ -214,10 +213,6 @@ def _compared(http: list[float], http_wall: float, process: list[float], process
         "in_process": {"per_second": len(process) / process_wall, **theirs},
         "ratio": {"p50": ours["p50"] / theirs["p50"], "p99": ours["p99"] / theirs["p99"]},
     }
-
-
-def _percentiles(times: list[float]) -> dict[str, float]:
-    return {"p50": float(np.percentile(times, 50)), "p99": float(np.percentile(times, 99))}
 
 
 def _memory(process: int) -> int | None:
@@ -229,7 +224,5 @@ def _memory(process: int) -> int | None:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-_TASKS: dict[str, Callable[..., Any]] = {function.__name__: function for function in (make_model, load)}
-
 if __name__ == "__main__":
-    json.dump(_TASKS[sys.argv[1]](**json.loads(sys.argv[2])), sys.stdout)
+    answer_as_process(make_model, load)

@@ -6,10 +6,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cofill.benchmark.worker import measure
+from cofill.benchmark.own_process import measure
 
 Say = Callable[[str], None]
 
+_TASKS = "cofill.benchmark.speed_tasks"
 _EPOCHS = 2
 _ROUNDS = 7
 _FUSED_MINIBATCHES = 40
@@ -23,12 +24,13 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
     with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
         path = str(Path(folder) / "ratings.parquet")
         say(f"making ratings like {like}")
-        shape = measure("make_ratings", like=like, scale=scale, seed=seed, path=path)
+        shape = measure(_TASKS, "make_ratings", like=like, scale=scale, seed=seed, path=path)
         say(f"training twice {_EPOCHS} epochs on {shape['ratings']:,} ratings")
         plain = {"epochs": _EPOCHS} | settings  # with validation and refit, as a user would
-        trained = measure("train", path=path, settings=plain)
+        trained = measure(_TASKS, "train", path=path, settings=plain)
         say("fused kernels, densified torch and a triad, turn by turn")
         compared = measure(
+            _TASKS,
             "compare",
             path=path,
             settings=settings,
@@ -41,6 +43,7 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
     for orientation in ("user", "item"):
         say(f"folding in somebody new, rows are {orientation}s")
         folded[orientation] = measure(
+            _TASKS,
             "fold_in",
             hidden=settings["hidden"],
             items=10_000,
@@ -75,13 +78,14 @@ def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int, say: Say
         for like in speeds:
             say(f"making ratings like {like}")
             path = str(Path(folder) / f"{like}.parquet")
-            shapes[like] = measure("make_ratings", like=like, scale=1.0, seed=seed, path=path)
+            shapes[like] = measure(_TASKS, "make_ratings", like=like, scale=1.0, seed=seed, path=path)
         peak = 0
         for turn in range(1, rounds + 1):
             for like, shape in shapes.items():
                 say(f"turn {turn} of {rounds}: training at the shape of {like}")
                 epochs = 6 if like == "ml-1m" else 2  # the first one compiles and touches pages: not counted
                 done = measure(
+                    _TASKS,
                     "train",
                     path=str(Path(folder) / f"{like}.parquet"),
                     settings={"epochs": epochs, "validation": 0.0} | settings,

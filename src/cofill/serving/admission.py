@@ -33,7 +33,7 @@ class Admission:
             raise ProblemError(414, f"a query has at most {_LONGEST_QUERY} characters; send a body instead")
         headers = dict(scope["headers"])
         if self._keys is None:
-            self._check_host(headers.get(b"host", b""))
+            self._check_host([value for name, value in scope["headers"] if name == b"host"])
             if writes(scope):
                 self._check_origin(headers)
         client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
@@ -59,9 +59,11 @@ class Admission:
         if write and not key.write:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
-    def _check_host(self, host: bytes) -> None:
+    def _check_host(self, hosts: list[bytes]) -> None:
         """Against pages whose name was made to point here: their requests carry that name."""
-        name = _host_name(host.decode("latin-1"))
+        if len(hosts) > 1:
+            raise ProblemError(400, "a request names one host", headers={"Connection": "close"})
+        name = _host_name(b"".join(hosts).decode("latin-1"))
         if name not in self._names and not _is_loopback(name):
             raise ProblemError(
                 421, "the server is asked by a name that is not its own; use localhost, or start it with --keys"

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from fastapi import Request, Response
@@ -23,11 +23,22 @@ _MOST_ERRORS = 20
 _ECHOED = 200  # characters of a message, which may repeat what was sent
 _MOST_PARAMETERS = 2000
 _LARGE = 16 * 1024  # bytes of a body; others shall not wait while it is read
-_THREADS = 40  # most of them wait for a database or for their turn with the model
 
-_threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="answering")
+# The model answers one question at a time, so one thread asks it: with forty, each kept memory of its own for what a
+# question takes. Whatever waits for others, or comes back to the model again and again, shall not hold up that one.
+_answering = ThreadPoolExecutor(1, thread_name_prefix="answering")
+_waiting = ThreadPoolExecutor(4, thread_name_prefix="waiting")
 
 Read = Callable[[Request], Awaitable[Any]]
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Response])
+
+_long: set[Callable[..., Any]] = set()
+
+
+def takes_long(endpoint: Endpoint) -> Endpoint:
+    """Marks what a route calls as something that the quick ones shall not wait for."""
+    _long.add(endpoint)
+    return endpoint
 
 
 class MessageRoute(APIRoute):
@@ -38,6 +49,7 @@ class MessageRoute(APIRoute):
         (parameter,) = inspect.signature(endpoint).parameters.values()
         read = _reader(parameter)
         asynchronous = inspect.iscoroutinefunction(endpoint)
+        threads = _waiting if endpoint in _long else _answering
 
         async def handle(request: Request) -> Response:
             message = await read(request)
@@ -45,7 +57,7 @@ class MessageRoute(APIRoute):
             if asynchronous:
                 answer = await endpoint(message)
             else:
-                answer = await asyncio.get_running_loop().run_in_executor(_threads, endpoint, message)
+                answer = await asyncio.get_running_loop().run_in_executor(threads, endpoint, message)
             return answer
 
         return handle
@@ -96,7 +108,7 @@ def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
                 return default
             raise ProblemError(422, "body: is missing; send JSON")
         if len(body) > _LARGE:
-            return await asyncio.get_running_loop().run_in_executor(_threads, understood, body)
+            return await asyncio.get_running_loop().run_in_executor(_waiting, understood, body)
         return understood(body)
 
     return read

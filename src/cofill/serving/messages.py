@@ -66,7 +66,6 @@ def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
     return value
 
 
-Text = Annotated[str, Field(strict=True), AfterValidator(checked_text)]
 ItemOrUserId = Annotated[
     int | str,
     PlainValidator(_checked_id),
@@ -82,7 +81,8 @@ ItemOrUserId = Annotated[
 Rating = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)]
 Value = Annotated[JsonValue, AfterValidator(_storable)]
-Column = Annotated[Text, Field(min_length=1, max_length=LONGEST_ID)]
+Column = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
+Title = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_TITLE), AfterValidator(checked_text)]
 Description = Annotated[dict[Column, Value], Field(max_length=MOST_COLUMNS)]
 
 
@@ -205,7 +205,7 @@ class RatingsToStore(Message):
 
 class ItemToStore(Message):
     id: ItemOrUserId
-    title: Annotated[Text, Field(min_length=1, max_length=LONGEST_TITLE)] | None = None
+    title: Title | None = None
     features: Description | None = None
 
 

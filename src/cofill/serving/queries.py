@@ -8,8 +8,9 @@ from cofill.serving.messages import LONGEST_ID, MOST_ITEMS, checked_text
 
 LONGEST_QUERY = 200
 
-_Text = Annotated[str, AfterValidator(checked_text)]
-_Id = Annotated[_Text, Field(min_length=1, max_length=LONGEST_ID)]
+_Id = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
+_Condition = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(checked_text)]
+_Words = Annotated[str, Field(max_length=LONGEST_QUERY), AfterValidator(checked_text)]
 _Count = Annotated[int, Field(ge=1, le=MOST_ITEMS)]
 
 
@@ -25,7 +26,7 @@ class RecommendationQuery(_Query):
     user: _Id
     n: _Count = 10
     exclude_known: bool = True
-    where: list[Annotated[_Text, Field(min_length=1, max_length=1000)]] | None = Field(
+    where: list[_Condition] | None = Field(
         default=None,
         max_length=50,
         description="COLUMN:VALUE or COLUMN:LOW..HIGH; one column several times: any of these",
@@ -40,7 +41,7 @@ class SimilarQuery(_Query):
 
 
 class ItemsQuery(_Query):
-    query: Annotated[_Text, Field(max_length=LONGEST_QUERY)] = ""
+    query: _Words = ""
     n: _Count = 10
 
 
@@ -53,7 +54,7 @@ class StartersQuery(_Query):
 
 
 class UsersQuery(_Query):
-    query: Annotated[_Text, Field(max_length=LONGEST_QUERY)] = ""
+    query: _Words = ""
     n: _Count = 20
 
 

@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 
 from cofill.data.attributes import AttributeColumn
 from cofill.serving.answers import answer
+from cofill.serving.asking import takes_long
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
@@ -31,6 +32,7 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
             return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
 
     @router.post("/v1/model/reload", response_model=Reloaded, summary="Serve the model that is in the folder now")
+    @takes_long
     def reload(_: Annotated[NothingQuery, Query()]) -> Response:
         if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
             raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})

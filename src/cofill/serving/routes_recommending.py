@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Response
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.serving.answers import answer, explained, item_entry, known_item, rounded
+from cofill.serving.asking import takes_long
 from cofill.serving.filters import choosable, where_of
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import BatchRequest, PredictionRequest, RecommendationRequest, Somebody, WhyRequest
@@ -39,6 +40,7 @@ def add_recommending(router: APIRouter, live: LiveModel) -> None:
             return answer(_recommended(served, request))
 
     @router.post("/v1/recommendations/batch", response_model=RecommendedBatch, summary="What many would like")
+    @takes_long
     def for_many(batch: BatchRequest) -> Response:
         answers = []
         for at, request in enumerate(batch.requests):

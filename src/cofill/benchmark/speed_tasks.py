@@ -1,28 +1,15 @@
-"""One measurement in a process of its own, so that its memory and its threads are its own.
+"""What `cofill benchmark speed` and `growth` do in processes of their own."""
 
-python -m cofill.benchmark.worker TASK '{"arguments": ...}'    prints its result as JSON
-"""
-
-import json
 import resource
-import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
 
-
-def measure(task: str, **arguments: Any) -> Any:
-    """Run a task in a new process and wait for its result."""
-    command = [sys.executable, "-m", "cofill.benchmark.worker", task, json.dumps(arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"the measurement {task!r} stopped with exit code {done.returncode}")
-    return json.loads(done.stdout)
+from cofill.benchmark.own_process import answer_as_process, percentiles
 
 
 def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any]:
@@ -166,7 +153,7 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
         started = time.perf_counter()
         matrix @ vector
         numpys.append(time.perf_counter() - started)
-    return {"ours": _percentiles(ours), "numpy": _percentiles(numpys), "matrix": list(matrix.shape)}
+    return {"ours": percentiles(ours), "numpy": percentiles(numpys), "matrix": list(matrix.shape)}
 
 
 def peak_bytes() -> int:
@@ -174,13 +161,5 @@ def peak_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _percentiles(times: list[float]) -> dict[str, float]:
-    return {"p50": float(np.percentile(times, 50)), "p99": float(np.percentile(times, 99))}
-
-
-_TASKS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (make_ratings, train, compare, fold_in)
-}
-
 if __name__ == "__main__":
-    json.dump(_TASKS[sys.argv[1]](**json.loads(sys.argv[2])), sys.stdout)
+    answer_as_process(make_ratings, train, compare, fold_in)
