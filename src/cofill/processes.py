@@ -61,10 +61,11 @@ def how_it_ended(code: int, workers: int) -> str:
 def behave_as_worker() -> None:
     """To be called first in a worker: interrupts are for the parent, and a warning is one line on standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
-    warnings.showwarning = _show_warning
+    warnings.showwarning = show_warning
 
 
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """In place of `warnings.showwarning`: one line, without the place in the code."""
     sys.stderr.write(f"cofill: warning: {message}\n")
 
 

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from cofill import __version__
 from cofill.errors import CofillError
+from cofill.processes import show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",
@@ -50,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _show_warning
+            warnings.showwarning = show_warning
             options = _parser(words).parse_args(words)
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
@@ -89,10 +90,6 @@ def _let_go_of_output() -> None:
         os.close(nowhere)
     except (OSError, ValueError, AttributeError):
         pass  # an output without a file behind it
-
-
-def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    sys.stderr.write(f"cofill: warning: {message}\n")
 
 
 class _Parser(argparse.ArgumentParser):

@@ -31,10 +31,6 @@ _ALL = (
 )
 LINEUP: Mapping[str, Contender] = {contender.label: contender for contender in _ALL}
 
-# Settings of a CFN by which it is the trained network of the paper alone that predicts: by default the output weights
-# are solved for in closed form after training, whatever the loss was, and rare rows are left to the fitted means.
-NETWORK_ALONE: Mapping[str, Any] = {"solve_columns": False, "trust_length": 0.0}
-
 # For a quick look: what makes an algorithm quick, and no good.
 QUICK: Mapping[str, Mapping[str, Any]] = {
     "cfn": {"epochs": 12, "hidden": 100},

@@ -9,21 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cofill.evaluation import paired
 from cofill.experiments import paper
-from cofill.experiments.lineup import LINEUP, NETWORK_ALONE
-from cofill.experiments.plan import (
-    SETTINGS_NOTE,
-    VERDICT_NOTE,
-    Experiment,
-    Missing,
-    Plan,
-    Result,
-    interval,
-    verdict,
-)
+from cofill.experiments.lineup import LINEUP
+from cofill.experiments.plan import SETTINGS_NOTE, VERDICT_NOTE, Experiment, Missing, Plan, Result
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
+from cofill.experiments.variants import NETWORK_ALONE, cells_against, columns_against, network_alone_note
 
 _LABELS = ("V-CFN", "U-CFN")
 _TRIALS, _QUICK_TRIALS = 12, 3
@@ -81,20 +72,13 @@ def _show(plan: Plan) -> Result:
     missing: list[Missing] = []
     for label in _LABELS:
         contender, best = LINEUP[label], _best(plan, label)
-        tanh = plan.results(contender, **_TANH)
         missing += plan.missing(contender, **_TANH)
         if best is None:
             missing.append(Missing(f"{label} without tanh", "the search is not finished, or every trial ran away"))
         for name, changes in (("tanh", _TANH), *([("none", best[0])] if best else [])):
-            found = plan.results(contender, **changes)
-            both = sorted(found.keys() & tanh.keys())
-            if not both:
+            cells = cells_against(plan, contender, changes, _TANH)
+            if cells is None:
                 continue
-            comparison = paired(
-                [found[split]["rmse"] for split in both],
-                [tanh[split]["rmse"] for split in both],
-                overlap=plan.overlap(),
-            )
             settings = plan.run(contender, 0, **changes).all_settings
             known = plan.published and label == "V-CFN"
             theirs = (paper.TANH if name == "tanh" else paper.LINEAR) if known else None
@@ -104,9 +88,7 @@ def _show(plan: Plan) -> Result:
                     name,
                     float(settings["learning_rate"]),
                     float(settings["weight_decay"]),
-                    interval([one["rmse"] for one in found.values()]),
-                    comparison.improvement if name != "tanh" else None,
-                    verdict(comparison) if name != "tanh" else None,
+                    *cells,
                     theirs,
                 ]
             )
@@ -115,9 +97,7 @@ def _show(plan: Plan) -> Result:
         Column("function"),
         Column("learning rate"),
         Column("weight decay"),
-        Column("RMSE"),
-        Column("better than tanh by", 2, " %", signed=True),
-        Column("than tanh it is"),
+        *columns_against("tanh"),
         Column("paper's, ML-10M"),
     )
     trials = _QUICK_TRIALS if plan.quick else _TRIALS
@@ -126,8 +106,7 @@ def _show(plan: Plan) -> Result:
         "of the first split; the first trial are the defaults. All else is kept. The tanh has the defaults.",
         "That training part holds most of the test ratings of the other splits. A search on each split's own would be "
         f"{trials} trainings for each split and network, so there is none.",
-        "The network alone predicts in both, as in the paper: output weights stay as trained (solve_columns off), and "
-        "rare rows are not left to the fitted means (trust_length 0). So the one with tanh is not the V-CFN of `rmse`.",
+        network_alone_note("the one with tanh"),
         SETTINGS_NOTE,
         VERDICT_NOTE,
     )
