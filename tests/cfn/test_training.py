@@ -142,6 +142,12 @@ def test_a_diverging_run_says_what_to_lower(engine: str, validation: float) -> N
     assert "epoch" in str(caught.value)
 
 
+@pytest.mark.parametrize(("batch", "advice"), [(2, r"try 12\), or raise batch \(now 2\)$"), (10_000, r"try 12\)$")])
+def test_larger_batches_are_only_advised_where_there_is_more_than_one(batch: int, advice: str) -> None:
+    with pytest.raises(TrainingDivergedError, match=advice):
+        fit(learning_rate=50.0, weight_decay=0.0, epochs=20, batch=batch)
+
+
 def test_a_failed_fit_leaves_a_model_that_is_not_fitted() -> None:
     model = CFN(**QUICK | {"learning_rate": 50.0}, weight_decay=0.0)
     with pytest.raises(TrainingDivergedError):

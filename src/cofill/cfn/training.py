@@ -127,7 +127,7 @@ def run_epochs(
             engine.settle()
             seconds = time.perf_counter() - started
             rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
-            _check_health(loss, rmse, state, epoch, settings)
+            _check_health(loss, rmse, state, epoch, settings, rows)
             record = EpochRecord(
                 state.phase, epoch, loss, rmse, learning_rate, seconds, rows.known.nnz / max(seconds, 1e-9)
             )
@@ -180,15 +180,18 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
     return validation is not None and state.epoch - state.best_epoch >= settings.patience
 
 
-def _check_health(loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings) -> None:
+def _check_health(
+    loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings, rows: ScaledRows
+) -> None:
     """A run whose loss is not a number, or ten times that of its first epoch, will not recover."""
     first = next((record.loss for record in state.history if record.phase == state.phase), loss)
     if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * max(first, _LOSS_OF_KNOWING_NOTHING):
         return
+    in_parts = settings.batch < rows.known.rows
     raise TrainingDivergedError(
         f"training diverged in epoch {epoch}: the loss is {loss:.3g} after {first:.3g} in the first epoch. "
-        f"Lower learning_rate (now {settings.learning_rate:g}, try {settings.learning_rate / 4:.2g}), "
-        f"or raise batch (now {settings.batch})"
+        f"Lower learning_rate (now {settings.learning_rate:g}, try {settings.learning_rate / 4:.2g})"
+        + (f", or raise batch (now {settings.batch})" if in_parts else "")
     )
 
 
