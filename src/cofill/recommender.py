@@ -427,7 +427,9 @@ class Recommender(ABC):
         scores[excluded] = -np.inf
         if chosen is not None:
             scores[~chosen] = -np.inf
+        best = best_of(scores, n)
+        ratings = np.clip(scores[best], *self.scale).tolist()
         return [
-            Recommendation(item := self.items.id(i), float(np.clip(scores[i], *self.scale)), self.titles.get(item))
-            for i in best_of(scores, n)
+            Recommendation(item := self.items.id(i), rating, self.titles.get(item))
+            for i, rating in zip(best, ratings, strict=True)
         ]
