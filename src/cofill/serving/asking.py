@@ -27,7 +27,7 @@ _LARGE = 16 * 1024  # bytes of a body; others shall not wait while it is read
 # The model answers one question at a time, so one thread asks it: with forty, each kept memory of its own for what a
 # question takes. Whatever waits for others, or comes back to the model again and again, shall not hold up that one.
 _answering = ThreadPoolExecutor(1, thread_name_prefix="answering")
-_waiting = ThreadPoolExecutor(4, thread_name_prefix="waiting")
+_waiting = ThreadPoolExecutor(8, thread_name_prefix="waiting")
 
 Read = Callable[[Request], Awaitable[Any]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Response])

@@ -11,6 +11,7 @@ from cofill.errors import ModelFileError
 from cofill.serving.problems import ProblemError
 from cofill.serving.served_model import ServedModel, read_card
 from cofill.serving.store import Store
+from cofill.serving.turns import Turns
 
 log = logging.getLogger("cofill.serving")
 
@@ -25,7 +26,7 @@ class LiveModel:
         self._folder = folder
         self._store = store
         self._seconds = seconds
-        self._turn = threading.Lock()
+        self._turns = Turns()
         self._reloading = threading.Lock()
         self._stopping = threading.Event()
         self._follower = threading.Thread(target=self._follow, name="follower", daemon=True)
@@ -47,13 +48,9 @@ class LiveModel:
     @contextmanager
     def asked(self) -> Iterator[ServedModel]:
         """The model, which has taken in every change that was acknowledged, by whichever process, before this."""
-        if not self._turn.acquire(timeout=self._seconds):
-            raise ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
-        try:
+        with self._turn(self._seconds):
             self._catch_up()
             yield self._served
-        finally:
-            self._turn.release()
 
     @property
     def served(self) -> ServedModel:
@@ -78,8 +75,17 @@ class LiveModel:
             served.apply(self._store.changes_since(served.applied))
             served.applied = counter.change
 
+    @contextmanager
+    def _turn(self, seconds: float) -> Iterator[None]:
+        if not self._turns.acquire(seconds):
+            raise ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
+        try:
+            yield
+        finally:
+            self._turns.release()
+
     def _swap(self, fresh: ServedModel) -> None:
-        with self._turn:
+        with self._turn(threading.TIMEOUT_MAX):
             self._served = fresh
         log.info("serving %s, version %s", self._folder, fresh.card.version)
 
@@ -97,7 +103,7 @@ class LiveModel:
         while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
             try:
                 self._looked(self, self.lag())
-                with self._turn:
+                with self._turn(threading.TIMEOUT_MAX):
                     self._catch_up()
                 self._reload_with_others()
                 failing = False
