@@ -3,15 +3,26 @@
 import asyncio
 import threading
 import time
-from typing import Annotated
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
 
 import httpx
 import pytest
 from fastapi import FastAPI, Query, Response
 from pydantic import AfterValidator, BaseModel
 
-from cofill.serving.asking import MessageRoute, takes_long
+from cofill.serving.admission import Admission
+from cofill.serving.asking import MessageRoute, _threads_of, waits_for_database, works_for_long
+from cofill.serving.guard import Guard
+from cofill.serving.metrics import Metrics
+from cofill.serving.problems import add_handlers
 from cofill.serving.queries import NothingQuery
+from cofill.serving.routes_items import add_items
+from cofill.serving.routes_model import add_model
+from cofill.serving.routes_recommending import add_recommending
+from cofill.serving.routes_users import add_users
+from cofill.serving.settings import ServingSettings
 from cofill.serving.strict_json import parse
 
 
@@ -48,28 +59,90 @@ def test_a_large_body_is_read_beside_the_loop() -> None:
     assert readers == [True, False]
 
 
-def test_quick_answers_come_from_one_thread_which_long_ones_do_not_hold_up() -> None:
+def _asked(app: FastAPI) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
+
+
+@pytest.mark.parametrize("mark", [waits_for_database, works_for_long])
+def test_quick_answers_come_one_at_a_time_and_are_not_held_up(mark: Callable[[Any], Any]) -> None:
     quick_was_answered = threading.Event()
-    threads: list[str] = []
+    under_way, most = 0, 0
     app = FastAPI()
     app.router.route_class = MessageRoute
 
     @app.get("/long", response_model=None)
-    @takes_long
+    @mark
     def long(_: Annotated[NothingQuery, Query()]) -> Response:
         return Response(str(quick_was_answered.wait(30)))
 
     @app.get("/quick", response_model=None)
     def quick(_: Annotated[NothingQuery, Query()]) -> Response:
-        threads.append(threading.current_thread().name)
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        time.sleep(0.01)
+        under_way -= 1
         return Response("at once")
 
     async def ask() -> list[str]:
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-            waiting = [asyncio.create_task(client.get("/long")) for _ in range(10)]
+        async with _asked(app) as client:
+            waiting = [asyncio.create_task(client.get("/long")) for _ in range(20)]
             quick = await asyncio.gather(*(client.get("/quick") for _ in range(10)))
             quick_was_answered.set()
             return [answer.text for answer in (*quick, *await asyncio.gather(*waiting))]
 
-    assert asyncio.run(ask()) == ["at once"] * 10 + ["True"] * 10
-    assert len(set(threads)) == 1
+    assert asyncio.run(ask()) == ["at once"] * 10 + ["True"] * 20
+    assert most == 1
+
+
+def test_what_nobody_waits_for_any_more_is_not_done() -> None:
+    done: list[str] = []
+    app = FastAPI()
+    app.router.route_class = MessageRoute
+    add_handlers(app)
+
+    class Said(BaseModel):
+        text: str
+
+    @app.post("/", response_model=None)
+    def take(said: Said) -> Response:
+        done.append(said.text)
+        time.sleep(0.3)
+        return Response("done")
+
+    settings = ServingSettings(model=Path("model"), seconds=0.2)
+    guarded: Any = Guard(app, settings, Metrics(), Admission(settings))
+
+    async def ask() -> list[int]:
+        async with _asked(guarded) as client:
+            answers = await asyncio.gather(*(client.post("/", json={"text": str(number)}) for number in range(10)))
+            return [answer.status_code for answer in answers]
+
+    assert asyncio.run(ask()) == [503] * 10  # the first one took too long, and the others had to wait for it
+    assert len(done) == 1
+
+
+def test_what_waits_or_works_for_long_is_marked_as_such() -> None:
+    app = FastAPI()
+    app.router.route_class = MessageRoute
+    nothing: Any = None
+    add_recommending(app.router, nothing)
+    add_items(app.router, nothing, nothing, nothing)
+    add_users(app.router, nothing, nothing)
+    add_model(app.router, nothing, nothing, nothing, Path("model"))
+    threads = {
+        (method, route.path): _threads_of[route.endpoint]._thread_name_prefix
+        for route in app.routes
+        if isinstance(route, MessageRoute) and route.endpoint in _threads_of
+        for method in route.methods or ()
+    }
+    assert threads == {
+        ("POST", "/v1/recommendations/batch"): "working",
+        ("PUT", "/v1/item"): "waiting",
+        ("POST", "/v1/users"): "waiting",
+        ("PUT", "/v1/user"): "waiting",
+        ("PUT", "/v1/ratings"): "waiting",
+        ("DELETE", "/v1/ratings"): "waiting",
+        ("POST", "/v1/model/reload"): "waiting",
+        ("GET", "/metrics"): "waiting",
+    }

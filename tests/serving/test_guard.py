@@ -52,6 +52,29 @@ def test_only_so_many_are_under_way() -> None:
     assert asyncio.run(ask()) == [200, 200, 503, 503, 503, 200]
 
 
+def test_whether_the_process_lives_is_told_however_many_are_under_way() -> None:
+    async def ask() -> list[int]:
+        async with guarded(slow, concurrency=1) as client:
+            paths = ("/v1/model", "/health", "/page/page.js", "/", "/ready")
+            return [answer.status_code for answer in await asyncio.gather(*map(client.get, paths))]
+
+    assert asyncio.run(ask()) == [200, 200, 200, 200, 503]
+
+
+def test_a_refusal_is_sent_though_the_application_ends_with_it() -> None:
+    async def ends_late(scope: Scope, receive: Receive, send: Send) -> None:
+        time.sleep(0.2)
+        await asyncio.sleep(0)  # here the deadline is seen
+        await asyncio.sleep(0)
+        await Response("late")(scope, receive, send)
+
+    async def ask() -> list[int]:
+        async with guarded(ends_late, seconds=0.1) as client:
+            return [(await client.get("/v1/model")).status_code for _ in range(5)]
+
+    assert asyncio.run(ask()) == [503] * 5
+
+
 def test_bodies_that_are_being_read_are_under_way_too() -> None:
     more = asyncio.Event()
 

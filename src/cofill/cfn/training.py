@@ -187,7 +187,7 @@ def _check_health(
     first = next((record.loss for record in state.history if record.phase == state.phase), loss)
     if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * max(first, _LOSS_OF_KNOWING_NOTHING):
         return
-    in_parts = settings.batch < rows.known.rows
+    in_parts = settings.batch < np.count_nonzero(rows.known.counts())
     raise TrainingDivergedError(
         f"training diverged in epoch {epoch}: the loss is {loss:.3g} after {first:.3g} in the first epoch. "
         f"Lower learning_rate (now {settings.learning_rate:g}, try {settings.learning_rate / 4:.2g})"

@@ -32,12 +32,14 @@ class Admission:
         if len(scope["query_string"]) > _LONGEST_QUERY:
             raise ProblemError(414, f"a query has at most {_LONGEST_QUERY} characters; send a body instead")
         headers = dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise ProblemError(400, "a request names one host", headers={"Connection": "close"})
         if self._keys is None:
-            self._check_host([value for name, value in scope["headers"] if name == b"host"])
+            self._check_host(headers.get(b"host", b""))
             if writes(scope):
                 self._check_origin(headers)
         client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
-        if path in _OPEN or path.startswith(_PAGE):
+        if is_open(path):
             return
         if self._keys is None or path == _READY:
             self._rate.take(client)
@@ -59,11 +61,9 @@ class Admission:
         if write and not key.write:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
-    def _check_host(self, hosts: list[bytes]) -> None:
+    def _check_host(self, host: bytes) -> None:
         """Against pages whose name was made to point here: their requests carry that name."""
-        if len(hosts) > 1:
-            raise ProblemError(400, "a request names one host", headers={"Connection": "close"})
-        name = _host_name(b"".join(hosts).decode("latin-1"))
+        name = _host_name(host.decode("latin-1"))
         if name not in self._names and not _is_loopback(name):
             raise ProblemError(
                 421, "the server is asked by a name that is not its own; use localhost, or start it with --keys"
@@ -77,6 +77,11 @@ class Admission:
         foreign = origin is not None and origin.lower() not in (b"http://" + own, b"https://" + own)
         if foreign or site == b"cross-site":
             raise ProblemError(403, "a page of another origin may not write here; open this server's own page")
+
+
+def is_open(path: str) -> bool:
+    """Whether everybody may ask for it, at any rate and however busy the server is."""
+    return path in _OPEN or path.startswith(_PAGE)
 
 
 def writes(scope: Scope) -> bool:

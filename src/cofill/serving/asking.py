@@ -6,17 +6,22 @@ some of the answers here, and every route takes one message; so it is read here.
 
 import asyncio
 import inspect
+import math
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
+from weakref import WeakKeyDictionary
 
 from fastapi import Request, Response
 from fastapi.params import Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
 
-from cofill.serving.problems import ProblemError
+from cofill.serving.messages import NO_TEXT
+from cofill.serving.problems import ProblemError, busy
 from cofill.serving.strict_json import parse
 
 _MOST_ERRORS = 20
@@ -25,19 +30,30 @@ _MOST_PARAMETERS = 2000
 _LARGE = 16 * 1024  # bytes of a body; others shall not wait while it is read
 
 # The model answers one question at a time, so one thread asks it: with forty, each kept memory of its own for what a
-# question takes. Whatever waits for others, or comes back to the model again and again, shall not hold up that one.
+# question takes. What waits for the database, or works for long, shall hold up neither that thread nor each other.
 _answering = ThreadPoolExecutor(1, thread_name_prefix="answering")
 _waiting = ThreadPoolExecutor(8, thread_name_prefix="waiting")
+_working = ThreadPoolExecutor(2, thread_name_prefix="working")
+_reading = ThreadPoolExecutor(2, thread_name_prefix="reading")
+
+UNTIL = "cofill.until"
+"""Where a request's scope says until when, by `time.monotonic`, somebody waits for the answer."""
 
 Read = Callable[[Request], Awaitable[Any]]
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Response])
 
-_long: set[Callable[..., Any]] = set()
+_threads_of: WeakKeyDictionary[Callable[..., Any], ThreadPoolExecutor] = WeakKeyDictionary()
 
 
-def takes_long(endpoint: Endpoint) -> Endpoint:
-    """Marks what a route calls as something that the quick ones shall not wait for."""
-    _long.add(endpoint)
+def waits_for_database(endpoint: Endpoint) -> Endpoint:
+    """Marks what a route calls: it writes, or counts what was written."""
+    _threads_of[endpoint] = _waiting
+    return endpoint
+
+
+def works_for_long(endpoint: Endpoint) -> Endpoint:
+    """Marks what a route calls: it comes back to the model again and again."""
+    _threads_of[endpoint] = _working
     return endpoint
 
 
@@ -49,7 +65,7 @@ class MessageRoute(APIRoute):
         (parameter,) = inspect.signature(endpoint).parameters.values()
         read = _reader(parameter)
         asynchronous = inspect.iscoroutinefunction(endpoint)
-        threads = _waiting if endpoint in _long else _answering
+        threads = _threads_of.get(endpoint, _answering)
 
         async def handle(request: Request) -> Response:
             message = await read(request)
@@ -57,10 +73,18 @@ class MessageRoute(APIRoute):
             if asynchronous:
                 answer = await endpoint(message)
             else:
-                answer = await asyncio.get_running_loop().run_in_executor(threads, endpoint, message)
+                until = request.scope.get(UNTIL, math.inf)
+                answer = await asyncio.get_running_loop().run_in_executor(threads, _in_time, endpoint, message, until)
             return answer
 
         return handle
+
+
+def _in_time(endpoint: Callable[..., Response], message: Any, until: float) -> Response:
+    """What nobody waits for any more is not done: whoever waits still is behind it."""
+    if time.monotonic() > until:
+        raise busy()
+    return endpoint(message)
 
 
 def _reader(parameter: inspect.Parameter) -> Read:
@@ -108,7 +132,7 @@ def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
                 return default
             raise ProblemError(422, "body: is missing; send JSON")
         if len(body) > _LARGE:
-            return await asyncio.get_running_loop().run_in_executor(_waiting, understood, body)
+            return await asyncio.get_running_loop().run_in_executor(_reading, understood, body)
         return understood(body)
 
     return read
@@ -133,7 +157,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
 
 def _invalid(error: ValidationError, where: str) -> ProblemError:
     errors = [
-        {"in": where, "name": ".".join(map(str, one["loc"]))[:_ECHOED], "message": _message(one["msg"])}
+        {"in": where, "name": ".".join(map(str, one["loc"]))[:_ECHOED], "message": _message(one)}
         for one in error.errors(include_url=False, include_input=False, include_context=False)[:_MOST_ERRORS]
     ]
     first = errors[0]
@@ -141,5 +165,7 @@ def _invalid(error: ValidationError, where: str) -> ProblemError:
     return ProblemError(422, f"{place}: {first['message']}", errors=errors)
 
 
-def _message(text: str) -> str:
-    return text.removeprefix("Value error, ").replace("Input should be", "must be")[:_ECHOED]
+def _message(error: ErrorDetails) -> str:
+    if error["type"] == "string_unicode":  # pydantic looks at it before `checked_text` can
+        return NO_TEXT
+    return error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")[:_ECHOED]

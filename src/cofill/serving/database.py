@@ -64,7 +64,11 @@ def open_engine(url: URL) -> Engine:
         url,
         pool_size=_CONNECTIONS,
         pool_pre_ping=True,  # a server that was restarted is noticed before a write, not by it
-        connect_args={"connect_timeout": _SECONDS_TO_CONNECT, "options": limits},
+        connect_args={
+            "connect_timeout": _SECONDS_TO_CONNECT,
+            "options": limits,
+            "tcp_user_timeout": 2000 * _SECONDS_FOR_A_LOCK,  # milliseconds: a machine that is gone says nothing
+        },
     )
 
 

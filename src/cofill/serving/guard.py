@@ -7,7 +7,8 @@ from typing import Any
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cofill.serving.admission import Admission
+from cofill.serving.admission import Admission, is_open
+from cofill.serving.asking import UNTIL
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
 from cofill.serving.settings import ServingSettings
@@ -45,7 +46,6 @@ class Guard:
         self._metrics = metrics
         self._admission = admission
         self._under_way = 0
-        self._refusals: set[asyncio.Future[None]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -54,7 +54,7 @@ class Guard:
         answer = _Answer(send)
         started = time.perf_counter()
         try:
-            if self._under_way >= self._settings.concurrency:
+            if self._under_way >= self._settings.concurrency and not is_open(scope["path"]):
                 raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
             self._admission.check(scope)
             self._under_way += 1
@@ -118,22 +118,22 @@ class Guard:
         seconds = self._settings.seconds
         late = None
         if scope["path"] != _UNLIMITED:
+            scope[UNTIL] = time.monotonic() + seconds
             late = asyncio.get_running_loop().call_later(seconds, self._give_up, scope, receive, answer)
         try:
             await self._app(scope, receive, answer.from_app)
         finally:
             if late is not None:
                 late.cancel()
+            if answer.refusal is not None:  # it may not have been sent yet
+                await answer.refusal
 
     def _give_up(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
         if answer.status:
             return
         detail = f"no answer within {self._settings.seconds:g} seconds; a write may have been done or not"
         refusal = ProblemError(503, detail, headers={"Retry-After": "1"}).response(scope["path"])
-        answer.give_up()
-        task = asyncio.ensure_future(refusal(scope, receive, answer.send))
-        self._refusals.add(task)
-        task.add_done_callback(self._refusals.discard)
+        answer.refusal = asyncio.ensure_future(refusal(scope, receive, answer.send))
 
 
 class _Answer:
@@ -141,11 +141,12 @@ class _Answer:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._given_up = False
+        self.refusal: asyncio.Future[None] | None = None
+        """Sent in place of the application's answer: from then on the application speaks into the void."""
         self.status = 0
 
     async def from_app(self, message: Message) -> None:
-        if not self._given_up:
+        if self.refusal is None:
             await self.send(message)
 
     async def send(self, message: Message) -> None:
@@ -156,10 +157,6 @@ class _Answer:
                 headers.append(_NOT_STORED)
             message = {**message, "headers": headers + _HEADERS}
         await self._send(message)
-
-    def give_up(self) -> None:
-        """From now on the application speaks into the void."""
-        self._given_up = True
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cofill.errors import ModelFileError
-from cofill.serving.problems import ProblemError
+from cofill.serving.problems import busy
 from cofill.serving.served_model import ServedModel, read_card
 from cofill.serving.store import Store
 from cofill.serving.turns import Turns
@@ -25,7 +25,7 @@ class LiveModel:
         """`seconds`: how long a question may wait for its turn."""
         self._folder = folder
         self._store = store
-        self._seconds = seconds
+        self.seconds = seconds
         self._turns = Turns()
         self._reloading = threading.Lock()
         self._stopping = threading.Event()
@@ -48,7 +48,7 @@ class LiveModel:
     @contextmanager
     def asked(self) -> Iterator[ServedModel]:
         """The model, which has taken in every change that was acknowledged, by whichever process, before this."""
-        with self._turn(self._seconds):
+        with self._turn(self.seconds):
             self._catch_up()
             yield self._served
 
@@ -78,7 +78,7 @@ class LiveModel:
     @contextmanager
     def _turn(self, seconds: float) -> Iterator[None]:
         if not self._turns.acquire(seconds):
-            raise ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
+            raise busy()
         try:
             yield
         finally:

@@ -28,12 +28,13 @@ MOST_VALUES = 100
 LONGEST_TITLE = 500
 LONGEST_VALUE = 10_000
 DEEPEST = 5
+NO_TEXT = "a text may not contain NUL or half of a surrogate pair"
 
 
 def checked_text(text: str) -> str:
     """Text that a database and a page can hold."""
     if "\0" in text or any(0xD800 <= ord(character) <= 0xDFFF for character in text):
-        raise ValueError("a text may not contain NUL or half of a surrogate pair")
+        raise ValueError(NO_TEXT)
     return text
 
 

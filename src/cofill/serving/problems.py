@@ -39,6 +39,11 @@ class ProblemError(Exception):
         return problem(self.status, self.detail, path, errors=self.errors, headers=self.headers)
 
 
+def busy() -> ProblemError:
+    """There was no turn within the time that a request has."""
+    return ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
+
+
 def problem(
     status: int,
     detail: str,

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query, Response
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.serving.answers import answer, item_entry, known_item, rounded
-from cofill.serving.asking import takes_long
+from cofill.serving.asking import waits_for_database
 from cofill.serving.item_map import ItemMap
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import ItemToStore
@@ -47,7 +47,7 @@ def add_items(router: APIRouter, live: LiveModel, store: Store, item_map: ItemMa
             return answer(_item(served, known_item(served, query.id)))
 
     @router.put("/v1/item", response_model=Item, summary="Describe an item, known or new; recommendable at once")
-    @takes_long
+    @waits_for_database
     def describe(request: ItemToStore) -> Response:
         with live.asked() as served:
             text, features = str(request.id), _with_title(served, request)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 
 from cofill.data.attributes import AttributeColumn
 from cofill.serving.answers import answer
-from cofill.serving.asking import takes_long
+from cofill.serving.asking import waits_for_database
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
@@ -32,7 +32,7 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
             return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
 
     @router.post("/v1/model/reload", response_model=Reloaded, summary="Serve the model that is in the folder now")
-    @takes_long
+    @waits_for_database
     def reload(_: Annotated[NothingQuery, Query()]) -> Response:
         if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
             raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})
@@ -54,6 +54,7 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
             return answer({"status": "ready"})
 
     @router.get("/metrics", response_class=Response, summary="Figures for Prometheus")
+    @waits_for_database
     def figures(_: Annotated[NothingQuery, Query()]) -> Response:
         return metrics.response(live, store)
 

@@ -1,5 +1,6 @@
 """Recommendations, predictions and reasons."""
 
+import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
@@ -7,7 +8,7 @@ from fastapi import APIRouter, Query, Response
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.serving.answers import answer, explained, item_entry, known_item, rounded
-from cofill.serving.asking import takes_long
+from cofill.serving.asking import works_for_long
 from cofill.serving.filters import choosable, where_of
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import BatchRequest, PredictionRequest, RecommendationRequest, Somebody, WhyRequest
@@ -40,10 +41,13 @@ def add_recommending(router: APIRouter, live: LiveModel) -> None:
             return answer(_recommended(served, request))
 
     @router.post("/v1/recommendations/batch", response_model=RecommendedBatch, summary="What many would like")
-    @takes_long
+    @works_for_long
     def for_many(batch: BatchRequest) -> Response:
         answers = []
+        until = time.monotonic() + live.seconds
         for at, request in enumerate(batch.requests):
+            if time.monotonic() > until:  # nobody waits for the rest
+                raise ProblemError(503, "the batch takes too long; send fewer requests at once")
             with live.asked() as served:  # each on its own, so that others have their turn between
                 try:
                     answers.append(_recommended(served, request))

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Response
 
 from cofill.errors import DataError, UnknownIdError
 from cofill.serving.answers import answer, rounded
-from cofill.serving.asking import takes_long
+from cofill.serving.asking import waits_for_database
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import RatingsToStore, UserToMake, UserToStore
 from cofill.serving.queries import PairQuery, UserQuery, UsersQuery
@@ -27,7 +27,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
             return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
 
     @router.post("/v1/users", response_model=MadeUser, status_code=201, summary="Somebody new")
-    @takes_long
+    @waits_for_database
     def make(request: UserToMake | None = None) -> Response:
         features = None if request is None else request.features
         with live.asked() as served:
@@ -37,7 +37,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
         return answer({"id": int(user) if candidates.integers else user}, 201)
 
     @router.put("/v1/user", response_model=MadeUser, summary="Describe a user, known or new")
-    @takes_long
+    @waits_for_database
     def describe(request: UserToStore) -> Response:
         with live.asked() as served:
             _check_user(served, request.id)
@@ -54,7 +54,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
             return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
 
     @router.put("/v1/ratings", response_model=Stored, summary="Rate items, known or new; all or nothing")
-    @takes_long
+    @waits_for_database
     def rate(request: RatingsToStore) -> Response:
         with live.asked() as served:
             _check_user(served, request.user)
@@ -63,7 +63,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
         return answer({"stored": len(request.ratings)})
 
     @router.delete("/v1/ratings", status_code=204, summary="Take a rating back, if there is one")
-    @takes_long
+    @waits_for_database
     def take_back(query: Annotated[PairQuery, Query()]) -> Response:
         with live.asked() as served:
             known = _is_rated(served, query.user, query.item)

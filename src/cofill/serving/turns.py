@@ -25,13 +25,22 @@ class Turns:
             own = threading.Lock()
             own.acquire()
             self._waiting.append(own)
-        if own.acquire(timeout=timeout):
-            return True
+        try:
+            if own.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+                return True
+        except BaseException:
+            if not self._left(own):
+                self.release()
+            raise
+        return not self._left(own)
+
+    def _left(self, own: threading.Lock) -> bool:
+        """Wait no longer; False if it was handed over in the last moment."""
         with self._guard:
             if own in self._waiting:
                 self._waiting.remove(own)
-                return False
-        return True  # it was handed over in the last moment
+                return True
+        return False
 
     def release(self) -> None:
         with self._guard:
