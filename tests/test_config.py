@@ -14,6 +14,7 @@ WRONG: dict[str, list[Any]] = {
     "seed": [-1, 2**63, 1.5, "x"],
     "mean_damping": [-0.1, "much", float("nan"), float("inf")],
     "length_power": [-0.1, 1.1, "loud"],
+    "length_cap": [0, -5, "long"],
     "presence": [-0.1, 11, "there"],
     "hidden": [0, -5, (), (10, 0), "wide", 1.5, True, None],
     "activation": ["relu", ""],

@@ -87,6 +87,7 @@ def restore(model: CFN, parts: Parts) -> Completion:
         scale=parts.scale,
         damping=model.settings.mean_damping,
         length_power=model.settings.length_power,
+        length_cap=model.settings.length_cap,
         presence=model.settings.presence,
         typical_length=parts.numbers["typical_length"],
         overall=parts.numbers["overall_mean"],

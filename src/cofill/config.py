@@ -73,6 +73,12 @@ class ScalingSettings(Stage):
         description="a row's inputs are divided by (its ratings / those of a typical row) to this power, so that "
         "popular rows do not drown out rare ones; 0 as in the paper",
     )
+    length_cap: float = Field(
+        default=300.0,
+        gt=0,
+        description="a typical row counts as one of at most this many ratings there, so that data with longer rows is "
+        "read no louder than the learning rate can bear",
+    )
     presence: float = _by_orientation(
         user=0.2,
         item=0.5,

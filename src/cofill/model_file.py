@@ -36,7 +36,8 @@ from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.model_parts import FILE_KINDS, Arrays, Parts
 from cofill.recommender import Recommender
 
-FORMAT_VERSION = 4  # 1 knew no features, 2 no presence, 3 no mark of empty rows
+_NO_CAP = 1e12
+FORMAT_VERSION = 5  # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap
 _CARD = "model.json"
 
 
@@ -180,6 +181,8 @@ def _assemble(
     settings = dict(card.settings)
     if card.format_version < 3 and card.kind == "cfn":
         settings.setdefault("presence", 0.0)
+    if card.format_version < 5 and card.kind in ("cfn", "autorec"):
+        settings.setdefault("length_cap", _NO_CAP)
     model = made_by(made_by.settings_class.of(settings))
     users, items = frames["users"], frames["items"]
     model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())

@@ -113,6 +113,13 @@ def test_the_loudness_by_hand() -> None:
     np.testing.assert_allclose(later.loudness, [1.0], rtol=1e-6)
 
 
+def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
+    rows = rows_of([1.0] * 8, [5.0] * 8)
+    loud = {cap: ScalingSettings(mean_damping=5, length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
+    found = {cap: Scaling.fit(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).loudness for cap, of in loud.items()}
+    np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
+
+
 def test_without_a_power_all_rows_are_equally_loud() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [])
     assert fit(rows, Scale(1, 5), 5).down(rows, none(3)).loudness.tolist() == [1, 1, 1]

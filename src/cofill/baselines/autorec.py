@@ -34,8 +34,8 @@ class AutoRecSettings(CFNSettings):
     """The settings of a CFN that AutoRec has too; the others are what makes it an AutoRec, and cannot be changed."""
 
     its_own: ClassVar[tuple[str, ...]] = (
-        "seed", "orientation", "mean_damping", "length_power", "presence", "hidden", "activation", "epochs",
-        "learning_rate", "weight_decay", "validation", "patience", "refit", "threads",
+        "seed", "orientation", "mean_damping", "length_power", "length_cap", "presence", "hidden", "activation",
+        "epochs", "learning_rate", "weight_decay", "validation", "patience", "refit", "threads",
     )  # fmt: skip
 
     length_power: float = Field(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _N = 10  # items of a list
 _WARM = 10  # requests, and writes, that are not counted
-_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0, "learning_rate": 0.01}
+_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0}
 
 Question = int | dict[int, float]
 """A known user, or the ratings of somebody new."""

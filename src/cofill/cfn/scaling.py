@@ -38,7 +38,7 @@ class Scaling:
 
     A row's mean is damped: `damping` ratings are added to it of what its features lead one to expect. A row with no
     ratings has just that, and without features the overall mean. A row with n ratings has the loudness
-    (typical_length / n) ** length_power.
+    (min(typical_length, length_cap) / n) ** length_power.
 
     With `marks_empty`, rows get one feature more: 1 where there is no rating to read, 0 elsewhere. A network that is
     used to hearing of every rating (presence) can tell by it that the silence of a new row means nothing.
@@ -47,6 +47,7 @@ class Scaling:
     scale: Scale
     damping: float
     length_power: float
+    length_cap: float
     presence: float
     typical_length: float
     overall: float  # mean of all ratings, scaled
@@ -75,6 +76,7 @@ class Scaling:
             scale=scale,
             damping=settings.mean_damping,
             length_power=settings.length_power,
+            length_cap=settings.length_cap,
             presence=settings.presence,
             typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
             overall=overall,
@@ -98,7 +100,7 @@ class Scaling:
         values = _to_unit(rows.values, self.scale)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
-        lengths = np.maximum(rows.counts(), 1) / max(self.typical_length, 1e-9)
+        lengths = np.maximum(rows.counts(), 1) / max(min(self.typical_length, self.length_cap), 1e-9)
         loudness = (lengths**-self.length_power).astype(np.float32)
         if self.marks_empty:
             features = np.column_stack([features, (rows.counts() == 0).astype(np.float32)])
