@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _N = 10  # items of a list
 _WARM = 10  # requests, and writes, that are not counted
-_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0}
+_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0, "solve_columns": False}
 
 Question = int | dict[int, float]
 """A known user, or the ratings of somebody new."""
@@ -146,10 +146,12 @@ class _Asked:
         before = _memory(server)  # the first write makes arrays that can be written
         await self._write(connections[1], time.perf_counter() + 1, _WARM, [], written)
         await self._over_http(connections[0], self._known())
-        start = _memory(server)
+        memory = {"before any write": before, "start": _memory(server)}
         until = time.perf_counter() + seconds
         writing = asyncio.create_task(self._write(connections[1], until, writes_a_second, writes, written))
-        while time.perf_counter() < until:
+        while (now := time.perf_counter()) < until:
+            if now > until - seconds / 2 and "half" not in memory:
+                memory["half"] = _memory(server)
             for kind, question in self._kinds.items():
                 asked = question()
                 http, process = times[kind]
@@ -163,7 +165,7 @@ class _Asked:
             **{kind: _compared(http, sum(http), process, sum(process)) for kind, (http, process) in times.items()},
             "seconds": seconds,
             "writes": {"number": len(writes), **percentiles(writes)},
-            "memory_bytes": {"before any write": before, "start": start, "end": _memory(server)},
+            "memory_bytes": memory | {"end": _memory(server)},
         }
 
     async def _write(
