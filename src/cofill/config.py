@@ -76,8 +76,8 @@ class ScalingSettings(Stage):
     length_cap: float = Field(
         default=300.0,
         gt=0,
-        description="a typical row counts as one of at most this many ratings there, so that data with longer rows is "
-        "read no louder than the learning rate can bear",
+        description="for length_power a typical row counts as one of at most this many ratings, so that data with "
+        "longer rows is read no louder than the learning rate can bear",
     )
     presence: float = _by_orientation(
         user=0.2,

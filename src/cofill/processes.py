@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import environ
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
+
+from cofill.warning_lines import show_warning
 
 THREADS_OF_LIBRARIES = (
     "OMP_NUM_THREADS",
@@ -62,11 +64,6 @@ def behave_as_worker() -> None:
     """To be called first in a worker: interrupts are for the parent, and a warning is one line on standard error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
     warnings.showwarning = show_warning
-
-
-def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    """In place of `warnings.showwarning`: one line, without the place in the code."""
-    sys.stderr.write(f"cofill: warning: {message}\n")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from cofill import __version__
 from cofill.errors import CofillError
-from cofill.processes import show_warning
+from cofill.warning_lines import show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",
