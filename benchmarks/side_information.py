@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from cofill import CFN, Ratings, evaluate, load_dataset, split
-from cofill.cfn.means import FittedMeans
 from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
 from cofill.evaluation import Evaluation, Interval
+from cofill.models.means import FittedMeans
 
 EXPERIMENTS = ("random", "half", "cold-items", "cold-users", "five")
 ORIENTATIONS = ("item", "user")

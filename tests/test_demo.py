@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cofill.cfn_model import CFN
 from cofill.cli import main
 from cofill.cli.tour import hold_out
 from cofill.data.world import make_world
+from cofill.models.cfn.cfn import CFN
 
 TINY = ["--users", "40", "--items", "20", "--ratings", "300"]
 

@@ -16,9 +16,6 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cofill.algorithms import algorithm
-    from cofill.answers import Contribution, Explanation, Recommendation, Similar
-    from cofill.cfn_model import CFN
     from cofill.config import CFNSettings
     from cofill.data.attributes import Attributes
     from cofill.data.datasets import load as load_dataset
@@ -38,7 +35,10 @@ if TYPE_CHECKING:
         evaluate_ranking,
         paired,
     )
-    from cofill.recommender import Recommender
+    from cofill.models import algorithm
+    from cofill.models.answers import Contribution, Explanation, Recommendation, Similar
+    from cofill.models.cfn.cfn import CFN
+    from cofill.models.recommender import Recommender
 
 __version__ = "0.1.0"
 
@@ -74,24 +74,24 @@ __all__ = [
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
 # not wait for torch.
 _HOMES = {
-    "CFN": "cofill.cfn_model",
+    "CFN": "cofill.models.cfn.cfn",
     "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
-    "Contribution": "cofill.answers",
+    "Contribution": "cofill.models.answers",
     "CrossValidation": "cofill.evaluation",
     "Evaluation": "cofill.evaluation",
-    "Explanation": "cofill.answers",
+    "Explanation": "cofill.models.answers",
     "Features": "cofill.data.features",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.answers",
-    "Recommender": "cofill.recommender",
+    "Recommendation": "cofill.models.answers",
+    "Recommender": "cofill.models.recommender",
     "Scale": "cofill.data.ratings",
-    "Similar": "cofill.answers",
-    "algorithm": "cofill.algorithms",
+    "Similar": "cofill.models.answers",
+    "algorithm": "cofill.models",
     "cross_validate": "cofill.evaluation",
     "evaluate": "cofill.evaluation",
     "evaluate_ranking": "cofill.evaluation",

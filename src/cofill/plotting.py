@@ -4,7 +4,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.atomic import replacing
+from cofill.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 if TYPE_CHECKING:  # the making of worlds shows progress too, and need not wait for torch
     from rich.progress import TaskID
 
-    from cofill.cfn.training import EpochRecord, Report
+    from cofill.models.cfn.training import EpochRecord, Report
 
 _Item = TypeVar("_Item")
 

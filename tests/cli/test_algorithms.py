@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cofill.algorithms import NAMES
+from cofill.models import NAMES
 from tests.cli.conftest import Run
 
 # What keeps each of them quick on a small world.

@@ -9,7 +9,7 @@ import pytest
 from cofill.cli import main
 from cofill.data.ratings import Ratings
 from cofill.evaluation import evaluate, evaluate_ranking
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from tests.cli.conftest import QUICK, Run
 
 

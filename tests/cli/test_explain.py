@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from tests.cli.conftest import Run
 
 

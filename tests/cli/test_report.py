@@ -9,7 +9,7 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.evaluation import evaluate
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from tests.cli.conftest import Run
 from tests.report.pages import check
 

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cofill.cfn_model import CFN
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.features import Features
 from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.ratings import Ratings
+from cofill.models.cfn.cfn import CFN
 from tests.cli.conftest import HYBRID, QUICK, Run
 from tests.cli.test_train import weights
 from tests.data.dataset_files import put, shrink

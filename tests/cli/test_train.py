@@ -12,11 +12,11 @@ from typing import Any, Literal, get_args, get_origin
 import polars as pl
 import pytest
 
-from cofill.cfn_model import CFN
 from cofill.cli import main
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError
+from cofill.models.cfn.cfn import CFN
 from tests.cli.conftest import QUICK, Run
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 import cofill
-from cofill.algorithms import NAMES
 from cofill.experiments.source_code import code_of, sources, statements
+from cofill.models import NAMES
 
 
 def test_every_module_of_a_model_belongs_to_an_algorithm() -> None:
     package = Path(cofill.__file__).parent
     known = {path for name in NAMES for path in sources(name)}
     assert all(path.is_file() for path in known)
-    for folder in ("cfn", "baselines"):
+    for folder in ("models/cfn", "models/rivals"):
         assert {path for path in (package / folder).rglob("*.py") if path.name != "__init__.py"} <= known
     assert len({code_of(name) for name in NAMES}) == len(NAMES)
 

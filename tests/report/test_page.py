@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from cofill.algorithms import algorithm
-from cofill.cfn_model import CFN
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.data.world import make_world
 from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
+from cofill.models import algorithm
+from cofill.models.cfn.cfn import CFN
 from cofill.report import Subject, report_page, write_report
 from tests.report.pages import check, read
 

@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from cofill.cli import main
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS, Start, train
 from tests.serving.running_server import Server, problem
 

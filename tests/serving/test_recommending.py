@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from cofill.data.vocabulary import Id
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from tests.serving.running_server import Server, problem
 
 

@@ -14,7 +14,7 @@ from cofill.benchmark.http_connection import HttpConnection
 from cofill.benchmark.own_process import answer_as_process, percentiles
 
 if TYPE_CHECKING:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
 _N = 10  # items of a list
 _WARM = 10  # requests, and writes, that are not counted
@@ -26,8 +26,8 @@ Question = int | dict[int, float]
 
 def make_model(model: str, like: str, scale: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Of a generated world: how well it was trained is of no account here."""
-    from cofill.cfn_model import CFN
     from cofill.data.world import make_world_like
+    from cofill.models.cfn.cfn import CFN
 
     ratings = make_world_like(like, scale, seed).ratings
     CFN(**_BARELY_TRAINED, seed=seed, **settings).fit(ratings).save(Path(model))
@@ -48,7 +48,7 @@ def load(
     """Every question goes to the server and to the same model in this process, turn by turn."""
     from threadpoolctl import threadpool_limits
 
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     threadpool_limits(1, "blas")  # as the server does: the same scoring
     asked = _Asked(Recommender.load(Path(model)), address, ratings_each, np.random.default_rng(seed))

@@ -23,8 +23,8 @@ def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any
 
 def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Read and train as a user would; seconds of each epoch, and the most memory that was ever in use."""
-    from cofill.cfn_model import CFN
     from cofill.data.ratings import Ratings
+    from cofill.models.cfn.cfn import CFN
 
     ratings = Ratings.read(Path(path))
     model = CFN(**settings).fit(ratings)
@@ -45,13 +45,13 @@ def compare(
     """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
     import torch
 
-    from cofill.cfn.corruption import Corruption
-    from cofill.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
-    from cofill.cfn.minibatch import Minibatch, corrupt, gather
-    from cofill.cfn.scaling import ScaledRows, Scaling
-    from cofill.cfn.training import new_network
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
+    from cofill.models.cfn.corruption import Corruption
+    from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
+    from cofill.models.cfn.minibatch import Minibatch, corrupt, gather
+    from cofill.models.cfn.scaling import ScaledRows, Scaling
+    from cofill.models.cfn.training import new_network
 
     config = CFNSettings.of(settings)
     ratings = Ratings.read(Path(path))
@@ -135,8 +135,8 @@ def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
 
 def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientation: str) -> dict[str, Any]:
     """Top 10 of all items for somebody new, against one pass of numpy over the same output matrix."""
-    from cofill.cfn_model import CFN
     from cofill.data.world import make_world
+    from cofill.models.cfn.cfn import CFN
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
     model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)

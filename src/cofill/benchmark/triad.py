@@ -5,8 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from cofill.cfn.kernels import Floats
 from cofill.compiling import compiled
+from cofill.models.cfn.kernels import Floats
 
 
 @compiled

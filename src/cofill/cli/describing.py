@@ -13,7 +13,7 @@ from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
 _Value = TypeVar("_Value")
 

@@ -12,7 +12,7 @@ from cofill.progress import share_done
 if TYPE_CHECKING:
     from cofill.data.ratings import Ratings
     from cofill.evaluation import Evaluation, RankingEvaluation
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from cofill.evaluation import evaluate
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     for name in ("top", "relevant"):
         if getattr(options, name) is not None and not options.ranking:

@@ -10,7 +10,7 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.errors import SettingsError, UnknownIdError
 
 if TYPE_CHECKING:
-    from cofill.answers import Explanation
+    from cofill.models.answers import Explanation
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     new = bool(options.rating or options.describe)
     if not new and options.user is None:

@@ -80,7 +80,7 @@ def _dataset(options: argparse.Namespace) -> int:
 
 
 def _model(folder: Path, options: argparse.Namespace) -> int:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     model = Recommender.load(folder)
     sides: dict[Side, Features | None] = {"item": model.item_features, "user": model.user_features}

@@ -6,7 +6,7 @@ from cofill.cli.output import note
 
 if TYPE_CHECKING:
     from cofill.data.ratings import Ratings
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
 
 def warn_of_data(model: "Recommender", test: "Ratings", *, left_out: bool) -> int:

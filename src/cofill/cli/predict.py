@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
     from cofill.data.pairs import read_pairs
     from cofill.data.writing import write_frame
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     if options.out is not None:
         if options.json:

@@ -20,9 +20,9 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from cofill.answers import Recommendation
     from cofill.data.vocabulary import Id
-    from cofill.recommender import Recommender
+    from cofill.models.answers import Recommendation
+    from cofill.models.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     _check_call(options)
     model = Recommender.load(options.model)
@@ -113,7 +113,7 @@ def _somebody_new(
 
 
 def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
-    from cofill.atomic import replacing
+    from cofill.files import replacing
 
     if options.out is None:
         _write_everybody(model, options, sys.stdout)

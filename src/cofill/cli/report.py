@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
     from cofill.report import Subject, write_report
     from cofill.report.page import check_report_file
 

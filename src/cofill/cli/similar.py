@@ -16,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
     model = Recommender.load(options.model)
     if options.item not in model.items:

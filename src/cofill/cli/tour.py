@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cofill.answers import Recommendation
-from cofill.cfn_model import CFN
 from cofill.cli.output import note
 from cofill.cli.tour_report import DemoResult, Described, Recommended, demo_parts
 from cofill.config import Orientation
@@ -22,6 +20,8 @@ from cofill.data.world_names import OCCUPATIONS
 from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.evaluation.ratings import RatingModel
+from cofill.models.answers import Recommendation
+from cofill.models.cfn.cfn import CFN
 from cofill.progress import share_done, training_progress
 from cofill.report import Subject, write_report
 

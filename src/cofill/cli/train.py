@@ -9,8 +9,6 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from cofill.algorithms import NAMES, algorithm
-from cofill.atomic import explain_write_failure
 from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, name_and_value, settings_of
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import (
@@ -23,12 +21,14 @@ from cofill.cli.side_information import (
 )
 from cofill.data.side_information import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
-from cofill.model_parts import FILE_KINDS
+from cofill.files import explain_write_failure
+from cofill.models import NAMES, algorithm
+from cofill.models.parts import FILE_KINDS
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
-    from cofill.recommender import Recommender
+    from cofill.models.recommender import Recommender
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -119,8 +119,8 @@ def _check_call(made_by: "type[Recommender]", options: argparse.Namespace) -> No
 def _fitted(
     model: "Recommender", ratings: "Ratings", side: SideInformation, options: argparse.Namespace
 ) -> "Recommender":
-    from cofill.baselines.rival import Rival
-    from cofill.cfn_model import CFN
+    from cofill.models.cfn.cfn import CFN
+    from cofill.models.rivals.rival import Rival
     from cofill.progress import share_done, training_progress
 
     features: dict[str, Any] = {"item_features": side.items, "user_features": side.users}

@@ -22,9 +22,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from cofill.atomic import put_in_place
 from cofill.data.download_progress import Report, show_progress
 from cofill.errors import DatasetError
+from cofill.files import put_in_place
 
 CHUNK = 1 << 16
 BY_HAND = "or download it by hand into a folder and name that folder in COFILL_DATA"

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from cofill.atomic import replacing
 from cofill.errors import DataError
+from cofill.files import replacing
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

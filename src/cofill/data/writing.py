@@ -5,8 +5,8 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from cofill.atomic import replacing
 from cofill.errors import DataError
+from cofill.files import replacing
 
 if TYPE_CHECKING:
     import polars as pl

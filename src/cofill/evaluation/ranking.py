@@ -26,10 +26,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cofill.answers import best_of, check_count
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
+from cofill.models.answers import best_of, check_count
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

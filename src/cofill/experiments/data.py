@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.atomic import replacing
 from cofill.data.datasets import UnpublishedFileWarning, catalogue, published_folds
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
@@ -20,6 +19,7 @@ from cofill.data.side_information import SideInformation
 from cofill.data.splits import Split, random_split
 from cofill.data.vocabulary import Vocabulary
 from cofill.experiments.run import Part
+from cofill.files import replacing
 
 Arrays = dict[str, npt.NDArray[Any]]
 

@@ -9,9 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cofill.algorithms import algorithm
-from cofill.cfn.training import EpochRecord
-from cofill.cfn_model import CFN
 from cofill.cores import cores
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, TrainingDivergedError
@@ -21,7 +18,10 @@ from cofill.experiments.run import Run
 from cofill.experiments.source_code import code_of
 from cofill.experiments.store import Record
 from cofill.experiments.warming import warm_up
-from cofill.recommender import Recommender
+from cofill.models import algorithm
+from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.training import EpochRecord
+from cofill.models.recommender import Recommender
 
 Report = Callable[[float], None]
 """Called with the share done, as far as it can be known."""

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from cofill import __version__
-from cofill.atomic import replacing
 from cofill.errors import SettingsError
 from cofill.experiments.picture import draw
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.experiments.running import finish
 from cofill.experiments.watching import experiment_progress
+from cofill.files import replacing
 from cofill.plotting import can_draw, write_figure
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."

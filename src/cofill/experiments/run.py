@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from cofill.algorithms import algorithm
 from cofill.experiments.source_code import code_of
+from cofill.models import algorithm
 
 Task = Literal["measure", "validate", "cost"]
 """Test a model; train only as far as validation data go, which touches no test rating; time and memory, alone."""

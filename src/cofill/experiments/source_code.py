@@ -10,11 +10,11 @@ _PACKAGE = Path(__file__).parent.parent
 
 # What is between the ratings, whose fingerprint is part of a run's name already, and a measured result.
 _SHARED = (
-    "answers.py",
+    "models/answers.py",
     "compiling.py",
-    "recommender.py",
-    "cfn/feature_ridge.py",
-    "cfn/means.py",
+    "models/recommender.py",
+    "models/cfn/feature_ridge.py",
+    "models/means.py",
     "data/described.py",
     "data/features/known.py",
     "data/features/matching.py",
@@ -28,16 +28,16 @@ _SHARED = (
     "experiments/data.py",
     "experiments/measuring.py",
 )
-_RIVAL = ("baselines/factors.py", "baselines/rival.py", "baselines/row_shards.py")
-_NETWORK = ("cfn", "cfn_model.py")
+_RIVAL = ("models/rivals/factors.py", "models/rivals/rival.py", "models/rivals/row_shards.py")
+_NETWORK = ("models/cfn",)
 _OWN = {
     "cfn": _NETWORK,
-    "autorec": (*_NETWORK, "baselines/autorec.py"),
-    "means": (*_RIVAL, "baselines/means.py"),
-    "als-wr": (*_RIVAL, "baselines/als_wr.py"),
-    "svdfeature": (*_RIVAL, "baselines/svdfeature.py"),
-    "bpmf": (*_RIVAL, "baselines/bpmf.py"),
-    "llorma": (*_RIVAL, "baselines/llorma.py"),
+    "autorec": (*_NETWORK, "models/rivals/autorec.py"),
+    "means": (*_RIVAL, "models/rivals/means.py"),
+    "als-wr": (*_RIVAL, "models/rivals/als_wr.py"),
+    "svdfeature": (*_RIVAL, "models/rivals/svdfeature.py"),
+    "bpmf": (*_RIVAL, "models/rivals/bpmf.py"),
+    "llorma": (*_RIVAL, "models/rivals/llorma.py"),
 }
 
 

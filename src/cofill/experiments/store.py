@@ -7,9 +7,9 @@ from typing import Any
 from uuid import uuid4
 
 from cofill import __version__
-from cofill.atomic import replacing
 from cofill.errors import DataError
 from cofill.experiments.run import Run
+from cofill.files import replacing
 
 Record = dict[str, Any]
 

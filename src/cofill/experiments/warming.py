@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cofill.algorithms import algorithm
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.side_information import SideInformation
@@ -16,6 +15,7 @@ from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError
 from cofill.experiments.data import ExperimentData
 from cofill.experiments.run import Run
+from cofill.models import algorithm
 
 _SIDE = 40  # users, and items
 # Each step of a training once or twice, whatever the algorithm calls it.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cofill import __version__
-from cofill.atomic import replacing
 from cofill.errors import DataError
+from cofill.files import replacing
 from cofill.report.markup import Markup, document, element, style
 from cofill.report.sections.about import (
     features_section,

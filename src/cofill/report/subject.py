@@ -10,8 +10,8 @@ from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.evaluation import Evaluation, RankingEvaluation, evaluate, evaluate_ranking
+from cofill.models.recommender import Recommender
 from cofill.progress import counted, share_done
-from cofill.recommender import Recommender
 
 _PAIRS_AT_ONCE = 50_000
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cofill.data.attributes import Condition
 from cofill.errors import DataError
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from cofill.serving.messages import Bounds, ItemOrUserId, Where
 
 Flags = npt.NDArray[np.bool_]

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.atomic import replacing
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
+from cofill.files import replacing
 from cofill.processes import THREADS_OF_LIBRARIES
 from cofill.serving.answers import rounded
 from cofill.serving.problems import ProblemError

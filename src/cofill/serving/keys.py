@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from cofill.atomic import explain_write_failure, replacing
 from cofill.errors import SettingsError
+from cofill.files import explain_write_failure, replacing
 
 log = logging.getLogger("cofill.serving")
 

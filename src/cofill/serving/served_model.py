@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
-from cofill.recommender import Recommender
+from cofill.models.recommender import Recommender
 from cofill.serving.item_search import ItemSearch
 from cofill.serving.starters import starter_items
 from cofill.serving.store import Changes, LiveRating

@@ -7,8 +7,8 @@ from typing import Any
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from cofill.atomic import replacing
 from cofill.errors import CofillError
+from cofill.files import replacing
 from cofill.tuning.study import REASON, Plan
 
 _STATES = {

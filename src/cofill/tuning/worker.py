@@ -19,7 +19,7 @@ from cofill.processes import behave_as_worker
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-    from cofill.cfn.training import EpochRecord
+    from cofill.models.cfn.training import EpochRecord
     from cofill.tuning.data import SearchData
     from cofill.tuning.study import Plan
 
@@ -89,7 +89,7 @@ def score(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     """The least validation RMSE of a training with the settings of this trial, without a second training on all."""
     from optuna import TrialPruned
 
-    from cofill.cfn.fitting import fit_matrix
+    from cofill.models.cfn.fitting import fit_matrix
 
     try:
         settings = plan.settings.changed({**trial.params, "refit": False, "threads": 1})

@@ -1,0 +1,82 @@
+"""A training run on disk: killed at any moment, it goes on from its last checkpoint to exactly the same weights."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from cofill.errors import CheckpointError
+from cofill.files import replacing
+
+_FORMAT = "1"
+
+
+class Checkpoint:
+    """One safetensors file: weights, the best weights so far where they are kept, and where the run stands.
+
+    `run` names the data and the settings; a checkpoint of another run is refused.
+    """
+
+    def __init__(self, path: Path, *, run: str, seconds: float = 0.0) -> None:
+        self.path = path
+        self._run = run
+        self._seconds = seconds
+        self._saved_at = time.monotonic()
+
+    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        """Save unless the last one is less than `seconds` old."""
+        if time.monotonic() - self._saved_at >= self._seconds:
+            self.save(weights, best, state)
+
+    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        tensors = {f"now.{name}": weight.detach().cpu().contiguous() for name, weight in weights.items()}
+        tensors |= {f"best.{name}": weight.cpu().contiguous() for name, weight in (best or {}).items()}
+        metadata = {"format": _FORMAT, "run": self._run, "state": json.dumps(state)}
+        with replacing(self.path, CheckpointError) as draft:
+            safetensors.torch.save_file(tensors, draft, metadata)
+        self._saved_at = time.monotonic()
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Weights and state to go on from, or None where there is nothing to resume."""
+        if not self.path.exists():
+            return None
+        try:
+            with safetensors.safe_open(self.path, framework="pt") as file:
+                metadata = file.metadata() or {}
+            weights = self._tensors("now.")
+            if metadata.get("format") != _FORMAT:
+                raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill; train without --resume")
+            state: dict[str, Any] = json.loads(metadata["state"])
+        except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.path}: the checkpoint cannot be read ({error}); delete it or train without --resume"
+            ) from None
+        if metadata.get("run") != self._run:
+            raise CheckpointError(
+                f"{self.path}: the checkpoint belongs to other ratings, side information or settings; "
+                f"use those of the first run, or train without --resume"
+            )
+        return weights, state
+
+    def best_weights(self) -> dict[str, Tensor] | None:
+        return (self._tensors("best.") or None) if self.path.exists() else None
+
+    def remove(self) -> None:
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as problem:
+            raise CheckpointError(
+                f"{self.path}: no checkpoint can be written there: {problem.strerror}; choose another place"
+            ) from None
+
+    def _tensors(self, prefix: str) -> dict[str, Tensor]:
+        with safetensors.safe_open(self.path, framework="pt") as file:
+            return {
+                name.removeprefix(prefix): file.get_tensor(name)
+                for name in list(file.keys())
+                if name.startswith(prefix)
+            }

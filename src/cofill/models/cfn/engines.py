@@ -1,0 +1,334 @@
+"""Two ways to take the same training step: plain torch, which defines it, and the fused kernels."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from math import log1p
+from typing import Protocol, Self, TypeVar
+
+import numpy as np
+import torch
+
+from cofill.config import CFNSettings
+from cofill.cores import cores
+from cofill.models.cfn import kernels
+from cofill.models.cfn.activation import activated, slope_times
+from cofill.models.cfn.layers import DenoisingLoss
+from cofill.models.cfn.minibatch import Minibatch, gather
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.scaling import ScaledRows
+
+_Result = TypeVar("_Result")
+
+# Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
+_CHUNK = 1024
+
+
+class TrainingEngine(Protocol):
+    """What the training loop needs of whoever moves the weights. Training happens inside its context."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *problem: object) -> None: ...
+
+    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
+        """Move the weights once; returns sum_e c_e (y_e - x_e)^2 before the move."""
+
+    def settle(self) -> None:
+        """Make the network's parameters current: nothing may be pending when they are read."""
+
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
+        """Outputs (n,) at entries sorted by row, each row read without noise."""
+
+
+def make_engine(network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+    """The engine that the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
+    name = settings.engine
+    if name == "auto":
+        name = "fused" if settings.on_cpu else "dense"
+    if name == "fused":
+        return FusedEngine(network, settings)
+    return TorchEngine(network, settings)
+
+
+def uses_dense_layers(settings: CFNSettings) -> bool:
+    return settings.engine == "dense" or (settings.engine == "auto" and not settings.on_cpu)
+
+
+def shard_count(settings: CFNSettings) -> int:
+    """Shards of the fused engine, one a thread. The sums over shards are rounded differently for each number."""
+    if settings.threads:
+        return settings.threads
+    return cores()
+
+
+class TorchEngine:
+    """Dense minibatch SGD in plain torch, on any device: the definition."""
+
+    def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
+        self.network = network
+        self.device = network.input.weight.device
+        self.loss = DenoisingLoss(settings.alpha, settings.beta)
+        self.optimizer = torch.optim.SGD(
+            network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        pass  # torch keeps its own threads
+
+    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
+        rows, columns, inputs, features, targets, corrupted = (
+            torch.from_numpy(array).to(self.device)
+            for array in (
+                minibatch.entry_rows.astype(np.int64),
+                minibatch.entry_columns.astype(np.int64),
+                minibatch.inputs,
+                minibatch.features,
+                minibatch.targets,
+                minibatch.corrupted,
+            )
+        )
+        codes = self.network.encode(rows, columns, inputs, minibatch.batch, features)
+        loss = self.loss(self.network.decode(codes, rows, columns), targets, corrupted, minibatch.batch)
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+        return float(loss.item()) * minibatch.batch
+
+    def settle(self) -> None:
+        pass  # every step is complete
+
+    @torch.no_grad()
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
+        outputs = np.empty(len(entry_rows), np.float32)
+        for first, last, chosen, local in _chunks_of_rows(entry_rows, self._rows_at_once(rows)):
+            known = gather(rows, chosen)
+            codes = self.network.encode(
+                torch.from_numpy(known.entry_rows.astype(np.int64)).to(self.device),
+                torch.from_numpy(known.entry_columns.astype(np.int64)).to(self.device),
+                torch.from_numpy(known.inputs).to(self.device),
+                known.batch,
+                torch.from_numpy(known.features).to(self.device),
+            )
+            columns = torch.from_numpy(entry_columns[first:last].astype(np.int64)).to(self.device)
+            scores = self.network.decode(codes, torch.from_numpy(local).to(self.device), columns)
+            outputs[first:last] = scores.cpu().numpy()
+        return outputs
+
+    def _rows_at_once(self, rows: ScaledRows) -> int:
+        """So that neither dense rows nor the weights gathered for sparse ones take much more than 100 MB."""
+        known = rows.known
+        floats_a_row = max(self.network.columns, self.network.input.weight.shape[1] * known.nnz // max(known.rows, 1))
+        return max(1, min(_CHUNK, 25_000_000 // max(floats_a_row, 1)))
+
+
+class FusedEngine:
+    """The same step through the kernels: both big layers meet known ratings only, and decay comes late.
+
+    Shards run on plain threads that sleep while they wait. (Threads that spin, as those of OpenMP do, are a little
+    quicker on an idle machine and many times slower on one where another program wants a core.)
+    """
+
+    def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
+        if network.input.weight.device.type != "cpu":
+            raise ValueError("the fused engine works on the CPU")
+        self.network = network
+        self.settings = settings
+        self.shards = shard_count(settings)
+        self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
+        self._w_in = network.input.weight.detach().numpy()
+        self._w_out = network.output.weight.detach().numpy()
+        self._b_out = network.output.bias.detach().numpy()
+        self._deep = self._w_out.shape[1] - network.features  # hidden units that the output layer reads
+        side = [] if network.input.side is None else [network.input.side]
+        self._small = [network.input.bias, *side, *network.middle.parameters()]
+        self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
+        self._torch_threads = torch.get_num_threads()
+        self._decay = 0.0
+        self._seen_in = np.zeros(network.columns)
+        self._seen_out = np.zeros(network.columns)
+        self._partial: kernels.Floats = np.empty(0, np.float32)
+
+    def __enter__(self) -> Self:
+        # The middle is too small to share, and torch's threads spin while they wait for each other.
+        self._torch_threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        torch.set_num_threads(self._torch_threads)
+
+    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
+        entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
+        bounds = minibatch.bounds(self.shards)
+        step = log1p(-learning_rate * self.settings.weight_decay)
+
+        codes, backward = self._middle(self._encode(minibatch), minibatch.features, learning_rate)
+        alpha, beta = self.settings.alpha, self.settings.beta
+        dh = self._buffer(minibatch.batch, self._deep)
+        losses = self._on_shards(
+            lambda s: kernels.decode_and_step(
+                self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
+                *entries, minibatch.targets, minibatch.corrupted, alpha, beta, codes, bounds[s], bounds[s + 1], dh[s],
+            )
+        )  # fmt: skip
+        dz = backward(dh.sum(0))
+        self._on_shards(
+            lambda s: kernels.step_input(
+                self._w_in, self._seen_in, self._decay, step, learning_rate,
+                *entries, minibatch.inputs, dz, bounds[s], bounds[s + 1],
+            )
+        )  # fmt: skip
+        self._decay += step
+        return sum(losses)
+
+    def settle(self) -> None:
+        if self._decay == 0:
+            return
+        cuts = np.linspace(0, self.network.columns, self.shards + 1).astype(np.int64)
+        seen_bias = self._seen_out.copy()  # the bias keeps time with its weights
+        for weight, seen in (
+            (self._b_out[:, None], seen_bias),
+            (self._w_out, self._seen_out),
+            (self._w_in, self._seen_in),
+        ):
+            self._on_shards(partial(_apply_decay_to_shard, weight=weight, seen=seen, decay=self._decay, cuts=cuts))
+        self._decay = 0.0
+
+    @torch.no_grad()
+    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
+        self.settle()
+        outputs = np.empty(len(entry_rows), np.float32)
+        for first, last, chosen, local in _chunks_of_rows(entry_rows, _CHUNK):
+            known = gather(rows, chosen)
+            features = torch.from_numpy(known.features)
+            z = torch.from_numpy(self._encode(known)) + self.network.input.offset(features)
+            codes = self.network.code(z, features)
+            asked = (codes.numpy(), local, entry_columns[first:last])
+            cuts = np.linspace(0, last - first, self.shards + 1).astype(np.int64)
+            target = outputs[first:last]
+            self._on_shards(
+                partial(
+                    _outputs_of_shard,
+                    weight=self._w_out,
+                    bias=self._b_out,
+                    asked=asked,
+                    cuts=cuts,
+                    target=target,
+                )
+            )
+        return self.network.activate(torch.from_numpy(outputs)).numpy()
+
+    def _middle(
+        self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
+    ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
+        """What lies between the big layers: z without its offset -> codes [h, s], and a function from dh to dz that
+        takes the step of all weights between.
+
+        Without further layers those are a bias, the features' first weights and a function, and not worth a graph; with
+        them it is torch's autograd.
+        """
+        if not len(self.network.middle):
+            return self._shallow_middle(z, features, learning_rate)
+        leaf, side = torch.from_numpy(z).requires_grad_(), torch.from_numpy(features)
+        codes = self.network.code(leaf + self.network.input.offset(side), side)
+
+        def backward_through_layers(dh: kernels.Floats) -> kernels.Floats:
+            self._optimizer.param_groups[0]["lr"] = learning_rate
+            self._optimizer.zero_grad()
+            codes[:, : self._deep].backward(torch.from_numpy(dh))
+            self._optimizer.step()
+            assert leaf.grad is not None
+            return leaf.grad.numpy()
+
+        return codes.detach().numpy(), backward_through_layers
+
+    def _shallow_middle(
+        self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
+    ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
+        # In torch, which keeps to one thread here: those of numpy's BLAS spin while they wait for each other.
+        bias = self.network.input.bias.data
+        side = None if self.network.input.side is None else self.network.input.side.data
+        s = torch.from_numpy(features)
+        summed = torch.from_numpy(z).add_(bias)
+        if side is not None:
+            summed.addmm_(s, side)
+        codes = np.empty((len(z), self._deep + features.shape[1]), np.float32)
+        codes[:, self._deep :] = features
+        hidden = codes[:, : self._deep]
+        hidden[:] = activated(summed, self.network.activation).numpy()
+
+        def backward(dh: kernels.Floats) -> kernels.Floats:
+            keep = 1 - learning_rate * self.settings.weight_decay
+            dz = slope_times(dh, hidden, self.network.activation)
+            slope = torch.from_numpy(dz)
+            bias.mul_(keep).sub_(slope.sum(0), alpha=learning_rate)
+            if side is not None:
+                side.mul_(keep).addmm_(s.T, slope, alpha=-learning_rate)
+            return dz
+
+        return codes, backward
+
+    def _encode(self, minibatch: Minibatch) -> kernels.Floats:
+        """z without its offset: (B, widths[0])."""
+        bounds = minibatch.bounds(self.shards)
+        z = self._buffer(minibatch.batch, self._w_in.shape[1])
+        self._on_shards(
+            lambda s: kernels.encode(
+                self._w_in, self._seen_in, self._decay,
+                minibatch.present, minibatch.starts, minibatch.entry_rows, minibatch.inputs,
+                bounds[s], bounds[s + 1], z[s],
+            )
+        )  # fmt: skip
+        total: kernels.Floats = z.sum(0)
+        return total
+
+    def _on_shards(self, work: Callable[[int], _Result]) -> list[_Result]:
+        """Do the work of every shard, the last one on this thread; results in the order of the shards."""
+        others = [self._threads.submit(work, s) for s in range(self.shards - 1)]
+        own = work(self.shards - 1)
+        return [*(other.result() for other in others), own]
+
+    def _buffer(self, batch: int, width: int) -> kernels.Floats:
+        """(shards, B, width) to be filled; kept, because fresh pages cost more than the sums."""
+        needed = self.shards * batch * width
+        if self._partial.size < needed:
+            self._partial = np.empty(needed, np.float32)
+        return self._partial[:needed].reshape(self.shards, batch, width)
+
+
+def _apply_decay_to_shard(
+    s: int, *, weight: kernels.Floats, seen: kernels.Doubles, decay: float, cuts: kernels.Longs
+) -> None:
+    kernels.apply_decay(weight, seen, decay, cuts[s], cuts[s + 1])
+
+
+def _outputs_of_shard(
+    s: int,
+    *,
+    weight: kernels.Floats,
+    bias: kernels.Floats,
+    asked: tuple[kernels.Floats, kernels.Longs, kernels.Ints],
+    cuts: kernels.Longs,
+    target: kernels.Floats,
+) -> None:
+    kernels.outputs_at(weight, bias, *asked, cuts[s], cuts[s + 1], target)
+
+
+def _chunks_of_rows(entry_rows: kernels.Longs, size: int) -> "list[tuple[int, int, kernels.Longs, kernels.Longs]]":
+    """Entries sorted by row, cut at every `size` different rows: first, last, the rows, each entry's place in them."""
+    distinct, starts, inverse = np.unique(entry_rows, return_index=True, return_inverse=True)
+    ends = np.append(starts, len(entry_rows))
+    return [
+        (
+            int(ends[low]),
+            int(ends[min(low + size, len(distinct))]),
+            distinct[low : low + size].astype(np.int64),
+            (inverse[ends[low] : ends[min(low + size, len(distinct))]] - low).astype(np.int64),
+        )
+        for low in range(0, len(distinct), size)
+    ]

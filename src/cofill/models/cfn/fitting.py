@@ -1,0 +1,176 @@
+"""From the ratings of a matrix to a trained network: validation part, search for the epochs, final training."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from cofill.config import CFNSettings
+from cofill.data.ratings import Scale
+from cofill.data.sparse import SparseRows
+from cofill.models.cfn.checkpoint import Checkpoint
+from cofill.models.cfn.engines import make_engine, shard_count
+from cofill.models.cfn.kernels import Floats
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.pretraining import pretrained_network
+from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.cfn.training import (
+    EngineMaker,
+    EpochRecord,
+    Report,
+    TrainingState,
+    ValidationPart,
+    new_network,
+    run_epochs,
+)
+
+_VALIDATION_DRAW = 0x56414C  # keeps the draw of the validation part apart from those of the epochs
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What training leaves behind."""
+
+    network: CFNetwork
+    scaling: Scaling
+    history: list[EpochRecord]
+    epochs: int  # behind the weights that were kept
+    validation_rmse: float | None
+
+
+def fit_matrix(
+    rows: SparseRows,
+    scale: Scale,
+    settings: CFNSettings,
+    *,
+    features: Floats,
+    checkpoint_path: Path | None = None,
+    resume: bool = False,
+    report: Report | None = None,
+    new_engine: EngineMaker = make_engine,
+) -> Fitted:
+    """Train on the known ratings of a matrix and the side features (rows, P) of its rows; P may be 0.
+
+    With a validation part, a first run on the rest finds the number of epochs; then, if `refit`, a second run
+    of that length uses every rating. With a checkpoint path, either run can be killed and resumed; the file is left
+    for the caller to remove once the model is safe.
+    """
+    checkpoint = None
+    resumed = None
+    if checkpoint_path is not None:
+        run = _run_name(rows, features, scale, settings)
+        checkpoint = Checkpoint(checkpoint_path, run=run, seconds=settings.checkpoint_seconds)
+        resumed = checkpoint.load() if resume else None
+        if resumed is None:
+            checkpoint.remove()  # of an earlier run, which nobody asked to go on with
+    weights = resumed[0] if resumed else None
+    state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
+
+    held_out = _validation_entries(rows, settings)
+    # Only cold rows in training teach the network what the mark means.
+    marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
+    scaling = Scaling.fit(rows, scale, settings, features, marks_empty=marks_empty)
+    if len(held_out) == 0 and state.phase == "search":
+        state.phase, state.best_epoch = "train", settings.epochs
+    if state.phase == "search":
+        part, validation = _hold_out(rows, held_out)
+        part_scaling = Scaling.fit(part, scale, settings, features, marks_empty=marks_empty)
+        scaled = part_scaling.down(part, features)
+        network = _network_of(weights, scaled, part_scaling, settings, state, report)
+        weights = None
+        run_epochs(
+            network,
+            scaled,
+            part_scaling,
+            settings,
+            state,
+            epochs=settings.epochs,
+            validation=validation,
+            checkpoint=checkpoint,
+            report=report,
+            new_engine=new_engine,
+        )
+        trained_on = part
+        if settings.refit:
+            del network, scaled, part, validation
+            state.phase, state.epoch = "train", 0
+    if state.phase == "train":
+        trained_on = rows
+        scaled = scaling.down(rows, features)
+        network = _network_of(weights, scaled, scaling, settings, state, report)
+        weights = None
+        run_epochs(
+            network,
+            scaled,
+            scaling,
+            settings,
+            state,
+            epochs=state.best_epoch,
+            checkpoint=checkpoint,
+            report=report,
+            new_engine=new_engine,
+        )
+    _forget_untrained_columns(network, trained_on)
+    return Fitted(
+        network=network.cpu(),
+        scaling=scaling,
+        history=state.history,
+        epochs=state.best_epoch,
+        validation_rmse=state.best_rmse if len(held_out) else None,
+    )
+
+
+def _network_of(
+    weights: dict[str, torch.Tensor] | None,
+    rows: ScaledRows,
+    scaling: Scaling,
+    settings: CFNSettings,
+    state: TrainingState,
+    report: Report | None,
+) -> CFNetwork:
+    """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
+    if weights is None and settings.pretrain:
+        return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
+    network = new_network(rows, settings, state.phase)
+    if weights is not None:
+        network.load_state_dict(weights)
+    return network
+
+
+def _validation_entries(rows: SparseRows, settings: CFNSettings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
+    wanted = min(round(rows.nnz * settings.validation), rows.nnz - 1)
+    rng = np.random.default_rng([settings.seed, _VALIDATION_DRAW])
+    return np.sort(rng.permutation(rows.nnz)[: max(wanted, 0)])
+
+
+def _hold_out(
+    rows: SparseRows, held_out: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> tuple[SparseRows, ValidationPart]:
+    entry_rows = np.repeat(np.arange(rows.rows), rows.counts())
+    validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
+    kept = np.ones(rows.nnz, np.bool_)
+    kept[held_out] = False
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_rows[kept], minlength=rows.rows))]).astype(np.int64)
+    return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), validation
+
+
+def _forget_untrained_columns(network: CFNetwork, rows: SparseRows) -> None:
+    """A column without ratings still has its first random weights: they mean nothing, so they say nothing."""
+    untrained = torch.from_numpy(np.bincount(rows.indices, minlength=rows.columns) == 0)
+    with torch.no_grad():
+        for parameter in (network.input.weight, network.output.weight, network.output.bias):
+            parameter[untrained.to(parameter.device)] = 0
+
+
+def _run_name(rows: SparseRows, features: Floats, scale: Scale, settings: CFNSettings) -> str:
+    """A name for data and settings together; what only says how often to save does not count."""
+    digest = hashlib.sha256()
+    for array in (rows.indptr, rows.indices, rows.values, features):
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    relevant = settings.model_dump(mode="json", exclude={"checkpoint_seconds"}) | {"threads": shard_count(settings)}
+    digest.update(json.dumps([relevant, list(scale)], sort_keys=True).encode())
+    return digest.hexdigest()

@@ -1,0 +1,130 @@
+"""Training by the whole matrix at once: gradients over all known ratings, and resilient propagation."""
+
+import numpy as np
+import torch
+
+from cofill.compiling import compiled
+from cofill.config import CFNSettings
+from cofill.models.cfn.activation import activated, slope_times
+from cofill.models.cfn.engines import FusedEngine
+from cofill.models.cfn.kernels import Floats, Ints
+from cofill.models.cfn.minibatch import Minibatch
+from cofill.models.cfn.network import CFNetwork
+
+
+class FullBatchEngine(FusedEngine):
+    """Steps of RProp on sum over known (y - x)^2 / B + weight_decay / 2 (|W_in|^2 + |W_out|^2), biases let alone.
+
+    For networks with one hidden layer, without features and without noise. Both big layers meet known ratings only, on
+    shards, as those of the fused engine do.
+    """
+
+    def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
+        super().__init__(network, settings)
+        for parameter in network.parameters():
+            parameter.grad = torch.zeros_like(parameter)
+        self._rprop = torch.optim.Rprop(network.parameters(), lr=settings.learning_rate)
+
+    def __exit__(self, *problem: object) -> None:
+        super().__exit__(*problem)
+        for parameter in self.network.parameters():
+            parameter.grad = None  # as large as the weights themselves
+
+    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
+        """RProp finds the size of every weight's step itself: the learning rate is that of the first one."""
+        loss = self._find_gradients(minibatch)
+        self._rprop.step()
+        return loss
+
+    @torch.no_grad()
+    def _find_gradients(self, minibatch: Minibatch) -> float:
+        """Of loss and decay, into the parameters' own; returns sum_e (y_e - x_e)^2."""
+        entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
+        bounds = minibatch.bounds(self.shards)
+        network = self.network
+        self._rprop.zero_grad(set_to_none=False)
+        dw_in, db_in, dw_out, db_out = (
+            _gradient(parameter)
+            for parameter in (network.input.weight, network.input.bias, network.output.weight, network.output.bias)
+        )
+        z = torch.from_numpy(self._encode(minibatch)).add_(network.input.bias)
+        hidden = activated(z, network.activation).numpy()
+        dh = self._buffer(*hidden.shape)
+        losses = self._on_shards(
+            lambda s: output_gradients(
+                self._w_out, self._b_out, *entries, minibatch.targets, hidden, bounds[s], bounds[s + 1],
+                dh[s], dw_out, db_out,
+            )
+        )  # fmt: skip
+        dz = slope_times(dh.sum(0), hidden, network.activation)
+        db_in[:] = dz.sum(0)
+        self._on_shards(lambda s: input_gradients(*entries, minibatch.inputs, dz, bounds[s], bounds[s + 1], dw_in))
+        for layer in (network.input, network.output):
+            torch.from_numpy(_gradient(layer.weight)).add_(layer.weight, alpha=self.settings.weight_decay)
+        return sum(losses)
+
+
+def _gradient(parameter: torch.nn.Parameter) -> Floats:
+    assert parameter.grad is not None
+    return parameter.grad.numpy()
+
+
+@compiled
+def output_gradients(
+    weight: Floats,
+    bias: Floats,
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    targets: Floats,
+    hidden: Floats,
+    first: int,
+    last: int,
+    dh: Floats,
+    dweight: Floats,
+    dbias: Floats,
+) -> float:
+    """The gradients of W, b and, over this shard, of h; those of W must come as zeros. Returns sum_e (y_e - x_e)^2."""
+    batch, width = hidden.shape
+    per_row = np.float32(2.0 / batch)
+    loss = 0.0
+    dh[:] = 0
+    for c in range(first, last):
+        column = present[c]
+        w, dw = weight[column], dweight[column]
+        gradient_sum = np.float32(0)
+        for e in range(starts[c], starts[c + 1]):
+            h_i, dh_i = hidden[entry_rows[e]], dh[entry_rows[e]]
+            dot = np.float32(0)
+            for q in range(width):
+                dot += h_i[q] * w[q]
+            error = dot + bias[column] - targets[e]
+            loss += error * error
+            g = per_row * error
+            gradient_sum += g
+            for q in range(width):
+                dh_i[q] += g * w[q]
+                dw[q] += g * h_i[q]
+        dbias[column] = gradient_sum
+    return loss
+
+
+@compiled
+def input_gradients(
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    inputs: Floats,
+    dz: Floats,
+    first: int,
+    last: int,
+    dweight: Floats,
+) -> None:
+    """dW[j] = sum_i x_ij dz_i; it must come as zeros."""
+    for c in range(first, last):
+        dw = dweight[present[c]]
+        for e in range(starts[c], starts[c + 1]):
+            dz_i = dz[entry_rows[e]]
+            x = inputs[e]
+            for q in range(dz.shape[1]):
+                dw[q] += x * dz_i[q]

@@ -1,0 +1,246 @@
+"""The two big layers, fused, for the CPU: what `layers.py` defines, at the speed of memory.
+
+Entries come in column order (see `minibatch.py`): those of the c-th column present are `starts[c]:starts[c + 1]`.
+A kernel works on one shard, the run `first:last` of the columns present, and lets other threads run meanwhile. A
+shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
+each; every shard has its own part of these sums.
+
+Weight decay is applied late: `seen[j]` is the logarithm of all decay already applied to column j's weights and
+`decay` that of all decay due before this minibatch, so exp(decay - seen[j]) brings column j up to date. `step`
+is the logarithm of this minibatch's own decay, log(1 - learning_rate * weight_decay).
+"""
+
+from math import exp, tanh
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.compiling import compiled
+from cofill.models.cfn.prefetch import prefetch_row
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+@compiled
+def gather_by_column(
+    indptr: Longs, indices: Ints, values: Floats, rows: Longs, columns: int
+) -> tuple[Ints, Ints, Ints, Floats]:
+    """The known entries of some rows, sorted by column with a counting sort.
+
+    Returns the columns present (C,), where each one's entries start (C + 1,), and for each entry the position of
+    its row in `rows` (n,) and its value (n,).
+    """
+    place = np.zeros(columns, np.int32)
+    for row in rows:
+        for entry in range(indptr[row], indptr[row + 1]):
+            place[indices[entry]] += 1
+    present_count = 0
+    for column in range(columns):
+        present_count += place[column] > 0
+    present = np.empty(present_count, np.int32)
+    starts = np.empty(present_count + 1, np.int32)
+    c = 0
+    total = 0
+    for column in range(columns):
+        count = place[column]
+        if count > 0:
+            present[c] = column
+            starts[c] = total
+            c += 1
+        place[column] = total
+        total += count
+    starts[present_count] = total
+    entry_rows = np.empty(total, np.int32)
+    entry_values = np.empty(total, np.float32)
+    for position in range(rows.size):
+        row = rows[position]
+        for entry in range(indptr[row], indptr[row + 1]):
+            target = place[indices[entry]]
+            place[indices[entry]] = target + 1
+            entry_rows[target] = position
+            entry_values[target] = values[entry]
+    return present, starts, entry_rows, entry_values
+
+
+@compiled
+def encode(
+    weight: Floats,
+    seen: Doubles,
+    decay: float,
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    inputs: Floats,
+    first: int,
+    last: int,
+    z: Floats,
+) -> None:
+    """z_i = sum over this shard of x_ij W[j]."""
+    width = weight.shape[1]
+    z[:] = 0
+    for c in range(first, last):
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
+        w = weight[present[c]]
+        factor = np.exp(np.float32(decay - seen[present[c]]))
+        for entry in range(starts[c], starts[c + 1]):
+            x = inputs[entry] * factor
+            if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
+                z_i = z[entry_rows[entry]]
+                for q in range(width):
+                    z_i[q] += x * w[q]
+
+
+@compiled
+def decode_and_step(
+    weight: Floats,
+    bias: Floats,
+    seen: Doubles,
+    decay: float,
+    step: float,
+    learning_rate: float,
+    squash: bool,
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    targets: Floats,
+    corrupted: npt.NDArray[np.bool_],
+    alpha: float,
+    beta: float,
+    hidden: Floats,
+    first: int,
+    last: int,
+    dh: Floats,
+) -> float:
+    """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
+
+    dh_i = dL/dh_i over this shard; returns its part of sum_e c_e (y_e - x_e)^2. `hidden` may be wider than `dh`: what
+    follows are side features, which nobody asks the gradient of.
+    """
+    batch, width = hidden.shape
+    deep = dh.shape[1]
+    keep = np.float32(exp(step))
+    rate = np.float32(learning_rate)
+    per_row = np.float32(2.0 / batch)
+    gradients = np.empty(batch, np.float32)
+    loss = 0.0
+    dh[:] = 0
+    for c in range(first, last):
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
+        column = present[c]
+        start = starts[c]
+        count = starts[c + 1] - start
+        w = weight[column]
+        factor = np.exp(np.float32(decay - seen[column]))
+        b = bias[column] * factor
+        gradient_sum = np.float32(0)
+        for e in range(count):
+            h_i = hidden[entry_rows[start + e]]
+            dot = np.float32(0)
+            for q in range(width):
+                dot += h_i[q] * w[q]
+            y = dot * factor + b
+            slope = np.float32(1)
+            if squash:
+                y = np.float32(tanh(y))
+                slope = 1 - y * y
+            error = y - targets[start + e]
+            emphasis = np.float32(alpha) if corrupted[start + e] else np.float32(beta)
+            loss += emphasis * error * error
+            gradients[e] = per_row * emphasis * error * slope
+            gradient_sum += gradients[e]
+        # dh of every row but the last, then the last one together with the step: one pass less over w.
+        for e in range(count - 1):
+            dh_i = dh[entry_rows[start + e]]
+            g = gradients[e] * factor
+            for q in range(deep):
+                dh_i[q] += g * w[q]
+        h_i = hidden[entry_rows[start + count - 1]]
+        dh_i = dh[entry_rows[start + count - 1]]
+        g = gradients[count - 1] * factor
+        shrink = factor * keep
+        move = -rate * gradients[count - 1]
+        for q in range(deep):
+            w_q = w[q]
+            dh_i[q] += g * w_q
+            w[q] = shrink * w_q + move * h_i[q]
+        for q in range(deep, width):
+            w[q] = shrink * w[q] + move * h_i[q]
+        for e in range(count - 1):
+            h_i = hidden[entry_rows[start + e]]
+            move = -rate * gradients[e]
+            for q in range(width):
+                w[q] += move * h_i[q]
+        bias[column] = b * keep - rate * gradient_sum
+        seen[column] = decay + step
+    return loss
+
+
+@compiled
+def step_input(
+    weight: Floats,
+    seen: Doubles,
+    decay: float,
+    step: float,
+    learning_rate: float,
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    inputs: Floats,
+    dz: Floats,
+    first: int,
+    last: int,
+) -> None:
+    """W[j] -= learning_rate * sum_i x_ij dz_i, and its decay. A column whose inputs are all zero waits."""
+    width = weight.shape[1]
+    rate = np.float32(learning_rate)
+    for c in range(first, last):
+        if c + 2 < last:
+            prefetch_row(weight, present[c + 2])
+        column = present[c]
+        w = weight[column]
+        shrink = np.exp(np.float32(decay - seen[column] + step))
+        for entry in range(starts[c], starts[c + 1]):
+            move = -rate * inputs[entry]
+            if move != 0:
+                dz_i = dz[entry_rows[entry]]
+                for q in range(width):
+                    w[q] = shrink * w[q] + move * dz_i[q]
+                shrink = np.float32(1)
+                seen[column] = decay + step
+
+
+@compiled
+def apply_decay(weight: Floats, seen: Doubles, decay: float, first: int, last: int) -> None:
+    """Bring the columns first:last up to date and set their clocks back to zero."""
+    for column in range(first, last):
+        factor = np.exp(np.float32(decay - seen[column]))
+        w = weight[column]
+        for q in range(weight.shape[1]):
+            w[q] *= factor
+        seen[column] = 0
+
+
+@compiled
+def outputs_at(
+    weight: Floats,
+    bias: Floats,
+    hidden: Floats,
+    entry_rows: Longs,
+    entry_columns: Ints,
+    first: int,
+    last: int,
+    outputs: Floats,
+) -> None:
+    """outputs[e] = h[entry_rows[e]] . W[entry_columns[e]] + b[entry_columns[e]] for the entries first:last."""
+    for e in range(first, last):
+        h_i = hidden[entry_rows[e]]
+        w = weight[entry_columns[e]]
+        dot = np.float32(0)
+        for q in range(weight.shape[1]):
+            dot += h_i[q] * w[q]
+        outputs[e] = dot + bias[entry_columns[e]]

@@ -1,0 +1,84 @@
+"""The known ratings of a few rows, gathered in column order and corrupted: what one step of training reads."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cofill.models.cfn.corruption import Corruption
+from cofill.models.cfn.kernels import Floats, Ints, Longs, gather_by_column
+from cofill.models.cfn.scaling import ScaledRows
+
+
+@dataclass(frozen=True)
+class Minibatch:
+    """n known entries of B rows; the entries of the c-th column present are starts[c]:starts[c + 1]."""
+
+    present: Ints  # (C,) ascending
+    starts: Ints  # (C + 1,)
+    entry_rows: Ints  # (n,) in 0..B-1
+    targets: Floats  # (n,)
+    inputs: Floats  # (n,) the targets with noise, plus presence where they are shown, times the loudness of their row
+    corrupted: npt.NDArray[np.bool_]  # (n,)
+    loudness: Floats  # (B,)
+    features: Floats  # (B, P), P may be 0
+    presence: float
+    marks_empty: bool  # whether the last feature says that a row shows nothing
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    @property
+    def batch(self) -> int:
+        """B"""
+        return len(self.loudness)
+
+    @property
+    def entry_columns(self) -> Ints:
+        """(n,)"""
+        return np.repeat(self.present, np.diff(self.starts))
+
+    def bounds(self, shards: int) -> Longs:
+        """Where to cut the columns present so that every shard has about as many entries: (shards + 1,)."""
+        cuts = np.searchsorted(self.starts, np.arange(shards + 1) * (len(self) / shards))
+        cuts[-1] = len(self.present)
+        return cuts.astype(np.int64)
+
+
+def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
+    """The chosen rows as they are, without noise."""
+    known = rows.known
+    present, starts, entry_rows, targets = gather_by_column(
+        known.indptr, known.indices, known.values, chosen, known.columns
+    )
+    loudness = rows.loudness[chosen]
+    nothing = np.zeros(len(targets), np.bool_)
+    inputs = (targets + np.float32(rows.presence)) * loudness[entry_rows]
+    features = rows.features[chosen]
+    return Minibatch(
+        present,
+        starts,
+        entry_rows,
+        targets,
+        inputs,
+        nothing,
+        loudness,
+        features,
+        rows.presence,
+        rows.marks_empty,
+    )
+
+
+def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
+    """The same entries with noise on their inputs; rows that show nothing after it are marked, where rows are."""
+    entry_rows, targets = torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets)
+    noisy, corrupted = corruption(entry_rows, targets, clean.batch, generator, presence=clean.presence)
+    inputs = noisy.numpy() * clean.loudness[clean.entry_rows]
+    features = clean.features
+    if clean.marks_empty:
+        shown = noisy.numpy() != 0
+        shown |= ~corrupted.numpy()
+        empty = np.bincount(clean.entry_rows, shown, clean.batch) == 0
+        features = np.column_stack([features[:, :-1], empty.astype(np.float32)])
+    return replace(clean, inputs=inputs, corrupted=corrupted.numpy(), features=features)

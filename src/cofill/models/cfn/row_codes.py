@@ -1,0 +1,148 @@
+"""The codes of a matrix's rows, as they were trained and as they stand now."""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.features.known import SideFeatures
+from cofill.data.known import KnownRatings
+from cofill.data.sparse import SparseRows
+from cofill.models.cfn.codes import encode_rows, take_rows
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.scaling import Scaling
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+_CHUNK = 1024
+
+
+class RowCodes:
+    """Reads rows through the network. Codes come with the scaled mean of their row."""
+
+    def __init__(self, network: CFNetwork, scaling: Scaling, known: KnownRatings, features: SideFeatures) -> None:
+        self._network = network
+        self._scaling = scaling
+        self._known = known
+        self._features = features  # of the rows
+        self._trained: Floats | None = None  # (rows, width), once all of them were needed
+        self._current: Floats | None = None  # the same where rows have changed since
+        self._current_means = scaling.means
+        self._changed: set[int] = set()  # since the training
+        self._stale: set[int] = set()  # rows whose current codes are out of date
+        for row in [*known.changed_rows().tolist(), *features.later()[0].tolist()]:
+            self.changed(row)
+
+    def changed(self, row: int) -> None:
+        """The row has other ratings or features than before."""
+        if self.is_as_trained(row):
+            self._changed.discard(row)
+        else:
+            self._changed.add(row)
+        if self._current is not None or row in self._changed:
+            self._stale.add(row)
+        else:
+            self._stale.discard(row)
+
+    def is_as_trained(self, row: int) -> bool:
+        """Whether the row has the ratings and features that it was trained with, and no others."""
+        return self._known.row_as_trained(row) and described_as_trained(self._features, row)
+
+    def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
+        """Code (width,) and mean of a row that is known only by these ratings and features (P,).
+
+        A column that the network was not trained on tells it nothing.
+        """
+        mean = self._scaling.mean_of(ratings, features)
+        trained = columns < self._network.columns
+        row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
+        return encode_rows(self._network, self._scaling.down_with(row, np.array([mean]), features[None]))[0], mean
+
+    def now(self, rows: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,) of rows as they stand now."""
+        if self._trained is not None:
+            codes, means = self.all_now()
+            return codes[rows], means[rows]
+        return self._mixed(rows, ~np.isin(rows, list(self._changed)))
+
+    def for_regression(self, rows: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,) of rows as they were trained; of rows that came later, as they stand now.
+
+        The weights of a column are fitted to these, so that they do not depend on what else was asked or rated
+        between its ratings.
+        """
+        return self._mixed(rows, self.was_trained(rows))
+
+    def was_trained(self, rows: Longs) -> npt.NDArray[np.bool_]:
+        """(n,): whether each row had ratings in the training."""
+        trained = np.zeros(len(rows), np.bool_)
+        old = rows < self._known.trained.rows
+        trained[old] = self._known.trained.counts()[rows[old]] > 0
+        return trained
+
+    def all_now(self) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,) of every row; kept, and brought up to date where rows changed."""
+        if self._trained is None:
+            self._trained = self._encode_trained(np.arange(self._known.trained.rows))
+        if self._stale:
+            if self._current is None:
+                self._current, self._current_means = self._trained.copy(), self._scaling.means.copy()
+            self._current = grown(self._current, self._known.rows)
+            self._current_means = grown(self._current_means, self._known.rows)
+            for row in self._stale:
+                if row in self._changed:
+                    self._current[row], self._current_means[row] = self._of_row(row)
+                else:
+                    self._current[row], self._current_means[row] = self._trained[row], self._scaling.means[row]
+            self._stale.clear()
+        return self._trained if self._current is None else self._current, self._current_means
+
+    def as_trained(self) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,) of every row of the training; not kept."""
+        return self._encode_trained(np.arange(self._known.trained.rows)), self._scaling.means
+
+    def _mixed(self, rows: Longs, as_trained: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Some rows as they were trained, the others as they stand now."""
+        codes = np.empty((len(rows), self._network.width), np.float32)
+        means = np.empty(len(rows), np.float32)
+        old = rows[as_trained]
+        codes[as_trained] = self._encode_trained(old) if self._trained is None else self._trained[old]
+        means[as_trained] = self._scaling.means[old]
+        for position in np.flatnonzero(~as_trained).tolist():
+            codes[position], means[position] = self._of_row(int(rows[position]))
+        return codes, means
+
+    def _of_row(self, row: int) -> tuple[Floats, np.float32]:
+        return self.of_ratings(*self._known.row(row), self._features.values[row])
+
+    def _encode_trained(self, rows: Longs) -> Floats:
+        codes = np.empty((len(rows), self._network.width), np.float32)
+        for first in range(0, len(rows), _CHUNK):
+            chosen = rows[first : first + _CHUNK]
+            part = take_rows(self._known.trained, chosen)
+            scaled = self._scaling.down_with(part, self._scaling.means[chosen], self._features.trained[chosen])
+            codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
+        return codes
+
+
+def described_as_trained(features: SideFeatures, index: int) -> bool:
+    """Whether what is known of a row or a column beside its ratings is what it was trained with."""
+    return (
+        index < len(features.trained)
+        and features.described[index] == features.trained_described[index]
+        and np.array_equal(features.values[index], features.trained[index])
+    )
+
+
+_Array = TypeVar("_Array", Floats, Longs, npt.NDArray[np.bool_])
+
+
+def grown(array: _Array, size: int) -> _Array:
+    """The same with `size` entries along the first axis, new ones zero."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger

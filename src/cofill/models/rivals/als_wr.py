@@ -1,0 +1,186 @@
+"""ALS-WR: alternating least squares with weighted-lambda regularisation.
+
+Zhou, Wilkinson, Schreiber, Pan: "Large-scale Parallel Collaborative Filtering for the Netflix Prize", AAIM 2008.
+
+    rating = p_u . q_i
+    minimise  sum over ratings of (rating - p_u . q_i)^2 + lambda * (sum_u n_u |p_u|^2 + sum_i n_i |q_i|^2)
+
+where n_u and n_i are how many ratings a user and an item have. While the items stand still, every user is a ridge
+regression of its own, and the other way round; the two take turns, each over all rows in parallel. As in the paper,
+ratings are not centred: the first factor of an item starts as the mean of its ratings, the others as small random
+numbers. With the mean taken off instead, the best validation RMSE on MovieLens-1M is 0.8576, not 0.8436.
+
+We differ in how a regression is solved: a few steps of conjugate gradients from where the vector is, instead of
+rank x rank equations for each row. That costs 4 * rank operations a rating and step, not rank^2, and every step lowers
+the objective. The users are solved for once more at the end, to the closed form.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from cofill.compiling import compiled
+from cofill.config import Settings
+from cofill.data.sparse import SparseRows
+from cofill.models.rivals.factors import Arrays, Factors, Floats
+from cofill.models.rivals.rival import Progress, Rival, TrainingData
+from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
+
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+# Standard deviation of all factors but the first before the first step.
+_START = 0.01
+# Where the closed form itself is wanted, steps end at a gradient of this share of that of a zero vector.
+_EXACT = 1e-7
+_MOST_STEPS = 1000
+# A squared gradient that small is zero, also where a zero vector has none: all ratings of the row are 0.
+_NOTHING = 1e-20
+
+
+class ALSWRSettings(ThreadedSettings):
+    """What ALS-WR is given by name."""
+
+    rank: int = Field(default=200, ge=1, description="factors of a user and of an item")
+    iterations: int = Field(default=7, ge=1, description="times that all users and all items are solved for")
+    weight_decay: float = Field(default=0.065, gt=0, description="L2 regularisation of factors, a rating: lambda")
+    steps: int = Field(default=3, ge=1, description="steps of conjugate gradients for a user or an item each time")
+
+
+class ALSWRFactors(Factors):
+    """p of a user, q of an item."""
+
+    def __init__(self, users: Floats, items: Floats, weight_decay: Floats) -> None:
+        super().__init__(users, items)
+        self._weight_decay = weight_decay  # (1,)
+
+    def user_from(self, items: Floats, ratings: Floats) -> Floats:
+        alone = SparseRows(np.array([0, len(ratings)]), np.arange(len(ratings), dtype=np.int32), ratings, len(items))
+        found = np.zeros((1, items.shape[1]), np.float32)
+        solve_rows(*_entries(alone), items, float(self._weight_decay[0]), _MOST_STEPS, _EXACT, 0, 1, found)
+        vector: Floats = found[0]
+        return vector
+
+    def item_from(self, users: Floats, ratings: Floats) -> Floats:
+        return self.user_from(users, ratings)  # the objective is the same from both sides
+
+    def arrays(self) -> Arrays:
+        return super().arrays() | {"weight_decay": self._weight_decay}
+
+
+class ALSWR(Rival):
+    """Alternating least squares with weighted-lambda regularisation.
+
+    >>> ALSWR(rank=50).fit("ratings.csv").predict([(42, "Alien")])
+    """
+
+    kind = "als-wr"
+    settings_class: ClassVar[type[Settings]] = ALSWRSettings
+    factors_class = ALSWRFactors
+
+    def _factorise(self, data: TrainingData, progress: Progress) -> ALSWRFactors:
+        settings = self._settings
+        assert isinstance(settings, ALSWRSettings)
+        weight_decay = np.array([settings.weight_decay], np.float32)
+        users = np.zeros((data.by_user.rows, settings.rank), np.float32)
+        items = first_items(data.by_item, settings.rank, np.random.default_rng(settings.seed))
+        with RowShards(settings.threads) as shards:
+
+            def solve(rows: SparseRows, others: Floats, steps: int, vectors: Floats) -> None:
+                given = (*_entries(rows), others, float(weight_decay[0]), steps, _EXACT)
+                shards.run(rows, lambda first, last: solve_rows(*given, first, last, vectors))
+
+            for iteration in range(settings.iterations):
+                solve(data.by_user, items, settings.steps, users)
+                solve(data.by_item, users, settings.steps, items)
+                progress(iteration + 1, settings.iterations)
+            solve(data.by_user, items, _MOST_STEPS, users)
+        return ALSWRFactors(users, items, weight_decay)
+
+
+def first_items(by_item: SparseRows, rank: int, rng: np.random.Generator) -> Floats:
+    """(items, rank): the mean of an item's ratings, then small random numbers; zero for an item without a rating."""
+    rated = by_item.counts() > 0
+    items = _START * rng.standard_normal((by_item.rows, rank), np.float32) * rated[:, None]
+    items[:, 0] = by_item.row_sums(by_item.values) / np.maximum(by_item.counts(), 1)
+    return items
+
+
+def _entries(rows: SparseRows) -> tuple[Longs, Ints, Floats]:
+    return rows.indptr, rows.indices, rows.values
+
+
+@compiled
+def solve_rows(
+    indptr: Longs,
+    indices: Ints,
+    values: Floats,
+    others: Floats,
+    weight_decay: float,
+    steps: int,
+    tolerance: float,
+    first: int,
+    last: int,
+    vectors: Floats,
+) -> None:
+    """Conjugate gradients on the ridge regression of each row from `first` to `last`, from where its vector is.
+
+    At most `steps` steps, fewer where the gradient is down to `tolerance` times its length at a vector of zero.
+    """
+    rank = others.shape[1]
+    residual = np.empty(rank, np.float32)
+    direction = np.empty(rank, np.float32)
+    image = np.empty(rank, np.float32)
+    target = np.empty(rank, np.float32)
+    for row in range(first, last):
+        start, end = indptr[row], indptr[row + 1]
+        if start == end:
+            continue
+        x = vectors[row]
+        pull = np.float32(weight_decay * (end - start))
+        target[:] = 0
+        for q in range(rank):
+            residual[q] = -pull * x[q]
+        for entry in range(start, end):
+            other = others[indices[entry]]
+            predicted = np.float32(0)
+            for q in range(rank):
+                predicted += other[q] * x[q]
+            rating = values[entry]
+            left = rating - predicted
+            for q in range(rank):
+                residual[q] += left * other[q]
+                target[q] += rating * other[q]
+        length, goal = 0.0, 0.0
+        for q in range(rank):
+            direction[q] = residual[q]
+            length += residual[q] * residual[q]
+            goal += target[q] * target[q]
+        goal = max(goal * tolerance * tolerance, _NOTHING)
+        for _ in range(steps):
+            if length <= goal:
+                break
+            for q in range(rank):
+                image[q] = pull * direction[q]
+            for entry in range(start, end):
+                other = others[indices[entry]]
+                along = np.float32(0)
+                for q in range(rank):
+                    along += other[q] * direction[q]
+                for q in range(rank):
+                    image[q] += along * other[q]
+            curvature = 0.0
+            for q in range(rank):
+                curvature += direction[q] * image[q]
+            step = np.float32(length / curvature)
+            longer = length
+            length = 0.0
+            for q in range(rank):
+                x[q] += step * direction[q]
+                residual[q] -= step * image[q]
+                length += residual[q] * residual[q]
+            turn = np.float32(length / longer)
+            for q in range(rank):
+                direction[q] = residual[q] + turn * direction[q]

@@ -1,0 +1,276 @@
+"""LLORMA: a weighted sum of low-rank models, each of which is about one region of the matrix.
+
+Lee, Kim, Lebanon, Singer: "Local Low-Rank Matrix Approximation", ICML 2013.
+
+Anchors are pairs (a, b) drawn from the known ratings. A global factorisation of the ratings gives every user and every
+item a vector; the distance between two of them is the angle between their vectors, and K(d) = 1 - d^2 / width^2 inside
+the width, 0 outside (Epanechnikov) says how near they are. Each anchor t has a model of its own, fitted by
+
+    minimise over p_t, q_t  sum over known (u, i) of K_t(u) K_t(i) (r_ui - p_t(u) . q_t(i))^2
+                            + weight_decay * (sum_u w_t(u) |p_t(u)|^2 + sum_i w_t(i) |q_t(i)|^2)
+
+    rating = sum_t K_t(u) K_t(i) p_t(u) . q_t(i) / sum_t K_t(u) K_t(i)
+
+where w_t(u) is the sum of K_t(u) K_t(i) over the ratings of u. Where no anchor reaches, the global model speaks. Taken
+from the paper: anchors, distances, kernel, local models fitted apart from each other (its parallel version), and their
+combination. We differ in how the models are fitted, which is by alternating least squares in closed form: it needs
+few iterations instead of a hundred, and no learning rate. Regularisation is in proportion to the weight of the ratings,
+so that it does not drag those at the rim of a region to zero stars. The width is in radians; the authors' 0.8, in right
+angles, is 1.26. With 30 anchors, on validation ratings of MovieLens-1M: 1.0 0.8453, 1.2 0.8395, 1.4 0.8387.
+"""
+
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from cofill.compiling import compiled
+from cofill.config import Settings
+from cofill.models.rivals.factors import Arrays, Factors, Floats, Given, Ints, Longs
+from cofill.models.rivals.rival import Progress, Rival, TrainingData
+from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
+
+
+class LLORMASettings(ThreadedSettings):
+    """What LLORMA is given by name."""
+
+    rank: int = Field(default=20, ge=1, description="rank of the global model and of each local one")
+    anchors: int = Field(default=30, ge=1, description="local models")
+    width: float = Field(default=1.4, gt=0, description="angle, in radians, at which an anchor's reach ends")
+    weight_decay: float = Field(
+        default=0.035, gt=0, description="L2 regularisation of a vector, for each of its ratings"
+    )
+    iterations: int = Field(default=8, ge=1, description="times that all users and all items are solved for")
+
+
+class LLORMAFactors(Factors):
+    """(global vector, K_t, K_t times its local vector) with t over all anchors: of a user, and of an item."""
+
+    def __init__(
+        self, users: Floats, items: Floats, anchor_users: Floats, anchor_items: Floats, numbers: Floats
+    ) -> None:
+        """Global vectors (anchors, rank) of the anchors' users and items; width and weight decay."""
+        super().__init__(users, items)
+        self._anchor_users, self._anchor_items = anchor_users, anchor_items
+        self._width, self._weight_decay = (float(value) for value in numbers)
+        self._anchors, self._rank = anchor_users.shape
+        self._whole = slice(0, self._rank)
+        self._reach = slice(self._rank, self._rank + self._anchors)
+        self._local = slice(self._rank + self._anchors, None)
+
+    def scores(self, users: Floats, items: Floats) -> Floats:
+        return self._combined(*(users[:, part] @ items[:, part].T for part in self._parts()))
+
+    def pairs(self, users: Floats, items: Floats) -> Floats:
+        return self._combined(*(np.einsum("ij,ij->i", users[:, part], items[:, part]) for part in self._parts()))
+
+    def _parts(self) -> tuple[slice, slice, slice]:
+        return self._whole, self._reach, self._local
+
+    def _combined(self, whole: Floats, reach: Floats, local: Floats) -> Floats:
+        reached = reach > 0
+        found = np.divide(local, reach, out=np.zeros_like(local), where=reached)
+        return np.where(reached, found, whole)
+
+    # Ratings that came later
+
+    def user_from(self, items: Floats, ratings: Floats) -> Floats:
+        return self._found(self._anchor_users, Given(items, ratings))
+
+    def item_from(self, users: Floats, ratings: Floats) -> Floats:
+        return self._found(self._anchor_items, Given(users, ratings))
+
+    def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
+        """The anchors' reach stays what it was: where in the matrix somebody is was learned, and weights do not add."""
+        reach = trained[self._reach]
+        return trained + self._solved(reach, after) - self._solved(reach, before)
+
+    item_moved = user_moved
+
+    def _found(self, anchors: Floats, given: Given) -> Floats:
+        whole = self._whole_of(given)
+        reach = nearness(whole[None], anchors, self._width)[0]
+        reach[given.vectors[:, self._reach].sum(0) == 0] = 0  # a model that has heard nothing of it has no say
+        found = self._solved(reach, given)
+        found[self._reach] = reach
+        return found
+
+    def _whole_of(self, given: Given) -> Floats:
+        return ridge(given.vectors[:, self._whole], np.ones_like(given.ratings), given.ratings, self._weight_decay)
+
+    def _solved(self, reach: Floats, given: Given) -> Floats:
+        """The vector of somebody with these ratings and this place among the anchors, with nothing in place of K."""
+        found = np.zeros(self._rank + self._anchors * (1 + self._rank), np.float32)
+        found[self._whole] = self._whole_of(given)
+        for t in np.flatnonzero(reach):
+            weights = given.vectors[:, self._reach][:, t]
+            heard = weights > 0
+            weights = weights[heard]
+            local = slice(self._local.start + t * self._rank, self._local.start + (t + 1) * self._rank)
+            vectors = given.vectors[heard, local] / weights[:, None]
+            found[local] = reach[t] * ridge(vectors, weights, given.ratings[heard], self._weight_decay)
+        return found
+
+    def arrays(self) -> Arrays:
+        return super().arrays() | {
+            "anchor_users": self._anchor_users,
+            "anchor_items": self._anchor_items,
+            "numbers": np.array([self._width, self._weight_decay], np.float32),
+        }
+
+
+class LLORMA(Rival):
+    """Local low-rank models around anchors, weighted by how near they are.
+
+    >>> LLORMA(rank=20, anchors=30).fit("ratings.csv").predict([(42, "Alien")])
+    """
+
+    kind = "llorma"
+    settings_class: ClassVar[type[Settings]] = LLORMASettings
+    factors_class = LLORMAFactors
+
+    def _factorise(self, data: TrainingData, progress: Progress) -> LLORMAFactors:
+        settings = self._settings
+        assert isinstance(settings, LLORMASettings)
+        by_user = data.by_user
+        rng = np.random.default_rng(settings.seed)
+        chosen = rng.choice(by_user.nnz, min(settings.anchors, by_user.nnz), replace=False)
+        anchor_users = np.searchsorted(by_user.indptr, chosen, side="right") - 1
+        anchor_items = by_user.indices[chosen]
+        rated_users, rated_items = ((rows.counts() > 0).astype(np.float32) for rows in (by_user, data.by_item))
+        with RowShards(settings.threads) as shards:
+            fit = partial(alternate, shards, data, settings, rng)
+            users, items = fit(rated_users, rated_items)
+            progress(1, len(chosen) + 1)
+            user_reach = nearness(users, users[anchor_users], settings.width) * rated_users[:, None]
+            item_reach = nearness(items, items[anchor_items], settings.width) * rated_items[:, None]
+            local_users, local_items = [], []
+            for t in range(len(chosen)):
+                near_users, near_items = user_reach[:, t].copy(), item_reach[:, t].copy()
+                p, q = fit(near_users, near_items)
+                user_reach[:, t], item_reach[:, t] = near_users, near_items
+                local_users.append(near_users[:, None] * p)
+                local_items.append(near_items[:, None] * q)
+                progress(t + 2, len(chosen) + 1)
+        return LLORMAFactors(
+            np.hstack([users, user_reach, *local_users]),
+            np.hstack([items, item_reach, *local_items]),
+            users[anchor_users],
+            items[anchor_items],
+            np.array([settings.width, settings.weight_decay], np.float32),
+        )
+
+
+def nearness(vectors: Floats, anchors: Floats, width: float) -> Floats:
+    """(n, anchors): the kernel of the angles between vectors (n, rank) and those of anchors (anchors, rank)."""
+    lengths = np.linalg.norm(vectors, axis=1)[:, None] * np.linalg.norm(anchors, axis=1)
+    cosines = np.divide(vectors @ anchors.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    angles = np.arccos(np.clip(cosines, -1, 1))
+    near: Floats = np.maximum(1 - (angles / np.float32(width)) ** 2, 0).astype(np.float32)
+    return near
+
+
+def ridge(vectors: Floats, weights: Floats, ratings: Floats, weight_decay: float) -> Floats:
+    """(rank,): what minimises sum_n weights_n ((ratings_n - x . vectors_n)^2 + weight_decay |x|^2); zero if n is."""
+    known = vectors.astype(np.float64)
+    weighted = known.T * weights  # (rank, n)
+    pull = weight_decay * weights.sum(dtype=np.float64) if len(weights) else 1.0
+    squares = weighted @ known + pull * np.eye(known.shape[1])
+    found: Floats = np.linalg.solve(squares, weighted @ ratings).astype(np.float32)
+    return found
+
+
+def alternate(
+    shards: RowShards,
+    data: TrainingData,
+    settings: LLORMASettings,
+    rng: np.random.Generator,
+    user_weights: Floats,
+    item_weights: Floats,
+) -> tuple[Floats, Floats]:
+    """Vectors (users, rank) and (items, rank) of one weighted model.
+
+    The weights of those who share no region with anybody they are compared with become zero.
+    """
+    by_user, by_item = data.by_user, data.by_item
+    users = np.zeros((by_user.rows, settings.rank), np.float32)
+    items = rng.random((by_item.rows, settings.rank), np.float32)
+    for rows, own, others in ((by_user, user_weights, item_weights), (by_item, item_weights, user_weights)):
+        own[rows.row_sums(others[rows.indices]) == 0] = 0
+    for _ in range(settings.iterations):
+        for rows, own, mine, weights, others in (
+            (by_user, user_weights, users, item_weights, items),
+            (by_item, item_weights, items, user_weights, users),
+        ):
+            shards.run(
+                rows,
+                partial(
+                    solve_rows,
+                    rows.indptr,
+                    rows.indices,
+                    rows.values,
+                    own,
+                    mine,
+                    weights,
+                    others,
+                    settings.weight_decay,
+                ),
+            )
+    return users, items
+
+
+@compiled
+def solve_rows(
+    indptr: Longs,
+    indices: Ints,
+    ratings: Floats,
+    own: Floats,
+    mine: Floats,
+    weights: Floats,
+    others: Floats,
+    weight_decay: float,
+    first: int,
+    last: int,
+) -> None:
+    """The ridge regression of each row from `first` to `last`, by Cholesky; the row's own weight cancels out."""
+    rank = others.shape[1]
+    squares = np.empty((rank, rank), np.float32)
+    for row in range(first, last):
+        x = mine[row]
+        x[:] = 0
+        if own[row] == 0:
+            continue
+        squares[:] = 0
+        total = np.float32(0)
+        for entry in range(indptr[row], indptr[row + 1]):
+            weight = weights[indices[entry]]
+            if weight == 0:
+                continue
+            total += weight
+            other = others[indices[entry]]
+            for k in range(rank):
+                scaled = weight * other[k]
+                x[k] += scaled * ratings[entry]
+                for m in range(rank):
+                    squares[k, m] += scaled * other[m]
+        pull = np.float32(weight_decay) * total
+        for k in range(rank):  # L L^T, row by row, and L x' = x
+            for m in range(k):
+                rest = squares[k, m]
+                for j in range(m):
+                    rest -= squares[k, j] * squares[m, j]
+                squares[k, m] = rest / squares[m, m]
+            rest = squares[k, k] + pull
+            for j in range(k):
+                rest -= squares[k, j] * squares[k, j]
+            squares[k, k] = np.sqrt(max(rest, np.float32(1e-3) * pull))  # not below what rounding may leave of it
+            rest = x[k]
+            for j in range(k):
+                rest -= squares[k, j] * x[j]
+            x[k] = rest / squares[k, k]
+        for k in range(rank - 1, -1, -1):  # L^T x'' = x'
+            rest = x[k]
+            for j in range(k + 1, rank):
+                rest -= squares[j, k] * x[j]
+            x[k] = rest / squares[k, k]

@@ -1,0 +1,59 @@
+"""The fitted means, which everything must beat: overall, and what a user and an item are above it, both damped."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from cofill.config import Settings
+from cofill.models.means import FittedMeans
+from cofill.models.rivals.factors import Arrays, Factors, Floats
+from cofill.models.rivals.rival import Progress, Rival, RivalSettings, TrainingData
+
+
+class MeanFactors(Factors):
+    """(overall + deviation, 1) of a user, (1, deviation) of an item."""
+
+    def __init__(self, users: Floats, items: Floats, overall_and_damping: Floats) -> None:
+        super().__init__(users, items)
+        self._overall, self._damping = (float(value) for value in overall_and_damping)
+
+    def user_from(self, items: Floats, ratings: Floats) -> Floats:
+        return np.array([self._overall + self._damped(ratings - self._overall - items[:, 1]), 1], np.float32)
+
+    def item_from(self, users: Floats, ratings: Floats) -> Floats:
+        return np.array([1, self._damped(ratings - users[:, 0])], np.float32)
+
+    def _damped(self, left: Floats) -> float:
+        return float(left.sum(dtype=np.float64)) / max(len(left) + self._damping, 1e-9)
+
+    def tastes(self, vectors: Floats) -> Floats:
+        return vectors[:, :0]
+
+    def arrays(self) -> Arrays:
+        return super().arrays() | {"overall_and_damping": np.array([self._overall, self._damping], np.float32)}
+
+
+class Means(Rival):
+    """rating = overall + deviation of the user + deviation of the item, fitted together.
+
+    >>> Means(mean_damping=5).fit("ratings.csv").predict([(42, "Alien")])
+    """
+
+    kind = "means"
+    settings_class: ClassVar[type[Settings]] = RivalSettings
+    factors_class = MeanFactors
+
+    def _factorise(self, data: TrainingData, progress: Progress) -> MeanFactors:
+        means = FittedMeans(
+            data.by_user,
+            data.by_item,
+            self._damping,
+            row_features=np.empty((data.by_user.rows, 0), np.float32),
+            column_features=np.empty((data.by_item.rows, 0), np.float32),
+        )
+        progress(1, 1)
+        return MeanFactors(
+            np.stack([means.overall + means.row, np.ones_like(means.row)], axis=1),
+            np.stack([np.ones_like(means.column), means.column], axis=1),
+            np.array([means.overall, self._damping], np.float32),
+        )

@@ -1,0 +1,75 @@
+"""The function of the hidden layers: in numpy as in torch, far out too; in a stack that is pre-trained; in a file."""
+
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import torch
+
+from cofill import CFN
+from cofill.config import Activation
+from cofill.data.splits import random_split
+from cofill.data.world import make_world
+from cofill.errors import SettingsError
+from cofill.models.cfn.activation import activated, activated_in_numpy, slope_times
+from tests.models.contract import rmse
+
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+QUICK: dict[str, Any] = {"hidden": 8, "epochs": 2, "validation": 0, "threads": 1}
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_numpy_and_the_slope_are_those_of_torch(activation: Activation) -> None:
+    z = np.concatenate([np.linspace(-6, 6, 101), [-1e4, 1e4]]).astype(np.float32)
+    leaf = torch.from_numpy(z).requires_grad_()
+    h = activated(leaf, activation)
+    h.sum().backward()
+    found = activated_in_numpy(z, activation)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, h.detach().numpy(), rtol=0, atol=1e-6)
+    assert leaf.grad is not None
+    slope = slope_times(np.full_like(z, 3), h.detach().numpy(), activation)
+    np.testing.assert_allclose(slope, 3 * leaf.grad.numpy(), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_file_brings_back_the_function(activation: Activation, tmp_path: Path) -> None:
+    ratings = make_world(users=40, items=30, ratings=500, seed=4).ratings
+    model = CFN(**QUICK, activation=activation).fit(ratings)
+    model.save(tmp_path)
+    loaded = CFN.load(tmp_path)
+    assert loaded.settings.activation == activation
+    np.testing.assert_array_equal(loaded.predict(ratings), model.predict(ratings))
+    assert [r.item for r in loaded.recommend({3: 5.0, 7: 1.0})] == [r.item for r in model.recommend({3: 5.0, 7: 1.0})]
+
+
+def test_a_model_of_before_the_setting_has_tanh(tmp_path: Path) -> None:
+    ratings = make_world(users=40, items=30, ratings=500, seed=4).ratings
+    model = CFN(**QUICK).fit(ratings)
+    model.save(tmp_path)
+    settings = json.loads((tmp_path / "model.json").read_text())["settings"]
+    assert settings.pop("activation") == "tanh"
+    assert CFN(**settings).settings == model.settings
+
+
+@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
+def test_a_pretrained_stack_starts_better_with_any_function(activation: str) -> None:
+    """Both layers of an inner pair are hidden layers of the stack, so they are trained with its function."""
+    train, test = random_split(make_world(users=150, items=120, ratings=7_000, seed=4).ratings, ratio=0.9, seed=0)
+    settings = QUICK | {
+        "hidden": (24, 16, 24), "epochs": 1, "batch": 5, "weight_decay": 0.1, "learning_rate": 0.03,
+        "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
+        "solve_columns": False, "activation": activation,
+    }  # fmt: skip
+    reached = {
+        pretrain: rmse(CFN(**settings, pretrain=pretrain).fit(train).predict(test), test.values)
+        for pretrain in (True, False)
+    }
+    assert reached[True] < reached[False] - 0.005
+
+
+def test_an_unknown_function_is_refused() -> None:
+    with pytest.raises(SettingsError, match=r"the setting 'activation' must be 'tanh', 'sigmoid' or 'identity'"):
+        CFN(activation="relu")

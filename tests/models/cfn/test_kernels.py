@@ -1,0 +1,248 @@
+"""The fused kernels give the weights of the plain torch network, whatever the noise, the output and the depth."""
+
+import itertools
+from typing import get_args
+
+import numpy as np
+import pytest
+import torch
+
+from cofill.config import Activation, CFNSettings, Noise, Output
+from cofill.data.sparse import SparseRows
+from cofill.models.cfn.codes import encode_rows, take_rows
+from cofill.models.cfn.corruption import Corruption
+from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
+from cofill.models.cfn.minibatch import corrupt, gather
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.scaling import ScaledRows
+
+ROWS, COLUMNS = 40, 60
+P = 3  # side features, where there are any
+ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
+
+
+def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
+    """Skewed rows: empty ones, one with a single rating, full ones, and ratings that are exactly zero.
+
+    A third of the rows has no features, and the last feature is that of a few rows alone.
+    """
+    rng = np.random.default_rng(seed)
+    known = rng.random((ROWS, COLUMNS)) < np.linspace(0, 1, ROWS)[:, None]
+    known[1] = False
+    known[1, 7] = True
+    values = np.round(rng.normal(0, 0.5, (ROWS, COLUMNS)), 1).astype(np.float32)
+    assert (values[known] == 0).any()
+    row, column = np.nonzero(known)
+    indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
+    sparse = SparseRows(indptr, column.astype(np.int32), values[row, column], COLUMNS)
+    loudness = rng.uniform(0.5, 2, ROWS).astype(np.float32)
+    side = rng.normal(size=(ROWS, features)).astype(np.float32)
+    side[::3] = 0
+    side[5:, -1:] = 0
+    return ScaledRows(sparse, loudness, side, presence=0.3)
+
+
+def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
+    """The features' first weights start at zero, where decay does not show: here they start anywhere."""
+    generator = torch.Generator().manual_seed(1)
+    network = CFNetwork(COLUMNS, settings, features=features, dense=dense, generator=generator)
+    if network.input.side is not None:
+        torch.nn.init.uniform_(network.input.side, -0.5, 0.5, generator=generator)
+    return network
+
+
+def trained(
+    settings: CFNSettings, *, fused: bool, features: int = 0, dense: bool = False, steps: int = 12
+) -> CFNetwork:
+    network = new_network(settings, features=features, dense=dense)
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    generator = torch.Generator().manual_seed(2)
+    corruption = Corruption.of(settings, with_features=features > 0)
+    rows = scaled_rows(features=features)
+    rng = np.random.default_rng(3)
+    for step in range(steps):
+        minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64))
+        engine.step(corrupt(minibatch, corruption, generator), 0.1 / (1 + step // 4))
+    engine.settle()
+    return network
+
+
+def assert_same_weights(ours: CFNetwork, definition: CFNetwork) -> None:
+    for (name, a), b in zip(ours.named_parameters(), definition.parameters(), strict=True):
+        difference = (a - b).abs().max() / b.abs().max()
+        assert difference < 1e-4, f"{name} differs by {difference:.2e}"
+
+
+def settings_for(noise: Noise, output: Output, hidden: tuple[int, ...], **changes: object) -> CFNSettings:
+    return CFNSettings.of(
+        {
+            "noise": noise,
+            "output": output,
+            "hidden": hidden,
+            "noise_ratio": 0.4,
+            "cold_ratio": 0.2,
+            "alpha": 1.1,
+            "beta": 0.6,
+            "weight_decay": 0.2,
+            "threads": 1,
+        }
+        | changes
+    )
+
+
+CASES = list(
+    itertools.product(("mask", "gaussian", "salt-and-pepper"), ("tanh", "identity"), ((16,), (16, 9), (16, 9, 16)))
+)
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
+def test_fused_equals_plain_torch(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
+    settings = settings_for(noise, output, hidden)
+    fused = trained(settings, fused=True, features=features)
+    assert_same_weights(fused, trained(settings, fused=False, features=features))
+    assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
+def test_fused_equals_plain_torch_with_another_activation(
+    activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
+    settings = settings_for("mask", "identity", hidden, activation=activation)
+    fused = trained(settings, fused=True, features=features)
+    assert_same_weights(fused, trained(settings, fused=False, features=features))
+    assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
+    usual = trained(settings_for("mask", "identity", hidden), fused=True, features=features)
+    assert not torch.allclose(fused.input.weight, usual.input.weight, rtol=1e-2)
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize(("noise", "output", "hidden"), CASES)
+def test_two_shards_equal_one(noise: Noise, output: Output, hidden: tuple[int, ...], features: int) -> None:
+    one = trained(settings_for(noise, output, hidden), fused=True, features=features)
+    two = trained(settings_for(noise, output, hidden, threads=2), fused=True, features=features)
+    assert_same_weights(two, one)
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+def test_shards_that_outnumber_the_columns(hidden: tuple[int, ...], features: int) -> None:
+    many = trained(settings_for("mask", "tanh", hidden, threads=100), fused=True, features=features)
+    assert_same_weights(many, trained(settings_for("mask", "tanh", hidden), fused=True, features=features))
+
+
+@pytest.mark.parametrize("features", [0, P])
+def test_training_moves_the_weights(features: int) -> None:
+    """The tests above could not tell two engines that both do nothing."""
+    settings = settings_for("mask", "tanh", (16, 9))
+    start = trained(settings, fused=True, features=features, steps=0)
+    end = trained(settings, fused=True, features=features)
+    assert ("input.side" in dict(start.named_parameters())) == (features > 0)
+    for name, a in start.named_parameters():
+        assert not torch.allclose(a, dict(end.named_parameters())[name], rtol=1e-2), name
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[int, ...], fused: bool) -> None:
+    """In every layer, by as much as any other weight: in step t by 1 - 0.1 * 0.2 / t."""
+    settings = settings_for("mask", "tanh", hidden)
+    network = new_network(settings, features=P)
+    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    rows = scaled_rows(features=P)
+    for t in (1, 2, 3):
+        minibatch = gather(rows, np.arange(6, 15, dtype=np.int64) + t)  # the last feature is that of rows 1, 2 and 4
+        assert minibatch.features[:, 0].any()
+        assert not minibatch.features[:, -1].any()
+        engine.step(minibatch, 0.1 / t)
+    engine.settle()
+    kept = float(np.prod([1 - 0.1 * 0.2 / t for t in (1, 2, 3)]))
+    read_by = ["output.weight", *(f"middle.{n}.weight" for n in range(len(hidden) - 1))]
+    after = dict(network.named_parameters())
+    for unused, used, name in [
+        (before["input.side"][-1], before["input.side"][0], "input.side"),
+        *((before[name][:, -1], before[name][:, -P], name) for name in read_by),
+    ]:
+        now = after[name].detach()
+        now_unused, now_used = (now[-1], now[0]) if name == "input.side" else (now[:, -1], now[:, -P])
+        torch.testing.assert_close(now_unused, unused * kept, rtol=1e-5, atol=1e-7)
+        assert not torch.allclose(now_used, used * kept, rtol=1e-3), name
+
+
+def test_features_of_zero_are_no_features() -> None:
+    """A network that reads rows of which nothing is known learns what one without features learns."""
+    settings = settings_for("mask", "identity", (16,))
+    plain, reads_features = new_network(settings), new_network(settings, features=P)
+    with torch.no_grad():
+        for name, weight in plain.named_parameters():
+            other = reads_features.get_parameter(name)
+            other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
+    known = scaled_rows()
+    for network, features in ((plain, 0), (reads_features, P)):
+        rows = ScaledRows(known.known, known.loudness, np.zeros((ROWS, features), np.float32), known.presence)
+        engine = FusedEngine(network, settings)
+        for _ in range(5):
+            engine.step(gather(rows, np.arange(ROWS)), 0.1)
+        engine.settle()
+    for name, weight in plain.named_parameters():
+        learned = reads_features.get_parameter(name).detach()
+        torch.testing.assert_close(learned[:, :16] if name == "output.weight" else learned, weight.detach())
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9)])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("fused", [True, False])
+def test_outputs_are_those_of_the_definition(
+    fused: bool, activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
+    settings = settings_for("mask", "tanh", hidden, activation=activation)
+    network = trained(settings, fused=True, features=features)
+    rows = scaled_rows(features=features)
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
+    entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
+    outputs = engine.outputs(rows, entry_rows, entry_columns)
+    row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
+    inputs = (rows.known.values + np.float32(rows.presence)) * rows.loudness[row_of_entry]
+    with torch.no_grad():
+        codes = network.encode(
+            torch.from_numpy(row_of_entry),
+            torch.from_numpy(rows.known.indices.astype(np.int64)),
+            torch.from_numpy(inputs),
+            ROWS,
+            torch.from_numpy(rows.features),
+        )
+        expected = network.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
+    np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("features", [0, P])
+@pytest.mark.parametrize("hidden", [(16,), (16, 9, 16)])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
+    activation: Activation, hidden: tuple[int, ...], features: int
+) -> None:
+    """[h, s]: the features stand at the end of a code as they are."""
+    settings = settings_for("mask", "tanh", hidden, activation=activation)
+    network = trained(settings, fused=True, features=features)
+    rows = scaled_rows(features=features)
+    known = gather(rows, np.arange(ROWS))
+    with torch.no_grad():
+        expected = network.encode(
+            torch.from_numpy(known.entry_rows.astype(np.int64)),
+            torch.from_numpy(known.entry_columns.astype(np.int64)),
+            torch.from_numpy(known.inputs),
+            ROWS,
+            torch.from_numpy(rows.features),
+        ).numpy()
+    assert expected.shape == (ROWS, network.width) == (ROWS, hidden[-1] + features)
+    np.testing.assert_array_equal(expected[:, hidden[-1] :], rows.features)
+    np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
+    for row in range(ROWS):
+        one = np.array([row])
+        alone = ScaledRows(take_rows(rows.known, one), rows.loudness[one], rows.features[one], rows.presence)
+        np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)

@@ -1,0 +1,65 @@
+"""Greedy pre-training of a symmetric stack gives a better start than random weights."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cofill import CFN
+from cofill.data.splits import random_split
+from cofill.data.world import make_world
+from cofill.errors import SettingsError
+from tests.models.contract import rmse
+
+QUICK: dict[str, Any] = {
+    "batch": 5, "threads": 1, "validation": 0.0, "weight_decay": 0.1, "learning_rate": 0.03,
+    "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
+    "solve_columns": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("orientation", ["user", "item"])
+def test_a_better_start(orientation: str) -> None:
+    """After a single epoch of fine-tuning, on ratings that were held out."""
+    world = make_world(users=150, items=120, ratings=7_000, seed=4)
+    train, test = random_split(world.ratings, ratio=0.9, seed=0)
+    reached = {
+        pretrain: rmse(
+            CFN(**QUICK, orientation=orientation, hidden=(24, 16, 24), epochs=1, pretrain=pretrain)
+            .fit(train)
+            .predict(test),
+            test.values,
+        )
+        for pretrain in (True, False)
+    }
+    assert reached[True] < reached[False] - 0.01
+
+
+def test_five_layers_and_both_phases() -> None:
+    phases: list[str] = []
+    settings = QUICK | {"pretrain_epochs": 2, "inner_epochs": 2, "validation": 0.1, "epochs": 2}
+    world = make_world(users=40, items=30, ratings=500, seed=4)
+    model = CFN(**settings, hidden=(8, 6, 4, 6, 8), pretrain=True)
+    model.fit(world.ratings, report=lambda record, most: phases.append(record.phase))
+    # Each run has a pre-training of its own: the second one sees more ratings.
+    assert phases[:4] == ["pretrain", "pretrain", "search", "search"]
+    assert phases[4:6] == ["pretrain", "pretrain"]
+    assert set(phases[6:]) == {"train"}
+    assert [r.phase for r in model.history] == phases
+
+
+def test_the_seed_decides() -> None:
+    world = make_world(users=40, items=30, ratings=500, seed=4)
+    settings = QUICK | {"pretrain_epochs": 2, "inner_epochs": 2, "epochs": 1}
+    one, same, other = (
+        CFN(**settings, hidden=(8, 4, 8), pretrain=True, seed=seed).fit(world.ratings).predict(world.ratings)
+        for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-4
+
+
+@pytest.mark.parametrize("hidden", [8, (8, 4), (8, 4, 9), (8, 4, 4, 8)])
+def test_an_asymmetric_stack_is_refused(hidden: Any) -> None:
+    with pytest.raises(SettingsError, match="symmetric"):
+        CFN(hidden=hidden, pretrain=True)

@@ -1,0 +1,216 @@
+"""A run that is killed goes on from its last checkpoint to exactly the weights of a run that never was."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import safetensors
+
+from cofill import CFN
+from cofill.data.ratings import Ratings
+from cofill.data.world import make_world
+from cofill.errors import CheckpointError
+from tests.models import contract
+
+# A process of its own: trains, saves, and waits a moment after every epoch so that it can be hit anywhere.
+TRAIN = """
+import json, sys, time, torch
+from pathlib import Path
+from cofill import CFN, Ratings
+torch.set_num_threads(1)
+ratings, checkpoint, resume, changes = sys.argv[1:]
+model = CFN(**json.loads(changes))
+model.fit(Ratings.read(ratings), checkpoint=Path(checkpoint), resume=resume == "resume",
+          report=lambda record, most: time.sleep(0.05))
+"""
+
+QUICK: dict[str, Any] = {
+    "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "checkpoint_seconds": 0
+}  # fmt: skip
+DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("resume") / "ratings.csv"
+    make_world(users=60, items=40, ratings=900, seed=5).ratings.write(path)
+    return path
+
+
+def fit(file: Path, changes: dict[str, Any], checkpoint: Path | None = None, *, resume: bool = False) -> CFN:
+    return CFN(**QUICK | changes).fit(Ratings.read(file), checkpoint=checkpoint, resume=resume)
+
+
+def weights(model: CFN, folder: Path) -> bytes:
+    """As they are on disk."""
+    model.save(folder)
+    (path,) = folder.glob("weights-*.safetensors")
+    return path.read_bytes()
+
+
+def kill_after(
+    file: Path, changes: dict[str, Any], checkpoint: Path, saves: int, *, resume: bool, delay: float = 0.0
+) -> dict[str, Any]:
+    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, file, checkpoint, "resume" if resume else "anew", json.dumps(QUICK | changes)]
+    )
+    try:
+        seen, last = 0, version(checkpoint) if resume else None
+        while seen < saves:
+            assert process.poll() is None, "the run ended before it could be killed"
+            now = version(checkpoint)
+            if now is not None and now != last:
+                seen, last = seen + 1, now
+            time.sleep(0.001)
+        time.sleep(delay)
+        assert process.poll() is None, "the run ended before it could be killed"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        code = process.wait()
+    assert code == -signal.SIGKILL
+    with safetensors.safe_open(checkpoint, framework="np") as opened:
+        state: dict[str, Any] = json.loads(opened.metadata()["state"])
+    return state
+
+
+def version(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
+def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    state = kill_after(file, {}, checkpoint, 2, resume=False)
+    assert state["phase"] == "search"
+    assert 2 <= state["epoch"] <= 3
+    # In the middle of an epoch rather than at its end.
+    state = kill_after(file, {}, checkpoint, 4, resume=True, delay=0.055)
+    assert state["phase"] == "train"
+    resumed = fit(file, {}, checkpoint, resume=True)
+    never_killed = fit(file, {})
+    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+    assert resumed.measures == never_killed.measures
+    assert [(r.phase, r.epoch, r.loss) for r in resumed.history] == [
+        (r.phase, r.epoch, r.loss) for r in never_killed.history
+    ]
+
+
+def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> None:
+    """The best epoch lies before the kill: its weights must have survived too."""
+    changes = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.8, "weight_decay": 0.0}
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    never_killed = fit(file, changes)
+    best = int(never_killed.measures["epochs"] or 0)
+    assert best < len(never_killed.history) < 40
+    state = kill_after(file, changes, checkpoint, best + 2, resume=False)
+    assert state["best_epoch"] == best < state["epoch"]
+    resumed = fit(file, changes, checkpoint, resume=True)
+    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+
+
+@pytest.mark.parametrize(("saves", "phase"), [(1, "search"), (5, "train")])
+def test_killed_after_pre_training(file: Path, tmp_path: Path, saves: int, phase: str) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    state = kill_after(file, DEEP, checkpoint, saves, resume=False)
+    assert state["phase"] == phase
+    resumed = fit(file, DEEP, checkpoint, resume=True)
+    assert weights(resumed, tmp_path / "a") == weights(fit(file, DEEP), tmp_path / "b")
+
+
+def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(file: Path, tmp_path: Path) -> None:
+    """Also that of the last one, after which nothing is left to do."""
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    kept: list[bytes] = []
+    model = CFN(**QUICK)
+    model.fit(
+        Ratings.read(file), checkpoint=checkpoint, report=lambda record, most: kept.append(checkpoint.read_bytes())
+    )
+    assert len(kept) == len(model.history) == 8
+    expected = weights(model, tmp_path / "expected")
+    for number, content in enumerate(kept):
+        checkpoint.write_bytes(content)
+        assert weights(fit(file, {}, checkpoint, resume=True), tmp_path / str(number)) == expected
+
+
+def test_half_written_drafts_do_not_matter(file: Path, tmp_path: Path) -> None:
+    """What a kill in the middle of writing leaves: a draft beside the checkpoint, or no checkpoint at all."""
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    (tmp_path / ".checkpoint.safetensors.4711.part").write_bytes(b"half a file")
+    resumed = fit(file, {}, checkpoint, resume=True)
+    assert weights(resumed, tmp_path / "a") == weights(fit(file, {}), tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"seed": 1}, {"learning_rate": 0.01}, {"hidden": [9]}, {"epochs": 5}, {"threads": 2}]
+)
+def test_a_checkpoint_of_other_settings_is_refused(file: Path, tmp_path: Path, changes: dict[str, Any]) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    fit(file, {}, checkpoint)
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings") as caught:
+        fit(file, changes, checkpoint, resume=True)
+    assert str(checkpoint) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_how_often_it_is_saved_may_change(file: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    fit(file, {}, checkpoint)
+    fit(file, {"checkpoint_seconds": 9}, checkpoint, resume=True)
+
+
+def test_a_checkpoint_of_other_ratings_is_refused(file: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    fit(file, {}, checkpoint)
+    lines = file.read_text().splitlines()
+    one_changed = tmp_path / "ratings.csv"
+    user, item, rating, *time_of = lines[1].split(",")
+    lines[1] = ",".join([user, item, "3.0" if float(rating) != 3 else "3.5", *time_of])
+    one_changed.write_text("\n".join(lines) + "\n")
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings"):
+        fit(one_changed, {}, checkpoint, resume=True)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, 0.5, 0.99])
+def test_a_truncated_checkpoint_is_refused(file: Path, tmp_path: Path, keep: float) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    fit(file, {}, checkpoint)
+    content = checkpoint.read_bytes()
+    checkpoint.write_bytes(content[: int(keep * len(content)) if isinstance(keep, float) else keep])
+    with pytest.raises(CheckpointError, match=r"checkpoint\.safetensors: the checkpoint cannot be read"):
+        fit(file, {}, checkpoint, resume=True)
+
+
+@pytest.mark.parametrize("content", [b"", b"no checkpoint", b"\x80\x04]", b"PK\x03\x04", b"{}" * 50])
+def test_something_else_is_refused(file: Path, tmp_path: Path, content: bytes) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    checkpoint.write_bytes(content)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        fit(file, {}, checkpoint, resume=True)
+
+
+def test_without_resume_an_old_checkpoint_is_replaced(file: Path, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    checkpoint.write_bytes(b"of an earlier run")
+    fit(file, {}, checkpoint)
+    fit(file, {}, checkpoint, resume=True)
+
+
+def test_a_run_that_cannot_save_says_so(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "in the way").write_text("a file")
+    with pytest.raises(CheckpointError, match="written there"):
+        fit(file, {}, tmp_path / "in the way" / "checkpoint.safetensors")
+
+
+assert contract  # imported for its one thread of torch, which the other process has too

@@ -1,0 +1,197 @@
+"""The loop: early stop, best weights, refit, history, divergence; and the same end whatever engine runs it."""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cofill import CFN
+from cofill.data.ratings import Ratings
+from cofill.data.world import make_world
+from cofill.errors import TrainingDivergedError
+from cofill.models.cfn.fitting import _hold_out, _validation_entries
+from cofill.models.cfn.training import EpochRecord
+from tests.models.contract import Floats, cells, rmse
+
+QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "learning_rate": 0.1}
+
+
+@cache
+def ratings() -> Ratings:
+    return make_world(users=80, items=60, ratings=2_000, seed=2).ratings
+
+
+def fit(**changes: Any) -> CFN:
+    return CFN(**QUICK | changes).fit(ratings())
+
+
+def everything(model: CFN) -> Floats:
+    users, items = np.meshgrid(np.arange(80), np.arange(60))
+    return model.predict_indices(users.ravel().astype(np.int32), items.ravel().astype(np.int32))
+
+
+def of_phase(model: CFN, phase: str) -> list[EpochRecord]:
+    return [record for record in model.history if record.phase == phase]
+
+
+# Epochs and validation
+
+
+def overfitting(**changes: Any) -> CFN:
+    """One that is best early on."""
+    return fit(
+        learning_rate=0.6,
+        learning_rate_decay=0.0,
+        weight_decay=0.0,
+        presence=0,
+        **{"epochs": 60, "patience": 3, **changes},
+    )
+
+
+def test_it_stops_when_validation_no_longer_gets_better() -> None:
+    model = overfitting(refit=False)
+    measured = [record.validation_rmse for record in model.history]
+    best = int(np.argmin(np.array(measured, float)))
+    assert len(measured) == best + 1 + 3 < 60
+    assert model.measures == {"epochs": best + 1, "validation_rmse": measured[best]}
+
+
+@pytest.mark.parametrize("orientation", ["user", "item"])
+def test_the_best_weights_are_kept(orientation: str) -> None:
+    """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
+    model = overfitting(refit=False, orientation=orientation, trust_length=0.0, solve_columns=False)
+    rows = ratings().rows(model.orientation)
+    part, held_out = _hold_out(rows, _validation_entries(rows, model.settings))
+    without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
+    # A model of the same weights that knows only what was not held out.
+    by_row = np.repeat(np.arange(part.rows), part.counts()).astype(np.int32)
+    users, items = (by_row, part.indices) if orientation == "user" else (part.indices, by_row)
+    order = np.lexsort((items, users))
+    whole = ratings()
+    kept = Ratings(whole.users, whole.items, users[order], items[order], part.values[order], None, whole.scale)
+    without.fit(kept)
+    without.completion.network.load_state_dict(model.completion.network.state_dict())
+    rows_asked, columns_asked = held_out.entry_rows.astype(np.int32), held_out.entry_columns
+    asked = (rows_asked, columns_asked) if orientation == "user" else (columns_asked, rows_asked)
+    warm = (without.user_counts()[asked[0]] > 0) & (without.item_counts()[asked[1]] > 0)
+    assert warm.all()
+    again = rmse(without.predict_indices(*asked), held_out.ratings)
+    best, last = model.measures["validation_rmse"], model.history[-1].validation_rmse
+    assert again == pytest.approx(best, abs=1e-5)
+    assert again < float(last or 0) - 1e-3
+
+
+def test_refit_trains_the_chosen_number_of_epochs_on_everything() -> None:
+    model = overfitting()
+    search, train = of_phase(model, "search"), of_phase(model, "train")
+    assert len(train) == model.measures["epochs"] == len(search) - 3
+    assert [record.epoch for record in train] == list(range(1, len(train) + 1))
+    assert all(record.validation_rmse is None for record in train)
+    # The second run is that of somebody who knew the number of epochs.
+    told = overfitting(validation=0.0, epochs=len(train))
+    np.testing.assert_array_equal(everything(model), everything(told))
+
+
+def test_without_validation_all_epochs_are_run() -> None:
+    model = fit(validation=0.0, epochs=5)
+    assert [(r.phase, r.epoch) for r in model.history] == [("train", n) for n in range(1, 6)]
+    assert model.measures == {"epochs": 5, "validation_rmse": None}
+
+
+def test_the_history_says_what_happened() -> None:
+    seen: list[tuple[EpochRecord, int]] = []
+    model = CFN(**QUICK, epochs=4, learning_rate_decay=0.5, patience=9)
+    model.fit(ratings(), report=lambda record, most: seen.append((record, most)))
+    assert [record for record, _ in seen] == model.history
+    search = of_phase(model, "search")
+    assert [most for record, most in seen if record.phase == "search"] == [4] * 4
+    assert [r.learning_rate for r in search] == pytest.approx([0.1 / (1 + n * 0.5) for n in range(1, 5)])
+    assert all(r.loss > 0 and r.seconds > 0 and r.ratings_per_second > 0 for r in model.history)
+    assert search[-1].loss < search[0].loss
+    assert all(0.5 < float(r.validation_rmse or 0) < 1.5 for r in search)
+
+
+def test_validation_leaves_something_to_train_on() -> None:
+    """However large its share of however few ratings."""
+    for share in (0.1, 0.5, 0.99):
+        for count in (1, 2, 3):
+            model = CFN(**QUICK, epochs=2, validation=share)
+            model.fit(cells([(n, n, 3.0) for n in range(count)]))
+            assert model.history
+
+
+def test_fitting_again_forgets_the_first_time() -> None:
+    model = fit(epochs=2, validation=0.0)
+    expected = everything(model)
+    model.fit(cells([(1, 1, 3.0), (2, 1, 4.0)]))
+    assert (len(model.users), len(model.items)) == (2, 1)
+    model.fit(ratings())
+    np.testing.assert_array_equal(everything(model), expected)
+
+
+# Divergence
+
+
+@pytest.mark.parametrize("engine", ["fused", "sparse"])
+@pytest.mark.parametrize("validation", [0.0, 0.1])
+def test_a_diverging_run_says_what_to_lower(engine: str, validation: float) -> None:
+    with pytest.raises(TrainingDivergedError, match=r"Lower learning_rate \(now 50, try 12\)") as caught:
+        fit(learning_rate=50.0, weight_decay=0.0, epochs=20, engine=engine, validation=validation)
+    assert "\n" not in str(caught.value)
+    assert "epoch" in str(caught.value)
+
+
+@pytest.mark.parametrize(("batch", "advice"), [(2, r"try 12\), or raise batch \(now 2\)$"), (10_000, r"try 12\)$")])
+def test_larger_batches_are_only_advised_where_there_is_more_than_one(batch: int, advice: str) -> None:
+    with pytest.raises(TrainingDivergedError, match=advice):
+        fit(learning_rate=50.0, weight_decay=0.0, epochs=20, batch=batch)
+
+
+def test_a_failed_fit_leaves_a_model_that_is_not_fitted() -> None:
+    model = CFN(**QUICK | {"learning_rate": 50.0}, weight_decay=0.0)
+    with pytest.raises(TrainingDivergedError):
+        model.fit(ratings())
+    assert "not fitted" in repr(model)
+
+
+# Engines
+
+
+@pytest.mark.parametrize("changes", [{}, {"orientation": "user", "output": "tanh"}, {"hidden": (8, 5, 8)}])
+def test_every_engine_comes_to_the_same_end(changes: dict[str, Any]) -> None:
+    common = {"epochs": 4, "patience": 9, **changes}
+    fused = fit(engine="fused", **common)
+    for engine in ("dense", "sparse"):
+        other = fit(engine=engine, device="cpu", **common)
+        np.testing.assert_allclose(everything(other), everything(fused), rtol=0, atol=1e-3)
+        assert [r.loss for r in other.history] == pytest.approx([r.loss for r in fused.history], rel=1e-3)
+        assert [(r.phase, r.epoch) for r in other.history] == [(r.phase, r.epoch) for r in fused.history]
+    np.testing.assert_array_equal(everything(fit(engine="auto", **common)), everything(fused))
+
+
+def test_any_number_of_threads_comes_to_the_same_end() -> None:
+    one = fit(epochs=4, patience=9)
+    for threads in (2, 3):
+        np.testing.assert_allclose(everything(fit(epochs=4, patience=9, threads=threads)), everything(one), atol=1e-3)
+
+
+@pytest.mark.parametrize("noise", ["mask", "gaussian", "salt-and-pepper"])
+def test_every_noise_trains(noise: str) -> None:
+    model = fit(noise=noise, epochs=8, validation=0.0)
+    assert model.history[-1].loss < 0.9 * model.history[0].loss
+
+
+def test_a_column_that_was_never_trained_says_nothing() -> None:
+    """Without a refit, a column may have all of its ratings held out: its first random weights mean nothing."""
+    model = CFN(refit=False, weight_decay=0.0, epochs=2, hidden=8, threads=1, validation=0.5, solve_columns=False)
+    model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
+    rows = model.completion.known.trained
+    part, _ = _hold_out(rows, _validation_entries(rows, model.settings))
+    held_out = np.bincount(part.indices, minlength=30) == 0
+    assert held_out.any()
+    assert not model.completion.network.output.weight.detach().numpy()[held_out].any()
+
+
+def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:
+    CFN(beta=0.0, epochs=8, hidden=4, threads=1, validation=0.0).fit([(1, 1, 5.0), (1, 2, 1.0), (2, 1, 3.0)])

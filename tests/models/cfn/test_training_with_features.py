@@ -1,0 +1,253 @@
+"""Training on side features: killed and resumed, pre-trained, and no trace of them where there are none."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors
+import safetensors.torch
+import torch
+
+from cofill.config import CFNSettings
+from cofill.data.sparse import SparseRows
+from cofill.errors import CheckpointError
+from cofill.models.cfn.codes import encode_rows
+from cofill.models.cfn.engines import TorchEngine
+from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
+from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.training import TrainingState, new_network, run_epochs
+from tests.models import contract
+from tests.models.cfn.described_matrix import COLD_COLUMN, COLD_ROW, COLUMNS, ROWS, SCALE, Floats, P, matrix
+
+QUICK: dict[str, Any] = {
+    "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
+    "learning_rate": 0.05, "cold_ratio": 0.2,
+}  # fmt: skip
+DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
+
+# A process of its own: trains, and waits a moment after every epoch so that it can be hit anywhere.
+TRAIN = """
+import json, sys, time, torch
+from pathlib import Path
+from tests.models.cfn.test_training_with_features import fit
+torch.set_num_threads(1)
+fit(json.loads(sys.argv[2]), Path(sys.argv[1]), report=lambda record, most: time.sleep(0.05))
+"""
+
+
+def fit(
+    changes: dict[str, Any], checkpoint: Path | None = None, *, features: Floats | None = None, **others: Any
+) -> Fitted:
+    features = matrix().row_features if features is None else features
+    settings = CFNSettings.of(QUICK | changes)
+    return fit_matrix(matrix().rows, SCALE, settings, features=features, checkpoint_path=checkpoint, **others)
+
+
+def weights(fitted: Fitted) -> bytes:
+    """As they would be on disk."""
+    return safetensors.torch.save({name: w.contiguous() for name, w in fitted.network.state_dict().items()})
+
+
+def kill_after(changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
+    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TRAIN, checkpoint, json.dumps(changes)], cwd=Path(__file__).parents[2]
+    )
+    try:
+        versions: set[tuple[int, int]] = set()
+        while len(versions) < saves:
+            assert process.poll() is None, "the run ended before it could be killed"
+            with contextlib.suppress(FileNotFoundError):
+                found = checkpoint.stat()
+                versions.add((found.st_ino, found.st_mtime_ns))
+            time.sleep(0.001)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGKILL)
+        code = process.wait()
+    assert code == -signal.SIGKILL
+    with safetensors.safe_open(checkpoint, framework="np") as opened:
+        assert "now.input.side" in list(opened.keys())
+        state: dict[str, Any] = json.loads(opened.metadata()["state"])
+    return state
+
+
+# Killed and resumed
+
+
+@pytest.mark.parametrize(("saves", "phase"), [(2, "search"), (6, "train")])
+@pytest.mark.parametrize("changes", [{}, DEEP], ids=["plain", "pre-trained"])
+def test_killed_and_resumed(changes: dict[str, Any], saves: int, phase: str, tmp_path: Path) -> None:
+    """To the byte, with rows that are cold in every epoch and the features' weights in every layer."""
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    state = kill_after(changes, checkpoint, saves)
+    assert state["phase"] == phase
+    resumed, never_killed = fit(changes, checkpoint, resume=True), fit(changes)
+    assert weights(resumed) == weights(never_killed)
+    assert [(r.phase, r.epoch, r.loss) for r in resumed.history] == [
+        (r.phase, r.epoch, r.loss) for r in never_killed.history
+    ]
+    assert resumed.network.input.side is not None
+    assert resumed.network.input.side.abs().max() > 1e-3  # it has learned something of the features
+
+
+@pytest.mark.parametrize("changes", [{}, DEEP, {"refit": False}], ids=["plain", "pre-trained", "best"])
+def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(changes: dict[str, Any], tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    kept: list[bytes] = []
+
+    def keep(record: object, most: int) -> None:
+        if checkpoint.exists():  # not before the first epoch after the pre-training
+            kept.append(checkpoint.read_bytes())
+
+    expected = weights(fit(changes, checkpoint, report=keep))
+    assert len(set(kept)) >= 4
+    for content in kept:
+        checkpoint.write_bytes(content)
+        assert weights(fit(changes, checkpoint, resume=True)) == expected
+
+
+@pytest.mark.parametrize("other", ["one number", "order", "none", "another width"])
+def test_a_checkpoint_of_other_features_is_refused(other: str, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    fit({}, checkpoint)
+    features = matrix().row_features.copy()
+    if other == "one number":
+        features[3, 1] += 1
+    elif other == "order":
+        features = features[::-1].copy()
+    else:
+        features = features[:, :0] if other == "none" else features[:, :2].copy()
+    with pytest.raises(CheckpointError, match="other ratings, side information or settings"):
+        fit({}, checkpoint, features=features, resume=True)
+
+
+# Pre-training
+
+
+def test_pre_training_reads_the_features() -> None:
+    """The outermost pair and every inner one: they start from what was pre-trained, which shuffled features change."""
+    one, same = fit(DEEP | {"validation": 0, "epochs": 1}), fit(DEEP | {"validation": 0, "epochs": 1})
+    assert weights(one) == weights(same)
+    shuffled = fit(DEEP | {"validation": 0, "epochs": 1}, features=np.roll(matrix().row_features, 7, axis=0))
+    for (name, weight), other in zip(one.network.named_parameters(), shuffled.network.parameters(), strict=True):
+        assert not torch.allclose(weight, other), name
+    assert [tuple(w.shape) for w in one.network.middle.parameters()] == [(4, 8 + P + 1), (4,), (8, 4 + P + 1), (8,)]
+
+
+def test_the_stack_starts_from_the_outermost_pair() -> None:
+    settings, world = CFNSettings.of(QUICK | DEEP), matrix()
+    scaling = Scaling.fit(world.rows, SCALE, settings, world.row_features)
+    rows = scaling.down(world.rows, world.row_features)
+    stack = pretrained_network(rows, scaling, settings, "train", [], None)
+    alone = settings.changed({"hidden": [8], "pretrain": False})
+    outer = new_network(rows, alone, "train")
+    run_epochs(outer, rows, scaling, alone, TrainingState("pretrain"), epochs=2)
+    assert outer.input.side is not None
+    assert outer.input.side.abs().max() > 1e-3
+    for name, weight in outer.named_parameters():
+        assert torch.equal(stack.get_parameter(name), weight), name
+
+
+def test_an_inner_pair_reads_the_features_on_either_side() -> None:
+    """Of hidden units that follow features alone, which the one unit between could not carry."""
+    generator = torch.Generator().manual_seed(0)
+    features = torch.randn(300, 3, generator=generator)
+    hidden = torch.tanh(features @ torch.randn(3, 6, generator=generator))
+    settings = CFNSettings.of(DEEP | {"inner_epochs": 30, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0})
+    errors = []
+    for side in (features, torch.zeros_like(features)):
+        encoder, decoder, inner = _inner_pair(hidden, side, 1, settings, generator)
+        with torch.no_grad():
+            torch.testing.assert_close(inner, torch.tanh(encoder(torch.cat([hidden, side], dim=1))))
+            again = torch.tanh(decoder(torch.cat([inner, side], dim=1)))
+        errors.append(float(((again - hidden) ** 2).mean()))
+    assert errors[0] < 0.1 * errors[1]
+
+
+def test_a_pre_trained_stack_starts_better() -> None:
+    """After one epoch, on what it was trained on."""
+    deep = DEEP | {"validation": 0, "epochs": 1, "pretrain_epochs": 20, "inner_epochs": 20, "inner_learning_rate": 0.05}
+    assert fit(deep).history[-1].loss < 0.9 * fit(deep | {"pretrain": False}).history[-1].loss
+
+
+def test_five_layers_with_features() -> None:
+    fitted = fit(DEEP | {"hidden": [8, 6, 4, 6, 8]})
+    shapes = [tuple(weight.shape) for weight in fitted.network.middle.parameters() if weight.ndim == 2]
+    assert shapes == [(6, 8 + P + 1), (4, 6 + P + 1), (6, 4 + P + 1), (8, 6 + P + 1)]  # and the mark of empty rows
+
+
+def test_without_cold_rows_in_training_empty_ones_have_no_mark() -> None:
+    """Nothing would teach the network what it means."""
+    assert fit({"cold_ratio": 0}).network.features == P
+    assert fit({"cold_ratio": 0.1}).network.features == P + 1
+
+
+# Validation
+
+
+def test_validation_reads_the_features() -> None:
+    """The RMSE that chose the epochs, computed anew from the weights that were kept."""
+    fitted, settings, world = fit({"refit": False}), CFNSettings.of(QUICK | {"refit": False}), matrix()
+    part, asked = _hold_out(world.rows, _validation_entries(world.rows, settings))
+    scaling = Scaling.fit(part, SCALE, settings, world.row_features, marks_empty=True)
+    engine = TorchEngine(fitted.network, settings)
+    outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)
+    predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
+    assert fitted.validation_rmse == pytest.approx(float(np.sqrt(np.mean((predicted - asked.ratings) ** 2))), abs=1e-5)
+
+
+# Engines, and cold rows
+
+
+@pytest.mark.parametrize("changes", [{}, {"output": "tanh"}, {"hidden": [8, 5, 8]}])
+def test_every_engine_comes_to_the_same_end(changes: dict[str, Any]) -> None:
+    fused = fit({"engine": "fused"} | changes)
+    for engine in ("dense", "sparse"):
+        other = fit({"engine": engine} | changes)
+        for (name, weight), ours in zip(other.network.named_parameters(), fused.network.parameters(), strict=True):
+            torch.testing.assert_close(ours, weight, rtol=0, atol=1e-4, msg=name)
+        assert [r.validation_rmse for r in other.history[:4]] == pytest.approx(
+            [r.validation_rmse for r in fused.history[:4]], rel=1e-4
+        )
+
+
+def no_features(width: int = 0) -> Floats:
+    return np.zeros((matrix().rows.rows, width), np.float32)
+
+
+@pytest.mark.parametrize("changes", [{}, DEEP, {"noise": "gaussian"}, {"noise": "salt-and-pepper"}])
+def test_without_features_no_row_is_cold(changes: dict[str, Any]) -> None:
+    """Whatever the setting says, to the byte."""
+    some, none = (fit(changes | {"cold_ratio": ratio}, features=no_features()) for ratio in (0.5, 0.0))
+    assert weights(some) == weights(none)
+    assert some.network.input.side is None
+    with_features, without = (fit(changes | {"cold_ratio": ratio}) for ratio in (0.5, 0.0))
+    assert weights(with_features) != weights(without)
+
+
+def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
+    """Validation does not show it, for its rows have ratings: what a row without any gets does."""
+    world, errors = matrix(), []
+    for ratio in (0.0, 0.3):
+        fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "orientation": "user", "hidden": [16]})
+        nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
+        cold = fitted.scaling.down_with(nothing, fitted.scaling.means, world.row_features)
+        with torch.no_grad():
+            codes = torch.from_numpy(encode_rows(fitted.network, cold))
+            outputs = fitted.network.decode_everywhere(codes).numpy()
+        predicted = fitted.scaling.up(outputs, fitted.scaling.means[:, None])
+        errors.append(float(np.sqrt(np.mean((predicted - world.truth)[:COLD_ROW, :COLD_COLUMN] ** 2))))
+    assert errors[1] < 0.9 * errors[0]
+
+
+assert contract  # imported for its one thread of torch, which the other process has too

@@ -1,0 +1,86 @@
+"""The fitted means keep the contract, and reach what means can reach."""
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from cofill import Ratings, algorithm
+from cofill.errors import DataError
+from cofill.models.rivals.als_wr import ALSWR
+from cofill.models.rivals.means import Means
+from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
+
+
+class TestContract(ModelContract):
+    def make(self, **changes: Any) -> Means:
+        changes.pop("epochs", None)
+        return Means(**changes)
+
+    def test_as_good_as_means_in_turn(self) -> None:
+        """The contract's own fit takes one after the other; here they are fitted together."""
+        _, train, test, _, _ = parts()
+        assert rmse(Means().fit(train).predict(test), test.values) == pytest.approx(
+            rmse_of_means(train, test), abs=2e-3
+        )
+
+    def test_features_are_refused(self) -> None:
+        with pytest.raises(DataError, match="Means makes no use of side information; leave the features out"):
+            Means().fit(parts().train, item_features={1: {"genre": "Drama"}})
+
+
+class Mine(Means):
+    """A rival of somebody's own."""
+
+    kind = "mine"
+
+
+def test_a_rival_of_your_own_is_kept_too(tmp_path: Path) -> None:
+    model = Mine().fit(parts().train)
+    model.save(tmp_path)
+    loaded = Mine.load(tmp_path)
+    assert type(loaded) is Mine
+    assert loaded.recommend(1) == model.recommend(1)
+
+
+def test_the_means_say_nothing_about_likeness() -> None:
+    with pytest.raises(DataError, match="'means' knows nothing that makes one item like another"):
+        Means().fit(parts().train).similar(1)
+
+
+def test_all_ways_of_asking_a_matrix_agree() -> None:
+    """Columns are never asked for as long as rows are users, but the matrix fills in both ways."""
+    matrix = ALSWR(rank=4, iterations=2).fit(parts().train).matrix
+    rows, columns = np.arange(20), np.arange(15)
+    grid = np.meshgrid(rows.astype(np.int32), columns.astype(np.int32), indexing="ij")
+    expected = matrix.entries(grid[0].ravel(), grid[1].ravel()).reshape(20, 15)
+    np.testing.assert_allclose(matrix.many_rows(rows)[:, :15], expected, atol=1e-5)
+    np.testing.assert_allclose(matrix.many_columns(columns)[:, :20].T, expected, atol=1e-5)
+    np.testing.assert_allclose(matrix.row(3)[:15], expected[3], atol=1e-5)
+    np.testing.assert_allclose(matrix.column(3)[:20], expected[:, 3], atol=1e-5)
+    nothing = matrix.new_column(np.empty(0, np.int32), np.empty(0, np.float32))
+    of_nothing = matrix.entries(np.arange(5, dtype=np.int32), np.full(5, -1, np.int32))
+    np.testing.assert_allclose(nothing[:5], of_nothing, atol=1e-5)
+
+
+@pytest.mark.parametrize(("factor", "shift"), [(20.0, 0.0), (0.2, 0.0), (4.0, -11.0), (1.0, 100.0)])
+@pytest.mark.parametrize("name", ["means", "als-wr", "svdfeature", "bpmf", "llorma"])
+def test_another_scale_is_the_same_world(name: str, factor: float, shift: float) -> None:
+    train = parts().train
+    low, high = train.scale
+    frame = train.frame().with_columns(pl.col("rating") * factor + shift)
+    changed = Ratings.read(frame, scale=(low * factor + shift, high * factor + shift))
+    small: dict[str, Any] = {
+        "als-wr": {"rank": 4, "iterations": 2},
+        "svdfeature": {"rank": 4, "epochs": 2},
+        "bpmf": {"rank": 3, "burn_in": 2, "samples": 2, "thinning": 1},
+        "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
+    }
+    make = partial(algorithm(name), **small.get(name, {}))
+    pairs = parts().test
+    expected = make().fit(train).predict(pairs)
+    predicted = (make().fit(changed).predict(pairs) - shift) / factor
+    np.testing.assert_allclose(predicted, expected, atol=5e-3)

@@ -1,0 +1,121 @@
+"""Small models of every algorithm as version 0.1.0 wrote them (format 5), kept as text beside this file in `stored/`.
+
+Each JSON file has the files of a model folder (base64, because some are binary), pairs of user and item, and what that
+version predicted for them. `make(name)` trains the same model anew, so that a seed can be held to the weights it gave.
+
+    python -m tests.models.stored_models write FOLDER    # writes them again, with the cofill that is imported
+"""
+
+import base64
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofill import CFN, Features, Ratings, Recommender, algorithm
+
+STORED = Path(__file__).parent / "stored"
+_LATER = [("ann", "new film", 4.0), ("new user", "film 1", 2.0), ("new user", "film 3", 5.0), ("bob", "film 2", 1.0)]
+_CFN: dict[str, dict[str, Any]] = {
+    "cfn-item": {"hidden": 4, "epochs": 6},
+    "cfn-user": {"orientation": "user", "hidden": 4, "epochs": 6, "noise": "gaussian"},
+    "cfn-item-features": {"hidden": 8, "epochs": 4, "validation": 0},
+    "cfn-user-features": {"orientation": "user", "hidden": 8, "epochs": 4, "validation": 0, "cold_ratio": 0.3},
+    "cfn-stack": {"hidden": (6, 3, 6), "epochs": 3, "output": "tanh", "validation": 0, "pretrain": True},
+    "cfn-paper": {
+        "hidden": 4,
+        "epochs": 4,
+        "validation": 0,
+        "length_power": 0,
+        "presence": 0,
+        "trust_length": 0,
+        "solve_columns": False,
+        "noise": "salt-and-pepper",
+        "activation": "sigmoid",
+    },
+}
+_RIVALS: dict[str, dict[str, Any]] = {
+    "means": {},
+    "als-wr": {"rank": 3, "iterations": 3},
+    "svdfeature": {"rank": 3, "epochs": 3},
+    "bpmf": {"rank": 3, "samples": 4, "burn_in": 2},
+    "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
+    "autorec": {"hidden": 3, "epochs": 4},
+}
+NAMES = (*_CFN, *_RIVALS)
+
+
+def ratings() -> Ratings:
+    """People and films of two kinds who like their own kind; not all of it is known."""
+    rng = np.random.default_rng(5)
+    people = ["ann", "bob", *(f"user {number}" for number in range(2, 14))]
+    return Ratings.read(
+        [
+            (user, f"film {item}", float(np.clip((4.5 if (number + item) % 2 else 1.5) + rng.normal(0, 0.7), 1, 5)))
+            for number, user in enumerate(people)
+            for item in range(11)
+            if rng.random() < 0.6
+        ],
+        scale=(1, 5),
+    )
+
+
+def make(name: str) -> Recommender:
+    """The model of that name, trained and told of some later ratings."""
+    known = ratings()
+    if name in _RIVALS:
+        threads: dict[str, Any] = {"threads": 1} if "threads" in algorithm(name).settings_class.model_fields else {}
+        model: Recommender = algorithm(name)(**_RIVALS[name], **threads)
+        features = _features(known) if name == "svdfeature" else {}
+    else:
+        model = CFN(threads=1, **_CFN[name])
+        features = _features(known) if name.endswith("features") else {}
+    model.fit(known, **features)
+    model.add_ratings(_LATER)
+    model.remove_ratings([("user 3", "film 4"), ("user 4", "film 1")])
+    if name.startswith("cfn") and features:
+        model.describe_items({"cold film": {"genres": "odd|long", "year": 1999}})
+    return model
+
+
+def _features(known: Ratings) -> dict[str, Any]:
+    films = [f"{number},{'odd' if number % 2 else 'even'}|{'long' if number % 3 else 'short'},{1980 + number}"
+             for number in range(11)]  # fmt: skip
+    people = [f"{user},{20 + number * 3},{'fm'[number % 2]}" for number, user in enumerate(known.users.ids)]
+    with tempfile.TemporaryDirectory() as folder:
+        movies, users = Path(folder, "movies.csv"), Path(folder, "users.csv")
+        movies.write_text("item,genres,year\n" + "".join(f"film {line}\n" for line in films))
+        users.write_text("user,age,gender\n" + "".join(f"{line}\n" for line in people))
+        return {"item_features": Features.read(movies), "user_features": Features.read(users)}
+
+
+def pairs(model: Recommender) -> list[tuple[Any, Any]]:
+    return [(user, item) for user in [*model.users.ids, "nobody"] for item in [*model.items.ids, "nothing"]]
+
+
+def unpacked(name: str, folder: Path) -> tuple[list[tuple[Any, Any]], list[float]]:
+    """Writes a stored model into a folder; pairs of user and item, and what was predicted for them."""
+    document = json.loads((STORED / f"{name}.json").read_text())
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, text in document["files"].items():
+        (folder / file).write_bytes(base64.b64decode(text))
+    return [(user, item) for user, item in document["pairs"]], document["predicted"]
+
+
+def write(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        model = make(name)
+        with tempfile.TemporaryDirectory() as place:
+            model.save(place)
+            files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in sorted(Path(place).iterdir())}
+        asked = pairs(model)
+        document = {"files": files, "pairs": asked, "predicted": model.predict(asked).tolist()}
+        (folder / f"{name}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[2]))

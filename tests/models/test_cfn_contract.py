@@ -1,0 +1,84 @@
+"""The network keeps the contract of a model: both orientations, tanh at the output, and a stack of layers.
+
+Every law runs for each of the four classes below. Tanh and the stack have items as rows, where fold-in of users
+goes through the regression, which is the longer way.
+"""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from cofill import CFN
+from cofill.errors import CofillError
+from cofill.models.cfn.corruption import Corruption
+from tests.models.contract import LearnerContract
+
+# One number of epochs for all ratings: the search for it is tested with the training.
+QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2}
+
+
+class TestItemOrientation(LearnerContract):
+    expected_rmse = 0.846
+    reads_users = False
+    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
+
+    def make(self, **changes: Any) -> CFN:
+        quick = {"hidden": 32, "epochs": 20, "batch": 5, "weight_decay": 0.15}
+        return CFN(**{"orientation": "item", **QUICK, **quick, **changes})
+
+
+class TestUserOrientation(LearnerContract):
+    expected_rmse = 0.858
+    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
+
+    def make(self, **changes: Any) -> CFN:
+        quick = {"hidden": 32, "epochs": 20, "batch": 10, "learning_rate": 0.06, "weight_decay": 0.05}
+        quick["learning_rate_decay"] = 0.2
+        return CFN(**{"orientation": "user", **QUICK, **quick, **changes})
+
+
+class TestItemOrientationWithTanh(TestItemOrientation):
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"output": "tanh", **changes})
+
+
+class TestStackOfLayers(TestItemOrientation):
+    expected_rmse = 0.867
+
+    def make(self, **changes: Any) -> CFN:
+        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.06, **changes})
+
+
+def small_model() -> CFN:
+    return CFN(epochs=1, hidden=4, threads=1).fit(
+        [(user, item, 3.0 + item % 2) for user in range(5) for item in range(6)]
+    )
+
+
+def test_what_is_wrong_is_said_in_our_words(tmp_path: Path) -> None:
+    model = small_model()
+    wrong: Any = {1: "5"}
+    calls: list[Any] = [
+        lambda: model.recommend({1: 4.0, "1": 3.0}),
+        lambda: model.recommend(wrong),
+        lambda: model.recommend(1, n=2.5),  # type: ignore[arg-type]
+        lambda: model.recommend_all([999]),
+        lambda: CFN("user"),  # type: ignore[arg-type]
+        lambda: CFN(engine="fused", device="cuda"),
+        lambda: CFN().fit([(1, 1, 1.0)], resume=True),
+        lambda: Corruption("masking"),  # type: ignore[arg-type]
+        lambda: Corruption("mask", ratio=2),
+    ]
+    for call in calls:
+        with pytest.raises(CofillError):
+            call()
+
+
+def test_titles_come_with_later_ratings_in_the_ids_of_the_model(tmp_path: Path) -> None:
+    (tmp_path / "later.csv").write_text("user,item,rating,title\n1,77,3,Heat\nx,78,4,Ronin\n".replace("x", "2"))
+    model = small_model()
+    model.add_ratings(tmp_path / "later.csv")
+    assert model.titles == {77: "Heat", 78: "Ronin"}
+    model.save(tmp_path / "model")
+    assert CFN.load(tmp_path / "model").titles == model.titles

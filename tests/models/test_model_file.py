@@ -1,0 +1,463 @@
+"""A model on disk: whole or refused, readable, and never a pickle."""
+
+import errno
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import cofill
+from cofill import CFN, files
+from cofill.errors import ModelFileError
+from cofill.models import file as model_file
+from cofill.models.file import FORMAT_VERSION
+from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
+
+QUICK: dict[str, Any] = {"hidden": 5, "epochs": 2, "threads": 1}
+KINDS = ("weights", "ratings", "users", "items")
+
+
+@pytest.fixture(scope="module")
+def model() -> CFN:
+    return CFN(**QUICK).fit(cells(small_cells()))
+
+
+@pytest.fixture(scope="module")
+def other() -> CFN:
+    """Another model of the same shape."""
+    return CFN(**QUICK, seed=9).fit(cells([(u, i, 6 - r) for u, i, r in small_cells()]))
+
+
+@pytest.fixture
+def folder(model: CFN, tmp_path: Path) -> Path:
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def path_of(folder: Path, kind: str) -> Path:
+    if kind == "card":
+        return folder / "model.json"
+    name: str = json.loads((folder / "model.json").read_text())["files"][kind]["name"]
+    return folder / name
+
+
+def refused(folder: Path, named: Path, words: str | None = None) -> str:
+    """The message with which the folder is refused: one line that names the file."""
+    with pytest.raises(ModelFileError, match=words) as caught:
+        CFN.load(folder)
+    message = str(caught.value)
+    assert str(named) in message
+    assert "\n" not in message
+    return message
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, Any]], object], *, sign: bool = False) -> None:
+    """Change what model.json says; `sign`: with a checksum that is right again."""
+    path = folder / "model.json"
+    document = json.loads(path.read_text())
+    change(document)
+    if sign:
+        document["sha256"] = model_file._Card.model_validate(document).digest()
+    path.write_text(json.dumps(document))
+
+
+# Round trip
+
+
+@pytest.mark.parametrize("orientation", ["user", "item"])
+@pytest.mark.parametrize("hidden", [5, (5, 3, 5)])
+def test_round_trip(tmp_path: Path, orientation: str, hidden: Any) -> None:
+    frame = cells(small_cells()).frame()
+    frame = frame.with_columns(title="Film " + frame["item"].cast(pl.String))
+    frame = frame.with_columns(title=pl.when(pl.col("item") > 2).then(pl.col("title")))
+    model = CFN(**QUICK | {"orientation": orientation, "hidden": hidden}).fit(cofill.Ratings.read(frame))
+    model.save(tmp_path / "a" / "b")
+    loaded = CFN.load(str(tmp_path / "a" / "b"))
+    assert loaded.settings == model.settings
+    assert loaded.history == model.history
+    assert loaded.measures == model.measures
+    assert loaded.data_summary == model.data_summary
+    assert loaded.titles == model.titles == {n: f"Film {n}" for n in range(3, 11)}
+    assert loaded.scale == model.scale
+    np.testing.assert_array_equal(predict(loaded, all_pairs(model)), predict(model, all_pairs(model)))
+    assert loaded.similar(5) == model.similar(5)
+    assert_same_recommendations(loaded.recommend({3: 5.0, 4: 1.0}), model.recommend({3: 5.0, 4: 1.0}))
+    loaded.save(tmp_path / "again")
+    assert names(tmp_path / "again") == names(tmp_path / "a" / "b")  # their names are their content
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_card_is_for_people(folder: Path) -> None:
+    text = (folder / "model.json").read_text(encoding="utf-8")
+    card = json.loads(text)
+    assert len(text.splitlines()) > 20
+    assert card["format"] == "cofill-model"
+    assert card["format_version"] == FORMAT_VERSION
+    assert card["cofill_version"] == cofill.__version__
+    assert card["settings"]["hidden"] == [5]
+    assert card["data"]["users"] == 14
+    assert card["scale"] == [1, 5]
+    assert card["history"][0]["epoch"] == 1
+    assert set(card["files"]) == set(KINDS)
+
+
+def test_only_the_files_it_names(folder: Path) -> None:
+    assert names(folder) == sorted(["model.json", *(path_of(folder, kind).name for kind in KINDS)])
+
+
+def test_a_folder_that_was_moved(folder: Path, model: CFN, tmp_path: Path) -> None:
+    folder.rename(tmp_path / "elsewhere [1] *")
+    loaded = CFN.load(tmp_path / "elsewhere [1] *")
+    np.testing.assert_array_equal(predict(loaded, [(1, 1)]), predict(model, [(1, 1)]))
+
+
+# Damage
+
+
+@pytest.mark.parametrize("kind", ["card", *KINDS])
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
+def test_truncated(folder: Path, kind: str, keep: float) -> None:
+    path = path_of(folder, kind)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * keep)])
+    refused(folder, path, "truncated or altered")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
+def test_a_flipped_bit(folder: Path, kind: str, place: float) -> None:
+    path = path_of(folder, kind)
+    content = bytearray(path.read_bytes())
+    content[int(len(content) * place)] ^= 4
+    path.write_bytes(content)
+    refused(folder, path, "altered since it was written")
+
+
+@pytest.mark.parametrize("place", np.linspace(0, 0.99, 12).tolist())
+def test_a_flipped_bit_in_the_card(folder: Path, place: float) -> None:
+    path = folder / "model.json"
+    content = bytearray(path.read_bytes().rstrip())
+    at = int(len(content) * place)
+    while chr(content[at]).isspace():  # white space means nothing
+        at += 1
+    content[at] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=re.escape(str(folder))):
+        CFN.load(folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing(folder: Path, kind: str) -> None:
+    path = path_of(folder, kind)
+    path.unlink()
+    refused(folder, path, "missing")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_in_the_place_of_a_file(folder: Path, kind: str) -> None:
+    path = path_of(folder, kind)
+    path.unlink()
+    path.mkdir()
+    refused(folder, path)
+
+
+@pytest.mark.parametrize("kind", ["weights", "ratings"])
+def test_swapped_with_another_models(folder: Path, other: CFN, tmp_path: Path, kind: str) -> None:
+    other.save(tmp_path / "other")
+    shutil.copy(path_of(tmp_path / "other", kind), path_of(folder, kind))
+    refused(folder, path_of(folder, kind), "altered")
+
+
+def test_a_card_of_another_model(folder: Path, other: CFN, tmp_path: Path) -> None:
+    other.save(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "model.json", folder / "model.json")
+    refused(folder, folder, "missing")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card["settings"].update(epochs=99),
+        lambda card: card["settings"].update(orientation="user"),
+        lambda card: card.update(scale=[0, 5]),
+        lambda card: card.update(overall_mean=0.5),
+        lambda card: card["files"]["weights"].update(sha256="0" * 64),
+        lambda card: card["files"]["weights"].update(name="../weights"),
+        lambda card: card.update(sha256="0" * 64),
+        lambda card: card.pop("scale"),
+        lambda card: card.pop("files"),
+        lambda card: card.update(more=1),
+        lambda card: card.update(scale="wide"),
+    ],
+)
+def test_a_changed_card(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    rewrite(folder, change)
+    refused(folder, folder / "model.json", "altered")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card["settings"].update(orientation="user"),
+        lambda card: card["settings"].update(hidden=[6]),
+        lambda card: card["settings"].update(epochs=-1),
+        lambda card: card["settings"].update(colour="red"),
+        lambda card: card["files"].pop("users"),
+        lambda card: card["files"].update(weights=card["files"]["ratings"]),
+        lambda card: card["files"].update(ratings=card["files"]["weights"]),
+        lambda card: card["files"].update(users=card["files"]["weights"]),
+        lambda card: card["files"].update(weights=card["files"]["users"]),
+        lambda card: card["files"].update(users=card["files"]["items"]),
+        lambda card: card.update(history=[{"epoch": 1}]),
+        lambda card: card.update(scale=[5, 1]),
+        lambda card: card.update(scale=[3, 3]),
+        lambda card: card.update(kind="svd"),
+    ],
+)
+def test_a_card_that_was_made_to_fit(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Somebody altered it and its checksum: what does not fit together is still refused."""
+    rewrite(folder, change, sign=True)
+    refused(folder, folder)
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/hostname", "a/../../b", "..", "."])
+def test_a_name_that_leads_out_of_the_folder(folder: Path, name: str) -> None:
+    (folder.parent / "secret").write_text("not yours")
+    rewrite(folder, lambda card: card["files"]["users"].update(name=name), sign=True)
+    refused(folder, folder)
+
+
+@pytest.mark.parametrize("version", [FORMAT_VERSION + 1, 999, "2", None, 1.5])
+def test_a_newer_format(folder: Path, version: Any) -> None:
+    rewrite(folder, lambda card: card.update(format_version=version))
+    message = refused(folder, folder / "model.json")
+    assert f"format {version}" in message
+    assert "upgrade cofill" in message
+
+
+@pytest.mark.parametrize("content", ["", "{", "not JSON", "[]", "3", "{}", '{"format": "onnx"}', "\x00" * 9])
+def test_a_card_that_is_none(folder: Path, content: str) -> None:
+    (folder / "model.json").write_text(content)
+    refused(folder, folder / "model.json")
+
+
+def test_a_card_in_another_encoding(folder: Path) -> None:
+    (folder / "model.json").write_bytes(b"\xff\xfe{}")
+    refused(folder, folder / "model.json", "not JSON")
+
+
+def test_no_model_there(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("not a folder")
+    for place in ("empty", "file", "missing"):
+        refused(tmp_path / place, tmp_path / place, "not a model")
+
+
+# What items are in words
+
+FILMS = pl.DataFrame(
+    {
+        "item": [1, 2, 3, 99],
+        "year": [1979, None, 1995, 2001],
+        "genres": ["Horror|Drama", "Drama", None, "Comedy|War"],
+        "studio": ["Fox", "Fox", "MGM", "Fox"],
+    }
+)
+
+
+@pytest.fixture
+def described(tmp_path: Path) -> Path:
+    """The folder of a model that was trained with a table of films, one of them without a rating."""
+    folder = tmp_path / "described"
+    CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS).save(folder)
+    return folder
+
+
+def test_attributes_come_back_as_they_were(tmp_path: Path) -> None:
+    model = CFN(**QUICK | {"hidden": 9}).fit(cells(small_cells()), item_features=FILMS)
+    model.add_ratings(cells([(1, 500, 3.0)]))
+    model.save(tmp_path / "a")
+    loaded = CFN.load(tmp_path / "a")
+    assert loaded.item_attributes.of(1) == {"year": 1979, "genres": ["Horror", "Drama"], "studio": "Fox"}
+    assert loaded.item_attributes.of(99) == {"year": 2001, "genres": ["Comedy", "War"], "studio": "Fox"}
+    assert loaded.item_attributes.of(500) == {"year": None, "genres": None, "studio": None}
+    assert [loaded.item_attributes.of(item) for item in loaded.items] == [
+        model.item_attributes.of(item) for item in model.items
+    ]
+    assert loaded.item_attributes.columns() == model.item_attributes.columns()
+    wanted: dict[str, Any] = {"year": {"min": 1979}, "studio": ["Fox"]}
+    np.testing.assert_array_equal(loaded.item_attributes.matching(wanted), model.item_attributes.matching(wanted))
+    loaded.save(tmp_path / "again")
+    assert names(tmp_path / "again") == names(tmp_path / "a")
+
+
+def test_the_file_of_attributes_is_for_people(described: Path) -> None:
+    frame = pl.read_parquet(path_of(described, "attributes"))
+    assert frame.columns == ["number:year", "several:genres", "category:studio"]
+    assert frame.height == pl.read_parquet(path_of(described, "items")).height
+
+
+@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
+def test_truncated_attributes(described: Path, keep: float) -> None:
+    path = path_of(described, "attributes")
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
+    refused(described, path, "truncated or altered")
+
+
+def test_altered_or_missing_attributes(described: Path) -> None:
+    path = path_of(described, "attributes")
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+    refused(described, path, "altered since it was written")
+    path.unlink()
+    refused(described, path, "missing")
+
+
+@pytest.mark.parametrize("other", ["users", "items", "weights"])
+def test_another_file_in_the_place_of_attributes(described: Path, other: str) -> None:
+    rewrite(described, lambda card: card["files"].update(attributes=card["files"][other]), sign=True)
+    refused(described, described)
+
+
+def test_a_model_from_before_attributes_has_none(described: Path) -> None:
+    before = CFN.load(described)
+    path_of(described, "attributes").unlink()
+    rewrite(described, lambda card: card["files"].pop("attributes"), sign=True)
+    loaded = CFN.load(described)
+    assert loaded.item_attributes.columns() == []
+    assert loaded.item_attributes.of(1) == {}
+    np.testing.assert_array_equal(predict(loaded, [(1, 1), (1, 99)]), predict(before, [(1, 1), (1, 99)]))
+    loaded.describe_items({98: {"year": 2000, "genres": "Drama", "studio": None}})
+    assert loaded.item_attributes.of(98) == {}
+
+
+def test_a_model_without_features_has_no_file_of_attributes(described: Path, model: CFN) -> None:
+    assert model.item_attributes.columns() == []
+    model.save(described)
+    assert not [name for name in names(described) if name.startswith("attributes")]  # the older one is gone
+    assert CFN.load(described).item_attributes.columns() == []
+
+
+# Saving
+
+
+def test_an_older_model_is_replaced(folder: Path, other: CFN) -> None:
+    before = names(folder)
+    (folder / "notes.txt").write_text("mine")
+    other.save(folder)
+    assert len(names(folder)) == 6
+    assert path_of(folder, "weights").name not in before
+    assert (folder / "notes.txt").exists()
+    np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
+
+
+def test_saving_twice_changes_nothing(folder: Path, model: CFN) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    model.save(folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_drafts_of_a_killed_writer_are_removed(folder: Path, model: CFN) -> None:
+    (folder / "..weights.safetensors.4711.part").write_bytes(b"half")
+    (folder / ".weights.safetensors").write_bytes(b"half")
+    (folder / ".model.json.4711.part").write_bytes(b"half")
+    model.save(folder)
+    assert len(names(folder)) == 5, names(folder)
+
+
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
+def test_a_full_disk_leaves_the_old_model(
+    folder: Path, model: CFN, other: CFN, monkeypatch: pytest.MonkeyPatch, failing: int
+) -> None:
+    """Whichever of the five files could not be written."""
+    real, count = files.replacing, 0
+
+    def replacing(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count == failing:
+            monkeypatch.setattr("cofill.files.put_in_place", no_space)
+            monkeypatch.setattr(Path, "replace", no_space)
+        return real(*arguments)
+
+    def no_space(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model_file, "replacing", replacing)
+        with pytest.raises(ModelFileError, match="the disk is full") as caught:
+            other.save(folder)
+        monkeypatch.undo()
+    assert str(folder) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(model, [(1, 1), (2, 5)]))
+    other.save(folder)
+    assert len(names(folder)) == 5
+    np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
+
+
+@pytest.mark.parametrize("writer", ["_save_arrays", "_ids_frame"])
+def test_a_writer_that_fails_leaves_the_old_model(
+    folder: Path, model: CFN, other: CFN, monkeypatch: pytest.MonkeyPatch, writer: str
+) -> None:
+    class Full:
+        def with_columns(self, **_: object) -> "Full":
+            return self
+
+        def write_parquet(self, path: Path) -> None:
+            path.write_bytes(b"half")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def save_arrays(arrays: object, path: Path) -> None:
+        Full().write_parquet(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(model_file, writer, save_arrays if writer == "_save_arrays" else lambda _: Full())
+        with pytest.raises(ModelFileError, match="the disk is full"):
+            other.save(folder)
+    np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(model, [(1, 1), (2, 5)]))
+    assert not [name for name in names(folder) if name.endswith(".part")]
+
+
+def test_a_file_in_the_way(model: CFN, tmp_path: Path) -> None:
+    (tmp_path / "model").write_text("a file")
+    for place in (tmp_path / "model", tmp_path / "model" / "below"):
+        with pytest.raises(ModelFileError, match=re.escape(str(place))):
+            model.save(place)
+    assert (tmp_path / "model").read_text() == "a file"
+
+
+# No pickle
+
+
+def test_no_file_is_a_pickle_or_an_archive(folder: Path) -> None:
+    for path in folder.iterdir():
+        start = path.read_bytes()[:16]
+        assert not start.startswith((b"\x80", b"PK", b"\x1f\x8b", b"BZh", b"\xfd7z"))
+        if path.suffix == ".safetensors":
+            assert start[8:9] == b"{"  # after the length of its header
+        elif path.suffix == ".parquet":
+            assert start[:4] == b"PAR1"
+        else:
+            assert start[:1] == b"{"
+
+
+def test_nothing_in_the_source_unpickles() -> None:
+    source = Path(cofill.__file__).parent
+    modules = "pickle|cPickle|dill|joblib|cloudpickle|shelve|marshal"
+    calls = r"torch\.(load|save)\(|allow_pickle=True|np\.load\((?!.*allow_pickle=False)|\beval\(|\bexec\("
+    found = re.compile(rf"\b(import|from) ({modules})\b|{calls}")
+    files = list(source.rglob("*.py"))
+    assert len(files) > 30
+    for path in files:
+        assert not found.search(path.read_text(encoding="utf-8")), path.name
