@@ -36,8 +36,9 @@ if TYPE_CHECKING:
         paired,
     )
     from cofill.models import algorithm
-    from cofill.models.answers import Contribution, Explanation, Recommendation, Similar
     from cofill.models.cfn.cfn import CFN
+    from cofill.models.explanation import Contribution, Explanation
+    from cofill.models.lists import Recommendation, Similar
     from cofill.models.recommender import Recommender
 
 __version__ = "0.1.0"
@@ -78,19 +79,19 @@ _HOMES = {
     "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
     "CofillError": "cofill.errors",
-    "Contribution": "cofill.models.answers",
+    "Contribution": "cofill.models.explanation",
     "CrossValidation": "cofill.evaluation",
     "Evaluation": "cofill.evaluation",
-    "Explanation": "cofill.models.answers",
+    "Explanation": "cofill.models.explanation",
     "Features": "cofill.data.features",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.models.answers",
+    "Recommendation": "cofill.models.lists",
     "Recommender": "cofill.models.recommender",
     "Scale": "cofill.data.ratings",
-    "Similar": "cofill.models.answers",
+    "Similar": "cofill.models.lists",
     "algorithm": "cofill.models",
     "cross_validate": "cofill.evaluation",
     "evaluate": "cofill.evaluation",

@@ -1,42 +1,62 @@
-"""What a person sees while something takes long: on the terminal a live line, in a log a line now and then."""
+"""What a person sees while something takes long: on the terminal a live line, in a log a line now and then.
+
+Whatever takes long calls a `Progress` with a `Step`, and knows nothing of terminals. `shown` makes one that is seen.
+"""
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:  # the making of worlds shows progress too, and need not wait for torch
+if TYPE_CHECKING:
     from rich.progress import TaskID
-
-    from cofill.models.cfn.training import EpochRecord, Report
 
 _Item = TypeVar("_Item")
 
-_PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
-_SOLVING = "solving the columns"
 _SECONDS_BETWEEN_LINES = 2.0
 _WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 
-class TrainingProgress(NamedTuple):
-    """What `fit` calls: `epoch` after every epoch, `solved` with the share of the columns solved for; or nothing."""
+@dataclass(frozen=True)
+class Step:
+    """How far something is."""
 
-    epoch: "Report | None" = None
-    solved: Callable[[float], None] | None = None
+    what: str
+    """What is being done, such as "training"."""
+    done: float
+    total: float
+    share: float
+    """How much of the whole task is done, from 0 to 1, where this is one part of several."""
+    unit: str = ""
+    """What is counted, such as "epoch". Without it the share of `total` is shown."""
+    measures: Mapping[str, float] = field(default_factory=dict)
+    """What has been measured: loss, validation_rmse, ratings_per_second."""
+    seconds: float = 0.0
+    """What the last unit took."""
+
+
+Progress = Callable[[Step], None]
+"""Called whenever there is something to tell."""
+
+
+def unseen(step: Step) -> None:
+    """A Progress that nobody watches."""
 
 
 @contextmanager
-def training_progress(quiet: bool = False) -> Iterator[TrainingProgress]:
-    """Shows epoch, loss, validation RMSE, ratings per second and time left on stderr, then the columns solved for."""
+def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]:
+    """A Progress that is seen on stderr, each `what` on a line of its own; `transient`: cleared in the end."""
     if quiet:
-        yield TrainingProgress()
+        yield unseen
         return
     if not sys.stderr.isatty():
-        yield TrainingProgress(_LogLines(), _ShareLines(_SOLVING, begun=False))
+        yield _LogLines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
     wide = console.width >= _WIDE
@@ -45,109 +65,77 @@ def training_progress(quiet: bool = False) -> Iterator[TrainingProgress]:
         *([BarColumn(bar_width=16)] if wide else []),
         TextColumn("{task.fields[measures]}"),
     )
-    with Progress(*columns, console=console) as bars:
-        waiting = bars.add_task("preparing", total=None, measures="")  # the first epoch may take a while
+    with Bars(*columns, console=console, transient=transient) as bars:
+        waiting = bars.add_task("preparing", total=None, measures="")  # the first step may take a while
         tasks: dict[str, TaskID] = {}
 
-        def show(what: str, completed: float, total: float, measures: str) -> None:
+        def show(step: Step) -> None:
             bars.update(waiting, visible=False)
-            if what not in tasks:
-                tasks[what] = bars.add_task(what, total=total, measures="")
-            bars.update(tasks[what], total=total, completed=completed, measures=measures)
+            if step.what not in tasks:
+                tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
+            if step.unit:
+                text = f"{step.unit} {step.done:g}/{step.total:g}  {_measured(step, short=not wide)}"
+            else:
+                text = f"{step.done / step.total:.0%}"
+            bars.update(tasks[step.what], total=step.total, completed=step.done, measures=text)
 
-        def epoch(record: "EpochRecord", epochs: int) -> None:
-            measures = f"epoch {record.epoch}/{epochs}  {_measures(record, epochs, speed=wide)}"
-            show(_PHASES[record.phase], record.epoch, epochs, measures)
-
-        def solved(share: float) -> None:
-            show(_SOLVING, share, 1.0, f"{share:.0%}")
-
-        yield TrainingProgress(epoch, solved)
-        if _SOLVING in tasks:
-            solved(1.0)
+        yield show
         bars.update(waiting, visible=False)
-
-
-def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) -> Iterator[_Item]:
-    """The items, with progress on stderr while they are taken."""
-    if quiet:
-        yield from items
-        return
-    if not sys.stderr.isatty():
-        log = _ShareLines(what)
-        for number, item in enumerate(items, 1):
-            yield item
-            log(number / max(total, number))
-        return
-    from rich.console import Console
-    from rich.progress import track
-
-    yield from track(items, description=what, total=total, console=Console(stderr=True), transient=True)
 
 
 @contextmanager
 def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
-    """A callback that takes the share done, from 0 to 1, and shows it on stderr."""
-    if quiet:
-        yield None
-        return
-    if not sys.stderr.isatty():
-        yield _ShareLines(what)
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bars:
-        task = bars.add_task(what, total=1.0)
-        yield lambda share: bars.update(task, completed=share)
+    """A callback that takes the share done, from 0 to 1, of one thing, and shows it on stderr; None where `quiet`."""
+    with shown(quiet, transient=True) as progress:
+        progress(Step(what, 0.0, 1.0, 0.0))
+        yield None if quiet else lambda share: progress(Step(what, share, 1.0, share))
 
 
-class _ShareLines:
-    """Where nobody watches: a line with the share done, if the work takes long at all.
-
-    Unless it has `begun`, the work begins with the first call.
-    """
-
-    def __init__(self, what: str, begun: bool = True) -> None:
-        self._what = what
-        self._last = time.monotonic() if begun else None
-
-    def __call__(self, share: float) -> None:
-        now = time.monotonic()
-        if self._last is None:
-            self._last = now
-        elif now - self._last >= _SECONDS_BETWEEN_LINES:
-            self._last = now
-            sys.stderr.write(f"{self._what}: {share:.0%}\n")
-            sys.stderr.flush()
+def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) -> Iterator[_Item]:
+    """The items, with progress on stderr while they are taken."""
+    with share_done(what, quiet) as show:
+        for number, item in enumerate(items, 1):
+            yield item
+            if show is not None:
+                show(number / max(total, number))
 
 
 class _LogLines:
-    """Where nobody watches: one line an epoch, but not more often than a reader of the log would like."""
+    """Where nobody watches: a line now and then, if the work takes long at all.
+
+    Of what is counted the first and the last are told too: a reader of the log wants to know what came of it.
+    """
 
     def __init__(self) -> None:
-        self._last = 0.0
+        self._last: dict[str, float] = {}
 
-    def __call__(self, record: "EpochRecord", epochs: int) -> None:
+    def __call__(self, step: Step) -> None:
         now = time.monotonic()
-        if now - self._last < _SECONDS_BETWEEN_LINES and record.epoch not in (1, epochs):
+        last = self._last.setdefault(step.what, now)
+        told = step.unit and step.done in (1, step.total)
+        if not told and (now - last < _SECONDS_BETWEEN_LINES or last == now):
             return
-        self._last = now
-        measures = _measures(record, epochs, speed=True)
-        line = f"{_PHASES[record.phase]}: epoch {record.epoch} of at most {epochs}  {measures}"
+        self._last[step.what] = now
+        if step.unit:
+            line = f"{step.what}: {step.unit} {step.done:g} of at most {step.total:g}  {_measured(step)}"
+        else:
+            line = f"{step.what}: {step.done / step.total:.0%}"
         sys.stderr.write(line + "\n")
         sys.stderr.flush()
 
 
-def _measures(record: "EpochRecord", epochs: int, *, speed: bool) -> str:
-    parts = [f"loss {record.loss:.4f}"]
-    if record.validation_rmse is not None:
-        parts.append(f"validation RMSE {record.validation_rmse:.4f}" if speed else f"RMSE {record.validation_rmse:.4f}")
-    if speed:
-        millions = record.ratings_per_second / 1e6
+def _measured(step: Step, *, short: bool = False) -> str:
+    found = step.measures
+    parts = []
+    if "loss" in found:
+        parts.append(f"loss {found['loss']:.4f}")
+    if "validation_rmse" in found:
+        parts.append(f"{'RMSE' if short else 'validation RMSE'} {found['validation_rmse']:.4f}")
+    if "ratings_per_second" in found and not short:
+        millions = found["ratings_per_second"] / 1e6
         parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")
-    if record.epoch > 1:  # the first one may have compiled the kernels, and says nothing about the others
-        parts.append(f"at most {_duration((epochs - record.epoch) * record.seconds)} left")
+    if step.done > 1:  # the first one may have compiled the kernels, and says nothing about the others
+        parts.append(f"at most {_duration((step.total - step.done) * step.seconds)} left")
     return "  ".join(parts)
 
 

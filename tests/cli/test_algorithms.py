@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cofill.models import NAMES
+from cofill.models import algorithms
 from tests.cli.conftest import Run
 
 # What keeps each of them quick on a small world.
@@ -20,7 +20,7 @@ _SMALL = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", algorithms())
 def test_every_algorithm_is_trained_and_asked(name: str, run: Run, world: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     trained = run("train", world / "ratings.csv", "--algorithm", name, "--out", model, "--quiet", *_SMALL[name])

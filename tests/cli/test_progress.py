@@ -8,30 +8,28 @@ from pathlib import Path
 import pytest
 
 from cofill import progress
-from cofill.progress import training_progress
+from cofill.progress import Step, shown, unseen
 from tests.cli.conftest import HYBRID
 from tests.cli.test_process import COFILL
 
 
 def test_quiet() -> None:
-    with training_progress(quiet=True) as shown:
-        assert shown == (None, None)
+    with shown(quiet=True) as progress:
+        assert progress is unseen
 
 
 def test_solving_in_a_log(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", 0.0)
-    with training_progress() as shown:
-        assert shown.solved is not None
+    with shown() as show:
         for share in (0.0, 0.25, 0.5):
-            shown.solved(share)
+            show(Step("solving the columns", share, 1.0, share))
     assert capsys.readouterr().err == "solving the columns: 25%\nsolving the columns: 50%\n"  # it begins with the first
 
 
 def test_solving_that_is_quick_is_not_worth_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with training_progress() as shown:
-        assert shown.solved is not None
+    with shown() as show:
         for share in (0.0, 0.5):
-            shown.solved(share)
+            show(Step("solving the columns", share, 1.0, share))
     assert capsys.readouterr().err == ""
 
 

@@ -5,27 +5,36 @@ from pathlib import Path
 import pytest
 
 import cofill
-from cofill.experiments.source_code import code_of, sources, statements
-from cofill.models import NAMES
+from cofill.experiments.source_code import code_of, modules_of, statements
+from cofill.models import algorithms
+
+NAMES = tuple(algorithms())
 
 
 def test_every_module_of_a_model_belongs_to_an_algorithm() -> None:
     package = Path(cofill.__file__).parent
-    known = {path for name in NAMES for path in sources(name)}
-    assert all(path.is_file() for path in known)
-    for folder in ("models/cfn", "models/rivals"):
-        assert {path for path in (package / folder).rglob("*.py") if path.name != "__init__.py"} <= known
+    known = {module for name in NAMES for module in modules_of(name)}
+    for folder in ("cfn", "rivals"):
+        files = {path.stem for path in (package / "models" / folder).rglob("*.py") if path.name != "__init__.py"}
+        assert {f"cofill.models.{folder}.{name}" for name in files} <= known
     assert len({code_of(name) for name in NAMES}) == len(NAMES)
 
 
-def test_a_rival_does_not_depend_on_another_nor_the_network_on_rivals() -> None:
-    def names(algorithm: str) -> set[str]:
-        return {path.name for path in sources(algorithm)}
+def test_what_every_result_depends_on_is_found() -> None:
+    for name in NAMES:
+        assert {
+            *("cofill.models.recommender", "cofill.models.matrix", "cofill.models.known", "cofill.models.means"),
+            *("cofill.data.ratings", "cofill.data.sparse", "cofill.data.splits", "cofill.data.vocabulary"),
+            *("cofill.evaluation.ranking", "cofill.evaluation.ratings", "cofill.experiments.measuring"),
+        } <= set(modules_of(name))
 
-    assert "als_wr.py" in names("als-wr")
-    assert not any("als_wr.py" in names(name) for name in NAMES if name != "als-wr")
-    assert "kernels.py" in names("autorec") & names("cfn")
-    assert "kernels.py" not in names("als-wr")
+
+def test_a_rival_does_not_depend_on_another_nor_the_network_on_rivals() -> None:
+    assert "cofill.models.rivals.als_wr" in modules_of("als-wr")
+    assert not any("cofill.models.rivals.als_wr" in modules_of(name) for name in NAMES if name != "als-wr")
+    for name in ("autorec", "cfn"):
+        assert "cofill.models.cfn.kernels" in modules_of(name)
+    assert "cofill.models.cfn.kernels" not in modules_of("als-wr")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.errors import SettingsError, UnknownIdError
 
 if TYPE_CHECKING:
-    from cofill.models.answers import Explanation
+    from cofill.models.explanation import Explanation
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -20,9 +20,9 @@ from cofill.data.world_names import OCCUPATIONS
 from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.evaluation.ratings import RatingModel
-from cofill.models.answers import Recommendation
 from cofill.models.cfn.cfn import CFN
-from cofill.progress import share_done, training_progress
+from cofill.models.lists import Recommendation
+from cofill.progress import share_done, shown
 from cofill.report import Subject, write_report
 
 _LEAST_ITEMS = 4  # three that somebody rates, one to recommend
@@ -79,15 +79,14 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     for number, (orientation, hybrid) in enumerate(kinds, 2):
         told = "with side information" if hybrid else "on ratings alone"
         _say(f"{number}. training, rows are {orientation}s, {told}", quiet)
-        with training_progress(quiet) as progress, warnings.catch_warnings():
+        with shown(quiet) as progress, warnings.catch_warnings():
             # A world may be made so small that no network is narrow enough for it; that is no news.
             warnings.simplefilter("ignore", FeatureWidthWarning)
             models[orientation, hybrid] = CFN(orientation=orientation, seed=seed).fit(
                 parts.train,
                 item_features=about_films if hybrid else None,
                 user_features=about_people if hybrid else None,
-                report=progress.epoch,
-                solved=progress.solved,
+                progress=progress,
             )
     model = models["item", True]
     model.save(out / "model")

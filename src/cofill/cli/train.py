@@ -22,8 +22,8 @@ from cofill.cli.side_information import (
 from cofill.data.side_information import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.files import explain_write_failure
-from cofill.models import NAMES, algorithm
-from cofill.models.parts import FILE_KINDS
+from cofill.models import algorithm, algorithms
+from cofill.progress import shown
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -36,9 +36,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
     parser.add_argument(
         "--algorithm",
-        choices=NAMES,
+        choices=tuple(algorithms()),
         default="cfn",
-        help="cfn, the network (default), or a rival to compare it with: " + ", ".join(NAMES[1:]),
+        help="cfn, the network (default), or a rival to compare it with: "
+        + ", ".join(name for name in algorithms() if name != "cfn"),
     )
     parser.add_argument(
         "--set",
@@ -119,33 +120,21 @@ def _check_call(made_by: "type[Recommender]", options: argparse.Namespace) -> No
 def _fitted(
     model: "Recommender", ratings: "Ratings", side: SideInformation, options: argparse.Namespace
 ) -> "Recommender":
-    from cofill.models.cfn.cfn import CFN
-    from cofill.models.rivals.rival import Rival
-    from cofill.progress import share_done, training_progress
-
-    features: dict[str, Any] = {"item_features": side.items, "user_features": side.users}
-    if isinstance(model, Rival):
-        with share_done(f"fitting {model.kind}", options.quiet) as show:
-            return model.fit(ratings, **features, progress=show and (lambda done, total: show(done / total)))
-    assert isinstance(model, CFN)
-    if not model.keeps_checkpoints:
-        with training_progress(options.quiet) as progress:
-            return model.fit(ratings, **features, report=progress.epoch, solved=progress.solved)
-    checkpoint = options.out / CHECKPOINT
-    if options.resume and not checkpoint.exists() and not options.quiet:
+    checkpoint = options.out / CHECKPOINT if model.keeps_checkpoints else None
+    if options.resume and checkpoint and not checkpoint.exists() and not options.quiet:
         note(f"nothing to resume in {options.out}, starting anew")
     try:
-        with training_progress(options.quiet) as progress:
+        with shown(options.quiet) as progress:
             return model.fit(
                 ratings,
-                **features,
+                item_features=side.items,
+                user_features=side.users,
+                progress=progress,
                 checkpoint=checkpoint,
                 resume=options.resume,
-                report=progress.epoch,
-                solved=progress.solved,
             )
     except KeyboardInterrupt:
-        if checkpoint.exists():
+        if checkpoint and checkpoint.exists():
             note("the same command with --resume goes on from the last checkpoint")
         raise
 
@@ -155,6 +144,8 @@ CHECKPOINT = "checkpoint.safetensors"
 
 def _is_ours(folder: Path) -> bool:
     """Nothing but what a model, a checkpoint, or a run that was killed while it wrote one of them leaves behind."""
+    from cofill.models.file import FILE_KINDS
+
     kinds = "|".join(FILE_KINDS)
     ours = re.compile(
         rf"model\.json|checkpoint\.safetensors|({kinds})-[0-9a-f]{{12}}\.(safetensors|parquet)"

@@ -19,8 +19,6 @@ from cofill.experiments.source_code import code_of
 from cofill.experiments.store import Record
 from cofill.experiments.warming import warm_up
 from cofill.models import algorithm
-from cofill.models.cfn.cfn import CFN
-from cofill.models.cfn.training import EpochRecord
 from cofill.models.recommender import Recommender
 
 Report = Callable[[float], None]
@@ -49,7 +47,7 @@ def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> 
         return {"problem": str(problem), "seconds": time.perf_counter() - began, **about}
     result: dict[str, Any] = {"training_seconds": trained, **model.measures}
     if run.task == "cost":
-        result |= {"peak_bytes": peak_bytes(), "bytes_before": before, "parameters": parameters(model)}
+        result |= {"peak_bytes": peak_bytes(), "bytes_before": before, "parameters": model.parameters()}
     elif run.task == "validate":
         result |= {"validation_curve": [record.validation_rmse for record in model.history]}
     else:
@@ -74,17 +72,7 @@ def _fit(model: Recommender, train: Ratings, described_by: ExperimentData | None
     features: dict[str, Any] = {}
     if described_by is not None:
         features = {"item_features": described_by.side.items, "user_features": described_by.side.users}
-    if isinstance(model, CFN):
-
-        def epoch(record: EpochRecord, epochs: int) -> None:
-            again = model.settings.refit and model.settings.validation > 0
-            first = 0.5 if again and record.phase == "train" else 0.0
-            report(first + record.epoch / epochs * (0.5 if again else 1.0))
-
-        model.fit(train, report=epoch, **features)
-        return
-    follow: Any = {"progress": lambda done, total: report(done / total)}
-    model.fit(train, **features, **follow)
+    model.fit(train, progress=lambda step: report(step.share), **features)
 
 
 def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
@@ -95,14 +83,6 @@ def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
     except DataError as problem:  # no rating that is relevant: of ratings there is something to say all the same
         found["ranking"], found["ranking_problem"] = None, str(problem)
     return found
-
-
-def parameters(model: Recommender) -> int:
-    """Numbers that were learned: those of the network, or the vectors of all users and items."""
-    if isinstance(model, CFN):
-        return sum(parameter.numel() for parameter in model.completion.network.parameters())
-    weights = model.taken_apart().arrays["weights"]
-    return sum(array.size for name, array in weights.items() if not name.startswith("described."))
 
 
 def reset_peak() -> int:

@@ -1,62 +1,96 @@
-"""Which code a result depends on: a change of an algorithm makes its own results stale, and no others."""
+"""Which code a result depends on: a change of an algorithm makes its own results stale, and no others.
+
+What belongs to an algorithm is found by following imports, from the module of its class and from the modules that
+measure it. Imports that only type checkers see do not count, and neither do those inside functions: what is needed
+now and then (a file format, a plot) is loaded there.
+"""
 
 import ast
 import hashlib
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
+from importlib.util import find_spec, resolve_name
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parent.parent
+from cofill.models import algorithms
 
 # What is between the ratings, whose fingerprint is part of a run's name already, and a measured result.
-_SHARED = (
-    "models/answers.py",
-    "compiling.py",
-    "models/recommender.py",
-    "models/cfn/feature_ridge.py",
-    "models/means.py",
-    "data/described.py",
-    "data/features/known.py",
-    "data/features/matching.py",
-    "data/known.py",
-    "data/ratings.py",
-    "data/sparse.py",
-    "data/splits.py",
-    "data/vocabulary.py",
-    "evaluation/ranking.py",
-    "evaluation/ratings.py",
-    "experiments/data.py",
-    "experiments/measuring.py",
-)
-_RIVAL = ("models/rivals/factors.py", "models/rivals/rival.py", "models/rivals/row_shards.py")
-_NETWORK = ("models/cfn",)
-_OWN = {
-    "cfn": _NETWORK,
-    "autorec": (*_NETWORK, "models/rivals/autorec.py"),
-    "means": (*_RIVAL, "models/rivals/means.py"),
-    "als-wr": (*_RIVAL, "models/rivals/als_wr.py"),
-    "svdfeature": (*_RIVAL, "models/rivals/svdfeature.py"),
-    "bpmf": (*_RIVAL, "models/rivals/bpmf.py"),
-    "llorma": (*_RIVAL, "models/rivals/llorma.py"),
-}
+_MEASURING = ("cofill.experiments.measuring", "cofill.evaluation.ratings", "cofill.evaluation.ranking")
 
 
-@lru_cache
+@cache
 def code_of(algorithm: str) -> str:
     """The same as long as the statements of its modules are: comments and docstrings do not count."""
     digest = hashlib.sha256()
-    for path in sources(algorithm):
-        digest.update(f"{path.relative_to(_PACKAGE).as_posix()}\n{statements(path.read_bytes())}\n".encode())
+    for name in modules_of(algorithm):
+        digest.update(f"{name}\n{statements(_source(name))}\n".encode())
     return digest.hexdigest()[:12]
 
 
-def sources(algorithm: str) -> list[Path]:
-    """The files that a result of the algorithm depends on."""
-    return sorted({path for name in (*_SHARED, *_OWN[algorithm]) for path in _files(_PACKAGE / name)})
+def modules_of(algorithm: str) -> list[str]:
+    """The modules that a result of the algorithm depends on, in order; those of its own package and of cofill.
+
+    A package's own file passes names on: it is followed, and does not count itself. So the registry, which knows every
+    algorithm by name, makes none depend on another.
+    """
+    home = algorithms()[algorithm].home.partition(":")[0]
+    inside = {home.partition(".")[0], "cofill"}
+    found: set[str] = set()
+    waiting = [home, *_MEASURING]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += (other for other in _imports(name) if other.partition(".")[0] in inside)
+    return sorted(name for name in found if not _is_package(name))
 
 
-def _files(path: Path) -> Iterator[Path]:
-    return path.rglob("*.py") if path.is_dir() else iter((path,))
+@cache
+def _imports(name: str) -> tuple[str, ...]:
+    """The modules that a module imports when it is loaded."""
+    package = name if _is_package(name) else name.rpartition(".")[0]
+    named: list[str] = []
+    for node in _when_loaded(ast.parse(_source(name)).body):
+        if isinstance(node, ast.Import):
+            named += (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            of = resolve_name("." * node.level + (node.module or ""), package) if node.level else node.module or ""
+            named += (of, *(f"{of}.{alias.name}" for alias in node.names))
+    return tuple(module for module in named if _is_module(module))
+
+
+def _when_loaded(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that are carried out when a module is loaded."""
+    for node in body:
+        yield node
+        for inner in ("body", "orelse", "finalbody"):
+            if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _for_type_checkers(node):
+                yield from _when_loaded(getattr(node, inner, []))
+
+
+def _for_type_checkers(node: ast.stmt) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+@cache
+def _is_module(name: str) -> bool:
+    try:
+        found = find_spec(name)
+    except (ModuleNotFoundError, ValueError):  # a name that a module has, and no module itself
+        return False
+    return found is not None and found.has_location
+
+
+def _is_package(name: str) -> bool:
+    found = find_spec(name)
+    return found is not None and found.submodule_search_locations is not None
+
+
+def _source(name: str) -> bytes:
+    found = find_spec(name)
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).read_bytes() if found.origin.endswith(".py") else b""
 
 
 def statements(source: bytes) -> str:

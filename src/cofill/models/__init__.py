@@ -1,29 +1,107 @@
-"""Every algorithm by its name, as model files, tables and the command line call it."""
+"""Arrays into predictions and lists. Here: the registry of algorithms, one entry each.
 
+    CFN            the autoencoder of the paper                        cfn/
+    rivals         what it is compared with                            rivals/, one module each
+    recommender    a model as people use it, in their own ids
+    matrix         users x items, filled in: the border below which code speaks of rows and columns
+
+Another package can bring an algorithm of its own, which then works in every command: a subclass of `Recommender`, and
+an `Algorithm` under a name in the entry points "cofill.algorithms" of that package.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Any
 
 from cofill.errors import SettingsError
 
 if TYPE_CHECKING:  # the names alone need not wait for torch
     from cofill.models.recommender import Recommender
 
-_HOMES = {
-    "cfn": ("cofill.models.cfn.cfn", "CFN"),
-    "means": ("cofill.models.rivals.means", "Means"),
-    "als-wr": ("cofill.models.rivals.als_wr", "ALSWR"),
-    "svdfeature": ("cofill.models.rivals.svdfeature", "SVDFeature"),
-    "bpmf": ("cofill.models.rivals.bpmf", "BPMF"),
-    "llorma": ("cofill.models.rivals.llorma", "LLORMA"),
-    "autorec": ("cofill.models.rivals.autorec", "AutoRec"),
+
+@dataclass(frozen=True)
+class Contender:
+    """An algorithm with the settings that make it this one; all others are its defaults."""
+
+    label: str
+    """Its name in tables and in `--only`."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    side: bool = False
+    """Whether it is given side information."""
+    algorithm: str = ""
+    """The name of the algorithm: that of its entry in the registry, which fills it in."""
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """What the registry says of an algorithm."""
+
+    home: str
+    """Its class, as "module:Class"; imported when it is first asked for."""
+    contenders: tuple[Contender, ...] = ()
+    """As what it takes part in the paper's tables."""
+    quick: Mapping[str, Any] = field(default_factory=dict)
+    """Settings for a quick look, which make it fast and no good."""
+
+    def load(self) -> "type[Recommender]":
+        module, _, name = self.home.partition(":")
+        found: type[Recommender] = getattr(import_module(module), name)
+        return found
+
+
+_OURS = {
+    "means": Algorithm("cofill.models.rivals.means:Means", (Contender("fitted means"),)),
+    "bpmf": Algorithm("cofill.models.rivals.bpmf:BPMF", (Contender("BPMF"),), {"samples": 10, "burn_in": 5}),
+    "als-wr": Algorithm("cofill.models.rivals.als_wr:ALSWR", (Contender("ALS-WR"),), {"rank": 20, "iterations": 5}),
+    "svdfeature": Algorithm(
+        "cofill.models.rivals.svdfeature:SVDFeature",
+        (Contender("SVDFeature"), Contender("SVDFeature++", side=True)),
+        {"rank": 16, "epochs": 10},
+    ),
+    "llorma": Algorithm("cofill.models.rivals.llorma:LLORMA", (Contender("LLORMA"),), {"rank": 5, "anchors": 5}),
+    "autorec": Algorithm(
+        "cofill.models.rivals.autorec:AutoRec",
+        (Contender("U-AutoRec", {"orientation": "user"}), Contender("I-AutoRec", {"orientation": "item"})),
+        {"epochs": 40, "hidden": 100},
+    ),
+    "cfn": Algorithm(
+        "cofill.models.cfn.cfn:CFN",
+        (
+            Contender("U-CFN", {"orientation": "user"}),
+            Contender("U-CFN++", {"orientation": "user"}, side=True),
+            Contender("V-CFN", {"orientation": "item"}),
+            Contender("V-CFN++", {"orientation": "item"}, side=True),
+        ),
+        {"epochs": 12, "hidden": 100},
+    ),
 }
-NAMES = tuple(_HOMES)
+
+
+@cache
+def algorithms() -> Mapping[str, Algorithm]:
+    """Every algorithm by its name, as model files, tables and the command line call it; in the order of tables."""
+    others = {point.name: point for point in entry_points(group="cofill.algorithms") if point.name not in _OURS}
+    return _OURS | {name: _from_elsewhere(point.load(), point.value) for name, point in others.items()}
+
+
+@cache
+def contenders() -> Mapping[str, Contender]:
+    """Who takes part in the paper's tables, by label."""
+    entries = algorithms().items()
+    return {one.label: replace(one, algorithm=name) for name, entry in entries for one in entry.contenders}
+
+
+def _from_elsewhere(entry: object, where: str) -> Algorithm:
+    if not isinstance(entry, Algorithm):
+        raise SettingsError(f"the entry point {where} is no cofill.models.Algorithm; mend the package that brings it")
+    return entry
 
 
 def algorithm(name: str) -> "type[Recommender]":
     """The class of that name."""
-    if name not in _HOMES:
-        raise SettingsError(f"there is no algorithm {name!r}; known: {', '.join(NAMES)}")
-    module, attribute = _HOMES[name]
-    found: type[Recommender] = getattr(import_module(module), attribute)
-    return found
+    if name not in algorithms():
+        raise SettingsError(f"there is no algorithm {name!r}; known: {', '.join(algorithms())}")
+    return algorithms()[name].load()

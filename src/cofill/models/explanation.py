@@ -1,6 +1,6 @@
-"""Why an item is predicted what it is: from shares in indices to explanations in ids, and shares for any model."""
+"""Why an item is predicted what it is: how far each rating and feature moves it, in indices, then in ids and words."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,7 +8,6 @@ import numpy.typing as npt
 
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.models.answers import Contribution, Explanation
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -18,43 +17,74 @@ Ints = npt.NDArray[np.int32]
 _ONE_BY_ONE = 200
 
 
-class Somebody(NamedTuple):
-    """Whose predictions are explained: a user of the model, or somebody new."""
+class Contribution(NamedTuple):
+    """One of the user's ratings, or one column of what is known about them, and how far it moves a prediction."""
 
-    user: int | None  # None: somebody new
-    items: Ints  # (n,)
+    amount: float
+    """In ratings: above zero it pushes the prediction up, below zero down."""
+    item: Id | None = None
+    """The item that was rated; None where it is a feature that speaks."""
+    rating: float | None = None
+    """What the user gave it."""
+    title: str | None = None
+    """The item's, where the data has one."""
+    feature: str | None = None
+    """The column that describes the user, such as age; None where it is a rating that speaks."""
+
+
+class Explanation(NamedTuple):
+    """A predicted rating taken apart: base + amounts of the contributions + remainder = rating."""
+
+    item: Id
+    rating: float
+    """As the model computes it, before it is clipped to the scale: what the parts add up to."""
+    clipped: float
+    """As `predict` and `recommend` tell it."""
+    base: float
+    """What somebody without ratings and features gets for the item."""
+    contributions: list[Contribution]
+    """All ratings and features of the user, those that move it most first."""
+    remainder: float
+    """What cannot be told apart: docs/network.md says for which models it is more than rounding."""
+    title: str | None = None
+
+
+class Given(NamedTuple):
+    """What is known of the row or column whose predictions are explained."""
+
+    others: Ints  # (n,): the columns that a row has rated, or the rows that a column has
     ratings: Floats  # (n,)
-    features: Mapping[str, object] | None  # of somebody new
+    features: Floats | None = None  # (P,), None where nothing is known
+    widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
 
 
 class Shares(NamedTuple):
-    """How far each rating and each column of features moves the predictions of m items."""
+    """How far each rating and each input column of features moves m predictions."""
 
-    by_rating: Doubles  # (m, n)
-    by_feature: Doubles  # (m, columns)
-    columns: tuple[str, ...]
+    ratings: Doubles  # (m, n)
+    features: Doubles  # (m, input columns)
 
 
-def replaced_shares(
-    fold_in: Callable[[Ints, Floats], Floats], somebody: Somebody, asked: Ints, strangers: Floats
-) -> Shares:
-    """Shares of the predictions of any model that can tell every item's (items,) from ratings.
+def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
+    """Shares of the predictions of any model that can fold in: tell every prediction from some ratings.
 
-    A rating moves a prediction by what would be lost if somebody had rated that item as strangers (items,) do. What
-    prediction there is beyond the strangers' if they had rated everything so is owed to all ratings alike. Where there
-    are very many, those that are most like the strangers' are replaced together.
+    A rating moves a prediction by what would be lost if it had been that of a stranger, of whom nothing is known. What
+    prediction there is beyond the stranger's if all ratings had been so is owed to all of them alike. Where there
+    are very many, those that are most like the stranger's are replaced together.
     """
-    items, ratings = somebody.items, somebody.ratings
-    by_rating = np.zeros((len(asked), len(items)))
-    if not len(items):
-        return Shares(by_rating, np.zeros((len(asked), 0)), ())
-    usual = strangers[items]
-    whole = fold_in(items, ratings)[asked].astype(np.float64)
+    others, ratings = given.others, given.ratings
+    by_rating = np.zeros((len(asked), len(others)))
+    nothing = Shares(by_rating, np.zeros((len(asked), len(given.widths))))
+    if not len(others):
+        return nothing
+    stranger = fold_in(others[:0], ratings[:0])
+    usual = stranger[others]
+    whole = fold_in(others, ratings)[asked].astype(np.float64)
 
     def lost(replaced: npt.NDArray[np.int64]) -> Doubles:
         other = ratings.copy()
         other[replaced] = usual[replaced]
-        difference: Doubles = whole - fold_in(items, other)[asked]
+        difference: Doubles = whole - fold_in(others, other)[asked]
         return difference
 
     order = np.argsort(-np.abs(ratings - usual), kind="stable")
@@ -63,30 +93,33 @@ def replaced_shares(
     rest = order[_ONE_BY_ONE:]
     if len(rest):
         by_rating[:, rest] = lost(rest)[:, None] / len(rest)
-    by_rating += ((whole - lost(order) - strangers[asked]) / len(items))[:, None]
-    return Shares(by_rating, np.zeros((len(asked), 0)), ())
+    by_rating += ((whole - lost(order) - stranger[asked]) / len(others))[:, None]
+    return nothing
 
 
 def explanations(
-    somebody: Somebody,
+    given: Given,
     asked: Ints,
     shares: Shares,
     *,
+    columns: Sequence[str],
     predicted: Floats,
     base: Floats,
     items: Vocabulary,
     titles: Mapping[Id, str],
     scale: Scale,
 ) -> list[Explanation]:
-    """One for each item asked about, given the predictions (m,) and those for a stranger (m,)."""
-    rated = [items.id(int(index)) for index in somebody.items]
+    """One for each item asked about, given the names of the columns of features, the predictions (m,) and those for a
+    stranger (m,).
+    """
+    rated = [items.id(int(index)) for index in given.others]
     speakers: list[tuple[Id | None, float | None, str | None, str | None]] = [
-        (item, rating, titles.get(item), None) for item, rating in zip(rated, somebody.ratings.tolist(), strict=True)
+        (item, rating, titles.get(item), None) for item, rating in zip(rated, given.ratings.tolist(), strict=True)
     ]
-    speakers += [(None, None, None, column) for column in shares.columns]
+    speakers += [(None, None, None, column) for column in columns]
     found = []
     for place, index in enumerate(asked.tolist()):
-        amounts = np.append(shares.by_rating[place], shares.by_feature[place])
+        amounts = np.append(shares.ratings[place], shares.features[place])
         told = amounts != 0
         told[: len(rated)] = True  # a column that moves nothing is one of which nothing is known
         order = np.argsort(-np.abs(amounts), kind="stable")

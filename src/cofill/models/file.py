@@ -15,6 +15,8 @@ the old model or the new one, never a mixture, whenever the writer was stopped. 
 import hashlib
 import json
 import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,19 +28,17 @@ import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
-from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
-from cofill.data.vocabulary import Vocabulary
-from cofill.errors import CofillError, ModelFileError, SettingsError
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import CofillError, ModelFileError
 from cofill.files import replacing
-from cofill.models import algorithm
-from cofill.models.cfn.training import EpochRecord
-from cofill.models.parts import FILE_KINDS, Arrays, Parts
-from cofill.models.recommender import Recommender
 
-_NO_CAP = 1e12
 FORMAT_VERSION = 5  # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap
 _CARD = "model.json"
+FILE_KINDS = ("weights", "ratings", "features", "users", "items", "attributes")
+"""What the files of a model's folder are called, beside its card; a model has some of them."""
+
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
 class _File(BaseModel):
@@ -75,38 +75,56 @@ class _Card(BaseModel):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def save_model(model: Recommender, folder: Path) -> None:
-    """Write a fitted model into a folder."""
-    parts = model.taken_apart()
+@dataclass(frozen=True)
+class Contents:
+    """What a model's folder holds: a fitted model taken apart."""
+
+    kind: str
+    settings: Mapping[str, Any]
+    scale: Scale
+    data: Mapping[str, Any]
+    measures: Mapping[str, float | int | None]
+    history: Sequence[Mapping[str, Any]]
+    learned: Mapping[str, dict[str, Any]]  # about the columns of features of "users" and "items", ready for JSON
+    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "features"
+    users: Vocabulary
+    items: Vocabulary
+    titles: Mapping[Id, str]
+    attributes: pl.DataFrame | None  # what items are in words; older models have none
+    numbers: Mapping[str, float]  # of a network
+    format_version: int = FORMAT_VERSION
+
+
+def write_model(folder: Path, contents: Contents) -> None:
+    """Write a model into a folder."""
     if folder.exists() and not folder.is_dir():
         raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ModelFileError(f"{folder}: cannot be made: {error.strerror}; choose another place") from None
-    titles = [model.titles.get(item) for item in model.items]
+    titles = [contents.titles.get(item) for item in contents.items]
     files = {
         kind: _write(folder, kind, ".safetensors", partial(_save_arrays, arrays))
-        for kind, arrays in parts.arrays.items()
+        for kind, arrays in contents.arrays.items()
     }
-    files["users"] = _write(folder, "users", ".parquet", _ids_frame(model.users).write_parquet)
-    items = _ids_frame(model.items).with_columns(title=pl.Series(titles, dtype=pl.String))
+    files["users"] = _write(folder, "users", ".parquet", _ids_frame(contents.users).write_parquet)
+    items = _ids_frame(contents.items).with_columns(title=pl.Series(titles, dtype=pl.String))
     files["items"] = _write(folder, "items", ".parquet", items.write_parquet)
-    attributes = model.item_attributes.frame()
-    if attributes.width:
-        files["attributes"] = _write(folder, "attributes", ".parquet", attributes.write_parquet)
+    if contents.attributes is not None and contents.attributes.width:
+        files["attributes"] = _write(folder, "attributes", ".parquet", contents.attributes.write_parquet)
     card = _Card(
         format="cofill-model",
-        format_version=FORMAT_VERSION,
+        format_version=contents.format_version,
         cofill_version=__version__,
-        kind=model.kind,
-        settings=model.settings.model_dump(mode="json"),
-        scale=(parts.scale.low, parts.scale.high),
-        **parts.numbers,
-        data=model.data_summary,
-        measures=model.measures,
-        history=[record.as_json() for record in model.history],
-        features=parts.learned,
+        kind=contents.kind,
+        settings=dict(contents.settings),
+        scale=(contents.scale.low, contents.scale.high),
+        **contents.numbers,
+        data=dict(contents.data),
+        measures=dict(contents.measures),
+        history=[dict(record) for record in contents.history],
+        features=dict(contents.learned),
         files=files,
         sha256="",
     )
@@ -116,42 +134,30 @@ def save_model(model: Recommender, folder: Path) -> None:
     _remove_leftovers(folder, {file.name for file in files.values()})
 
 
-Kind = TypeVar("Kind", bound=Recommender)
+Model = TypeVar("Model")
 
 
-def load_model(folder: Path, wanted: type[Kind]) -> Kind:
-    """A model from its folder; whatever is missing, altered or from a newer version is refused with a reason.
-
-    `wanted` is the class that it must have; `Recommender` takes any.
-    """
-    model = _load(folder, wanted)
-    if not isinstance(model, wanted):
-        raise ModelFileError(
-            f"{folder}: this is a model of the algorithm {model.kind!r}, not a {wanted.__name__}; "
-            f"load it with {type(model).__name__}.load, or with Recommender.load"
-        )
-    return model
-
-
-def _load(folder: Path, wanted: type[Recommender]) -> Recommender:
+def read_model(folder: Path, build: Callable[[Contents], Model]) -> Model:
+    """What `build` makes of a folder; whatever is missing, altered or from a newer version is refused with a reason."""
     card = _read_card(folder)
     try:
-        return _load_as_described(folder, card, wanted)
+        return _built(folder, card, build)
     except ModelFileError:
         newer = _read_card(folder)
         if newer.sha256 == card.sha256:
             raise
-        return _load_as_described(folder, newer, wanted)  # replaced while it was read
+        return _built(folder, newer, build)  # replaced while it was read
 
 
-def _load_as_described(folder: Path, card: _Card, wanted: type[Recommender]) -> Recommender:
-    made_by = _maker(folder, card, wanted)
+def _built(folder: Path, card: _Card, build: Callable[[Contents], Model]) -> Model:
     kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
     tables = ("users", "items", "attributes") if "attributes" in card.files else ("users", "items")
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in tables}
     try:
-        return _assemble(made_by, card, arrays, frames)
+        return build(_contents(card, arrays, frames))
+    except ModelFileError as error:
+        raise ModelFileError(f"{folder}: {error}") from None
     except (CofillError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError,
             pl.exceptions.PolarsError) as error:  # fmt: skip
         raise ModelFileError(
@@ -159,48 +165,31 @@ def _load_as_described(folder: Path, card: _Card, wanted: type[Recommender]) -> 
         ) from error
 
 
-def _maker(folder: Path, card: _Card, wanted: type[Recommender]) -> type[Recommender]:
-    """The class that made a model: a known one, or one of the caller's own that goes by that name."""
-    if getattr(wanted, "kind", None) == card.kind:
-        return wanted
-    try:
-        return algorithm(card.kind)
-    except SettingsError as error:
-        raise ModelFileError(f"{folder}: {error}; load a model of your own class with that class") from None
-
-
-def _assemble(
-    made_by: type[Recommender], card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataFrame]
-) -> Recommender:
+def _contents(card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataFrame]) -> Contents:
     if not card.scale[0] < card.scale[1]:
         raise ValueError(f"the scale from {card.scale[0]:g} to {card.scale[1]:g} is none")
     for part in arrays.values():
         for name, array in part.items():
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise ValueError(f"{name} has a number that is none")
-    settings = dict(card.settings)
-    if card.format_version < 3 and card.kind == "cfn":
-        settings.setdefault("presence", 0.0)
-    if card.format_version < 5 and card.kind in ("cfn", "autorec"):
-        settings.setdefault("length_cap", _NO_CAP)
-    model = made_by(made_by.settings_class.of(settings))
     users, items = frames["users"], frames["items"]
-    model.users, model.items = Vocabulary(users["id"].to_list()), Vocabulary(items["id"].to_list())
-    model.titles = {item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None}
-    known = frames.get("attributes")  # older models have none
-    model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
-    model.history = [EpochRecord(**record) for record in card.history]
-    model.measures, model.data_summary = card.measures, card.data
     numbers = {"overall_mean": card.overall_mean, "typical_length": card.typical_length}
-    model.put_together(
-        Parts(
-            scale=Scale(*card.scale),
-            arrays=arrays,
-            numbers={name: value for name, value in numbers.items() if value is not None},
-            learned=card.features,
-        )
+    return Contents(
+        kind=card.kind,
+        settings=card.settings,
+        scale=Scale(*card.scale),
+        data=card.data,
+        measures=card.measures,
+        history=card.history,
+        learned=card.features,
+        arrays=arrays,
+        users=Vocabulary(users["id"].to_list()),
+        items=Vocabulary(items["id"].to_list()),
+        titles={item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None},
+        attributes=frames.get("attributes"),
+        numbers={name: value for name, value in numbers.items() if value is not None},
+        format_version=card.format_version,
     )
-    return model
 
 
 def _read_card(folder: Path) -> _Card:

@@ -1,41 +1,58 @@
-"""Predict, recommend, similar, follow new ratings, save, load: a model as people use it, in their own ids.
+"""A model as people use it, in their own ids: fit, predict, recommend, similar, explain, follow ratings, save, load.
 
-`CFN` and its rivals are recommenders: each says how it fits, and leaves behind a `FilledMatrix` to be asked.
+`CFN` and its rivals are recommenders: each says how it learns, and leaves behind a `Matrix` of users x items to be
+asked. An algorithm of somebody else's is a subclass with `kind`, `settings_class`, `_learn`, `_kept` and `_restored`;
+docs/rivals.md shows one.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from cofill.config import Orientation, Settings
+from cofill.config import Settings
 from cofill.data.attributes import Attributes
+from cofill.data.described import DescribedRatings
+from cofill.data.features import Features
+from cofill.data.features.known import SideFeatures
+from cofill.data.features.readable import ReadableColumn
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
-from cofill.models.answers import Explanation, Recommendation, Similar, best_of, check_count
-from cofill.models.cfn.training import EpochRecord
-from cofill.models.explanation import Shares, Somebody, explanations, replaced_shares
-from cofill.models.matrix import FilledMatrix
-from cofill.models.parts import Parts
+from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
+from cofill.models import algorithm
+from cofill.models.explanation import Explanation, Given, explanations
+from cofill.models.file import Arrays, Contents, read_model, write_model
+from cofill.models.history import EpochRecord
+from cofill.models.lists import Recommendation, Similar, best_of, check_count
+from cofill.models.matrix import Flags, Floats, Ints, Longs, Matrix
+from cofill.progress import Progress, unseen
 
-if TYPE_CHECKING:
-    from cofill.data.features import Features
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+Side = Literal["user", "item"]
 
 Among = Iterable[Id] | Flags
 """Items to choose from: their ids, or a flag for each item of the model."""
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
+
+
+class Fitting(NamedTuple):
+    """How a fit goes on: who is told how far it is, and the file that lets a killed one go on."""
+
+    progress: Progress
+    checkpoint: Path | None
+    resume: bool
+
+
+class Kept(NamedTuple):
+    """What a model file keeps of an algorithm, apart from settings, ids and features: arrays by file, and numbers."""
+
+    weights: Arrays
+    ratings: Arrays
+    numbers: Mapping[str, float] = {}
 
 
 class Recommender(ABC):
@@ -49,6 +66,8 @@ class Recommender(ABC):
     settings_class: ClassVar[type[Settings]]
     takes_features: ClassVar[bool] = False
     """Whether it learns from side information."""
+    follows_features: ClassVar[bool] = False
+    """Whether users and items can be described by features after the training, too."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether a fit that was stopped can go on."""
 
@@ -66,39 +85,75 @@ class Recommender(ABC):
         self.item_features: Features | None = None
         self.user_features: Features | None = None
         self.item_attributes = Attributes(self.items)
-        self._filled: FilledMatrix | None = None
+        self._matrix: Matrix | None = None
 
     def __repr__(self) -> str:
-        state = f"{len(self.users)} users, {len(self.items)} items" if self._filled else "not fitted"
+        state = f"{len(self.users)} users, {len(self.items)} items" if self._matrix else "not fitted"
         return f"{type(self).__name__}({state})"
 
     @property
     def settings(self) -> Settings:
         return self._settings
 
-    @property
-    def orientation(self) -> Orientation:
-        """What a row of the filled matrix is."""
-        return "user"
+    # Fitting
+
+    def fit(
+        self,
+        ratings: object,
+        *,
+        item_features: object = None,
+        user_features: object = None,
+        progress: Progress | None = None,
+        checkpoint: Path | str | None = None,
+        resume: bool = False,
+    ) -> Self:
+        """Learn from ratings, or from anything that `Ratings.read` takes, and from side features where there are any.
+
+        `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
+        more. Ids with features and without a rating become known to the model: they are the cold ones.
+
+        `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
+        killed run go on with `resume=True`; remove it once the model is saved.
+        """
+        name = type(self).__name__
+        if not self.takes_features and (item_features is not None or user_features is not None):
+            raise DataError(f"{name} makes no use of side information; leave the features out")
+        if not self.keeps_checkpoints and (checkpoint is not None or resume):
+            raise SettingsError(f"{name} is trained in one go; leave out checkpoint and resume")
+        if resume and checkpoint is None:
+            raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
+        data = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
+        fitting = Fitting(progress or unseen, Path(checkpoint) if checkpoint else None, resume)
+        matrix = self._learn(data, fitting)
+        self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
+        self.titles, self.data_summary = dict(data.ratings.titles), data.summary
+        if self.follows_features:
+            self.user_features, self.item_features = data.about_users, data.about_items
+        self.item_attributes = Attributes.of_features(self.items, data.about_items)
+        self._matrix = matrix
+        return self
 
     @abstractmethod
-    def fit(self, ratings: object, *, item_features: object = None, user_features: object = None) -> Self:
-        """Learn from ratings, or from anything that `Ratings.read` takes."""
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
+        """The matrix of users x items, in the order of the vocabularies of `data.ratings`.
+
+        `history` and `measures` may be set on the way.
+        """
 
     # Asking
 
     @property
-    def filled(self) -> FilledMatrix:
-        """The filled matrix, in rows and columns."""
-        if self._filled is None:
+    def matrix(self) -> Matrix:
+        """Users x items, filled in, in indices of the vocabularies."""
+        if self._matrix is None:
             name = type(self).__name__
             raise NotFittedError(f"this model is not fitted yet; call fit(ratings) first, or {name}.load(folder)")
-        return self._filled
+        return self._matrix
 
     @property
     def scale(self) -> Scale:
         """The least and the greatest rating."""
-        return self.filled.scale
+        return self.matrix.scale
 
     def predict(self, pairs: object) -> Floats:
         """Ratings (n,) for pairs of user and item; ids that were never seen are welcome.
@@ -110,8 +165,7 @@ class Recommender(ABC):
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
-        rows, columns = (users, items) if self.orientation == "user" else (items, users)
-        predicted = self.filled.entries(rows, columns)
+        predicted = self.matrix.entries(users, items)
         return np.clip(predicted, np.float32(self.scale.low), np.float32(self.scale.high))
 
     def recommend(
@@ -152,7 +206,7 @@ class Recommender(ABC):
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
         check_count(n)
-        self.filled  # noqa: B018  # a model that is not fitted says so now, not at the first answer
+        self.matrix  # noqa: B018  # a model that is not fitted says so now, not at the first answer
         indices = np.arange(len(self.users), dtype=np.int32) if users is None else self._known_users(users)
         return self._recommend_in_chunks(indices, n, exclude_known, self._chosen(among))
 
@@ -167,16 +221,15 @@ class Recommender(ABC):
 
     def user_scores(self, users: Longs) -> Floats:
         """(n, items): what some users, given by index, would rate every item, not clipped to the scale."""
-        return self.filled.many_rows(users) if self.orientation == "user" else self.filled.many_columns(users)
+        return self.matrix.many_rows(users)
 
     def stranger_scores(self) -> Floats:
         """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
-        return self._scores_of_somebody(np.empty(0, np.int32), np.empty(0, np.float32))
+        return self.matrix.new_row(np.empty(0, np.int32), np.empty(0, np.float32))
 
     def known_items(self, user: int) -> Ints:
         """Indices of what a user, given by index, has rated."""
-        known = self.filled.known
-        return known.row(user)[0] if self.orientation == "user" else known.column(user)[0]
+        return self.matrix.known.row(user)[0]
 
     def explain(
         self, user: Id | Mapping[Any, float], item: Id, *, features: Mapping[str, object] | None = None
@@ -196,11 +249,12 @@ class Recommender(ABC):
         asked = self.items.find(wanted)
         if (asked < 0).any():
             raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
-        somebody = self._somebody(user, features)
+        given, columns = self._given(user, features)
         return explanations(
-            somebody,
+            given,
             asked,
-            self._shares(somebody, asked),
+            self.matrix.row_shares(given, asked),
+            columns=columns,
             predicted=scores[asked],
             base=self.stranger_scores()[asked],
             items=self.items,
@@ -209,13 +263,13 @@ class Recommender(ABC):
         )
 
     def similar(self, item: Id, n: int = 10) -> list[Similar]:
-        """The n items most like this one, by the vectors that the model knows them by.
+        """The n items most like this one, by the cosine similarity of the vectors that the model knows them by.
 
         An item without a rating can be asked about, and be an answer, if it has features.
         """
         check_count(n)
         index = self.items.index(item)
-        known = self.filled.column_known() if self.orientation == "user" else self.filled.row_known()
+        known = self.matrix.column_known()
         if not known[index]:
             raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
         vectors = self.item_vectors()
@@ -233,22 +287,25 @@ class Recommender(ABC):
 
     def item_vectors(self) -> Floats:
         """(items, width): what the model knows an item by, such that like items have like vectors."""
-        return self.filled.column_vectors() if self.orientation == "user" else self.filled.row_vectors()
+        return self.matrix.column_vectors()
+
+    def facts(self) -> list[tuple[str, str]]:
+        """What a page about the model says of the algorithm: name and value."""
+        return []
 
     def item_counts(self) -> Longs:
         """(items,): ratings of each item."""
-        return self.filled.column_counts if self.orientation == "user" else self.filled.row_counts
+        return self.matrix.column_counts
 
     def user_counts(self) -> Longs:
         """(users,): ratings of each user."""
-        return self.filled.row_counts if self.orientation == "user" else self.filled.column_counts
+        return self.matrix.row_counts
 
     def known_pairs(self, ratings: Ratings) -> int:
         """How many of these pairs of user and item the model has a rating of."""
         users = self.users.find(ratings.users.ids)[ratings.user_index]
         items = self.items.find(ratings.items.ids)[ratings.item_index]
-        rows, columns = (users, items) if self.orientation == "user" else (items, users)
-        return int(self.filled.known.contains(rows, columns).sum())
+        return int(self.matrix.known.contains(users, items).sum())
 
     # Following
 
@@ -274,11 +331,10 @@ class Recommender(ABC):
             self.items.copy().add(new_items)  # if they are refused, then before the users are taken in
         users = self.users.add(new_users)[user_place]
         items = self.items.add(new_items)[item_place]
-        rows, columns = (users, items) if self.orientation == "user" else (items, users)
         for item, title in ratings.titles.items():
             if item in self.items:
                 self.titles[self.items.id(self.items.index(item))] = title
-        self.filled.add(rows, columns, ratings.values)
+        self.matrix.add(users, items, ratings.values)
         return self
 
     def remove_ratings(self, pairs: object) -> Self:
@@ -287,12 +343,11 @@ class Recommender(ABC):
         `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
         that came after the training leaves no trace; of users and items the ids stay known.
         """
-        filled = self.filled
+        matrix = self.matrix
         users, items = read_pairs(pairs)
         user_index, item_index = self.users.find(users), self.items.find(items)
         seen = (user_index >= 0) & (item_index >= 0)
-        user_index, item_index = user_index[seen], item_index[seen]
-        filled.remove(*((user_index, item_index) if self.orientation == "user" else (item_index, user_index)))
+        matrix.remove(user_index[seen], item_index[seen])
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -309,31 +364,142 @@ class Recommender(ABC):
         """
         return self._describe("user", source)
 
-    def _describe(self, side: Orientation, source: object) -> Self:
-        raise DataError(f"a model of {self.kind!r} cannot be told about {side}s by features; train a CFN for that")
+    def _describe(self, side: Side, source: object) -> Self:
+        matrix, learned = self.matrix, self._learned(side)
+        vocabulary = self.users if side == "user" else self.items
+        if isinstance(source, Mapping):
+            ids: Iterable[Any] = list(source)
+            vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
+            vectors = vectors.reshape(len(source), learned.width)
+            words: Mapping[str, ReadableColumn] = learned.in_words(list(source.values()))
+        else:
+            described = learned.encode_table(source, unmentioned=np.nan)
+            ids, vectors, words = described.ids.array(), described.values, described.readable
+        known = vocabulary.find(ids)
+        indices = vocabulary.add(ids)
+        # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
+        features = matrix.row_features if side == "user" else matrix.column_features
+        before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
+        vectors = np.where(np.isnan(vectors), before, vectors)
+        if side == "user":
+            matrix.describe_rows(indices, vectors)
+        else:
+            matrix.describe_columns(indices, vectors)
+            self.item_attributes.describe(indices, words)
+        return self
+
+    def _learned(self, side: Side) -> Features:
+        """What the model learned about the columns that describe its users or its items."""
+        if not self.follows_features:
+            raise DataError(f"a model of {self.kind!r} cannot be told about {side}s by features; train a CFN for that")
+        learned = self.user_features if side == "user" else self.item_features
+        if learned is None:
+            raise DataError(
+                f"the model was trained without features of {side}s, so it cannot make use of any; "
+                f"train it with {side}_features=..."
+            )
+        return learned
 
     # Keeping
 
     @abstractmethod
-    def taken_apart(self) -> Parts:
+    def _kept(self) -> Kept:
         """What a model file keeps of a fitted model."""
 
     @abstractmethod
-    def put_together(self, parts: Parts) -> None:
-        """Take the place of a fit; settings and ids are there already. ValueError where the parts do not fit."""
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
+        """The matrix from what a file kept; settings and ids are there already, features where there were any.
+
+        ValueError where it does not fit together.
+        """
+
+    @classmethod
+    def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
+        """The settings of a model file of an older format, with what was not a setting then."""
+        return dict(settings)
+
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+        return sum(array.size for array in self._kept().weights.values())
 
     def save(self, folder: Path | str) -> None:
         """Write the model into a folder, whole or not at all; an older model there is replaced."""
-        from cofill.models.file import save_model
-
-        save_model(self, Path(folder))
+        matrix, kept = self.matrix, self._kept()
+        sides = {
+            "users": (self.user_features, matrix.row_features),
+            "items": (self.item_features, matrix.column_features),
+        }
+        features: Arrays = {}
+        for side, (learned, vectors) in sides.items():
+            if learned is not None:
+                features |= {f"{side}.{name}": array for name, array in learned.arrays().items() if name != "values"}
+                features |= {f"{side}.{name}": array for name, array in _side_arrays(vectors).items()}
+        arrays = {"weights": kept.weights, "ratings": kept.ratings}
+        write_model(
+            Path(folder),
+            Contents(
+                kind=self.kind,
+                settings=self.settings.model_dump(mode="json"),
+                scale=self.scale,
+                numbers=kept.numbers,
+                data=self.data_summary,
+                measures=self.measures,
+                history=[record.as_json() for record in self.history],
+                learned={side: learned.card() for side, (learned, _) in sides.items() if learned is not None},
+                arrays=arrays | ({"features": features} if features else {}),
+                users=self.users,
+                items=self.items,
+                titles=self.titles,
+                attributes=self.item_attributes.frame(),
+            ),
+        )
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
         """A model from its folder, checked."""
-        from cofill.models.file import load_model
+        model = read_model(Path(folder), cls._from)
+        if not isinstance(model, cls):
+            raise ModelFileError(
+                f"{folder}: this is a model of the algorithm {model.kind!r}, not a {cls.__name__}; "
+                f"load it with {type(model).__name__}.load, or with Recommender.load"
+            )
+        return model
 
-        return load_model(Path(folder), cls)
+    @classmethod
+    def _from(cls, contents: Contents) -> "Recommender":
+        made_by = cls._maker(contents.kind)
+        model = made_by(
+            made_by.settings_class.of(made_by.settings_of_format(contents.settings, contents.format_version))
+        )
+        model.users, model.items, model.titles = contents.users, contents.items, dict(contents.titles)
+        known = contents.attributes
+        model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
+        model.history = [EpochRecord(**record) for record in contents.history]
+        model.measures, model.data_summary = dict(contents.measures), dict(contents.data)
+        arrays = contents.arrays
+        features = arrays.get("features", {})
+        kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers)
+        sides = (_side_from(features, side) for side in ("users", "items"))
+        model._matrix = model._restored(kept, contents.scale, *sides)
+        if model._matrix.known.rows != len(model.users) or model._matrix.known.columns != len(model.items):
+            raise ValueError("there is another number of users and items than the ratings have")
+        for side, card in contents.learned.items():
+            learned = _features_from(card, features, side, model.users if side == "users" else model.items)
+            if side == "users":
+                model.user_features = learned
+            else:
+                model.item_features = learned
+        return model
+
+    @classmethod
+    def _maker(cls, kind: str) -> "type[Recommender]":
+        """The class that made a model: a known one, or one of the caller's own that goes by that name."""
+        if getattr(cls, "kind", None) == kind:
+            return cls
+        try:
+            return algorithm(kind)
+        except SettingsError as error:
+            raise ModelFileError(f"{error}; load a model of your own class with that class") from None
 
     # How
 
@@ -349,9 +515,41 @@ class Recommender(ABC):
                 )
             return self._scores_of(user)
         items, ratings = self._ratings_of_somebody(user)
+        return items, self.matrix.new_row(items, ratings, self._encoded(features))
+
+    def _scores_of(self, user: Id) -> tuple[Ints, Floats]:
+        """Indices of what a user has rated, and the scores of all items."""
+        index = int(self.users.find([user])[0])
+        if index < 0:
+            return np.empty(0, np.int32), self.stranger_scores()
+        return self.known_items(index), self.matrix.row(index)
+
+    def _encoded(self, features: Mapping[str, object] | None) -> Floats | None:
+        """(P,): features of somebody new."""
         if features is None:
-            return items, self._scores_of_somebody(items, ratings)
-        return items, self._scores_of_described(items, ratings, features)
+            return None
+        if not self.follows_features:
+            raise DataError(f"a model of {self.kind!r} cannot make use of features of somebody new; leave them out")
+        return self._learned("user").encode(features)
+
+    def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> tuple[Given, list[str]]:
+        """What is known of somebody, and the names of the columns of their features."""
+        vector: Floats | None = None
+        if isinstance(user, Mapping):
+            items, ratings = self._ratings_of_somebody(user)
+            vector = self._encoded(features)
+        else:
+            index = int(self.users.find([user])[0])
+            if index < 0:
+                return Given(np.empty(0, np.int32), np.empty(0, np.float32)), []
+            items, ratings = self.matrix.known.row(index)
+            about = self.matrix.row_features
+            if self.user_features is not None and about.described[index]:
+                vector = about.values[index]
+        if vector is None:
+            return Given(items, ratings), []
+        columns = [column for source in self._learned("user").sources for column in source.widths()]
+        return Given(items, ratings, vector, tuple(width for _, width in columns)), [name for name, _ in columns]
 
     def _chosen(self, among: Among | None) -> Flags | None:
         """(items,): which items may be recommended; None if any may."""
@@ -370,34 +568,6 @@ class Recommender(ABC):
         indices = self.items.find(list(among))
         chosen[indices[indices >= 0]] = True
         return chosen
-
-    def _scores_of(self, user: Id) -> tuple[Ints, Floats]:
-        """Indices of what a user has rated, and the scores of all items."""
-        index = int(self.users.find([user])[0])
-        if index < 0:
-            return np.empty(0, np.int32), self.stranger_scores()
-        scores = self.filled.row(index) if self.orientation == "user" else self.filled.column(index)
-        return self.known_items(index), scores
-
-    def _scores_of_somebody(self, items: Ints, ratings: Floats) -> Floats:
-        ask = self.filled.new_row if self.orientation == "user" else self.filled.new_column
-        return ask(items, ratings)
-
-    def _somebody(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Somebody:
-        if isinstance(user, Mapping):
-            return Somebody(None, *self._ratings_of_somebody(user), features)
-        index = int(self.users.find([user])[0])
-        if index < 0:
-            return Somebody(None, np.empty(0, np.int32), np.empty(0, np.float32), None)
-        known = self.filled.known
-        return Somebody(index, *(known.row(index) if self.orientation == "user" else known.column(index)), None)
-
-    def _shares(self, somebody: Somebody, asked: Ints) -> Shares:
-        """How far ratings and features move the predictions of the items asked about."""
-        return replaced_shares(self._scores_of_somebody, somebody, asked, self.stranger_scores())
-
-    def _scores_of_described(self, items: Ints, ratings: Floats, features: Mapping[str, object]) -> Floats:
-        raise DataError(f"a model of {self.kind!r} cannot make use of features of somebody new; leave them out")
 
     def _known_users(self, users: Iterable[Id]) -> Ints:
         wanted = list(users)
@@ -433,3 +603,37 @@ class Recommender(ABC):
             Recommendation(item := self.items.id(i), rating, self.titles.get(item))
             for i, rating in zip(best, ratings, strict=True)
         ]
+
+
+def _side_arrays(features: SideFeatures) -> Arrays:
+    """The vectors of one side as a model file keeps them."""
+    indices, values = features.later()
+    return {
+        "trained": features.trained,
+        "described": features.trained_described,
+        "later.indices": indices,
+        "later.values": values,
+    }
+
+
+def _side_from(arrays: Arrays, side: str) -> SideFeatures | None:
+    """The vectors of one side, from their arrays; None where there are none."""
+    if f"{side}.trained" not in arrays:
+        return None
+    trained, described = arrays[f"{side}.trained"], arrays[f"{side}.described"]
+    indices, vectors = arrays[f"{side}.later.indices"], arrays[f"{side}.later.values"]
+    if len(trained) != len(described) or (indices < 0).any() or not np.isfinite(vectors).all():
+        raise ValueError(f"the features of the {side} do not fit the ratings")
+    features = SideFeatures(trained, described)
+    features.grow(int(indices.max(initial=-1)) + 1)
+    for index, vector in zip(indices.tolist(), vectors, strict=True):
+        features.describe(index, vector)
+    return features
+
+
+def _features_from(card: dict[str, Any], arrays: Arrays, side: str, ids: Vocabulary) -> Features:
+    """What was learned about the columns of one side, and the vectors that it was trained with."""
+    own = {name.removeprefix(f"{side}."): array for name, array in arrays.items() if name.startswith(f"{side}.")}
+    described = np.flatnonzero(own["described"])
+    values = {"values": own["trained"][described]}
+    return Features.restored(card, {**own, **values}, Vocabulary([ids.id(int(i)) for i in described]))

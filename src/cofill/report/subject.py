@@ -50,22 +50,19 @@ class Subject:
 
     def ratings_of(self, user: int) -> tuple[Ints, Floats]:
         """Items, by index, and what the user gave them."""
-        known = self.model.filled.known
-        return known.row(user) if self.model.orientation == "user" else known.column(user)
+        return self.model.matrix.known.row(user)
 
     @cached_property
     def known(self) -> tuple[Ints, Floats]:
         """(n,), (n,): the items and values of all ratings that the model knows, as they are now."""
-        known = self.model.filled.known
-        by_item = known.trained if self.model.orientation == "item" else known.trained_columns
+        known = self.model.matrix.known
+        by_item, changed = known.trained_columns, known.changed_columns()
         items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
-        changed = known.changed_rows() if self.model.orientation == "item" else known.changed_columns()
         if not len(changed):
             return items, by_item.values
         # A later rating may stand in for one of the training: item by item, as the model itself sees them.
-        one = known.row if self.model.orientation == "item" else known.column
         kept = ~np.isin(items, changed)
-        anew = [(item, one(int(item))[1]) for item in changed]
+        anew = [(item, known.column(int(item))[1]) for item in changed]
         return (
             np.concatenate([items[kept], *(np.full(len(given), item, np.int32) for item, given in anew)]),
             np.concatenate([by_item.values[kept], *(given for _, given in anew)]),
@@ -98,11 +95,11 @@ class Subject:
     def predictions(self) -> Floats:
         """(n,): of the test ratings."""
         users, items = self.test_pairs
-        order = np.lexsort((users, items) if self.model.orientation == "item" else (items, users))
+        order = self.model.matrix.quickest_order(users, items)
         predicted = np.empty(len(users), np.float32)
         starts = range(0, len(users), _PAIRS_AT_ONCE)
         for start in counted(starts, len(starts), "predicting", self.quiet):
-            part = order[start : start + _PAIRS_AT_ONCE]  # row by row, so that each row is worked out once
+            part = order[start : start + _PAIRS_AT_ONCE]
             predicted[part] = self.model.predict_indices(users[part], items[part])
         return predicted
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from cofill.data.vocabulary import Id
 from cofill.errors import UnknownIdError
-from cofill.models.answers import Contribution, Explanation
+from cofill.models.explanation import Contribution, Explanation
 from cofill.serving.served_model import ServedModel
 
 _DIGITS = 6  # of a rating that is predicted in single precision

@@ -60,7 +60,7 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
 
 
 def _counts(served: ServedModel, store: Store) -> dict[str, int]:
-    return {"trained": served.model.filled.known.trained.nnz, "live": store.rating_count()}
+    return {"trained": served.model.matrix.known.trained.nnz, "live": store.rating_count()}
 
 
 def _about(served: ServedModel, name: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _about(served: ServedModel, name: str) -> dict[str, Any]:
     return {
         "name": name,
         "kind": model.kind,
-        "orientation": model.orientation,
+        "orientation": getattr(model.settings, "orientation", "user"),
         "version": card.version,
         "cofill_version": card.cofill_version,
         "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),

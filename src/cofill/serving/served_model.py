@@ -50,7 +50,7 @@ class ServedModel:
         self.items = ItemSearch(model.items, model.titles)
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
-        self.step = _step(model.filled.known.trained.values, model.scale.low)
+        self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
@@ -79,13 +79,11 @@ class ServedModel:
 
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
         """Items, by index, and what a user gave them."""
-        known = self.model.filled.known
-        return known.row(user) if self.model.orientation == "user" else known.column(user)
+        return self.model.matrix.known.row(user)
 
     def ratings_for(self, item: int) -> Floats:
         """What an item was given."""
-        known = self.model.filled.known
-        return (known.row(item) if self.model.orientation == "item" else known.column(item))[1]
+        return self.model.matrix.known.column(item)[1]
 
     def known_user(self, user: Id) -> bool:
         """Whether there is anything of that name, if only an id that was given out."""

@@ -19,7 +19,7 @@ from cofill.processes import behave_as_worker
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-    from cofill.models.cfn.training import EpochRecord
+    from cofill.models.history import EpochRecord
     from cofill.tuning.data import SearchData
     from cofill.tuning.study import Plan
 

@@ -13,11 +13,11 @@ import numpy.typing as npt
 
 from cofill.config import CFNSettings
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.fitting import Fitted, fit_matrix
+from cofill.models.known import KnownRatings
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40

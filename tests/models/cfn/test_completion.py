@@ -10,8 +10,8 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
 from cofill.models.cfn.completion import Completion
+from cofill.models.known import KnownRatings
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,

@@ -19,12 +19,11 @@ from cofill.config import CFNSettings
 from cofill.data.world import World, make_world
 from cofill.data.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
-from cofill.models.answers import Explanation
-from cofill.models.cfn.feature_ridge import FeatureRegression
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.path_shares import along_the_path
-from cofill.models.cfn.solved_shares import of_closed_form
+from cofill.models.cfn.shares import along_the_path, of_closed_form
+from cofill.models.explanation import Explanation
+from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.recommender import Recommender
 
 Floats = npt.NDArray[np.float32]
@@ -198,7 +197,7 @@ def test_the_strongest_agree_with_leaving_them_out(orientation: str) -> None:
     model = _cfn(orientation=orientation)
     agree = []
     for user in range(1, USERS, 8):
-        indices, known = model._somebody(user, None)[1:3]
+        indices, known = model.matrix.known.row(model.users.index(user))
         ratings = {model.items.id(int(at)): float(rating) for at, rating in zip(indices, known, strict=True)}
         for explanation in model.explain_many(ratings, [9, 33]):
             for entry in explanation.contributions[:3]:

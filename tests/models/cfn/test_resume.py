@@ -17,6 +17,7 @@ from cofill import CFN
 from cofill.data.ratings import Ratings
 from cofill.data.world import make_world
 from cofill.errors import CheckpointError
+from cofill.progress import Step
 from tests.models import contract
 
 # A process of its own: trains, saves, and waits a moment after every epoch so that it can be hit anywhere.
@@ -134,9 +135,12 @@ def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(file: Path, tmp_path:
     checkpoint = tmp_path / "checkpoint.safetensors"
     kept: list[bytes] = []
     model = CFN(**QUICK)
-    model.fit(
-        Ratings.read(file), checkpoint=checkpoint, report=lambda record, most: kept.append(checkpoint.read_bytes())
-    )
+
+    def keep(step: Step) -> None:
+        if step.unit == "epoch":
+            kept.append(checkpoint.read_bytes())
+
+    model.fit(Ratings.read(file), checkpoint=checkpoint, progress=keep)
     assert len(kept) == len(model.history) == 8
     expected = weights(model, tmp_path / "expected")
     for number, content in enumerate(kept):

@@ -11,7 +11,8 @@ from cofill.data.ratings import Ratings
 from cofill.data.world import make_world
 from cofill.errors import TrainingDivergedError
 from cofill.models.cfn.fitting import _hold_out, _validation_entries
-from cofill.models.cfn.training import EpochRecord
+from cofill.models.history import EpochRecord
+from cofill.progress import Step
 from tests.models.contract import Floats, cells, rmse
 
 QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "learning_rate": 0.1}
@@ -100,12 +101,22 @@ def test_without_validation_all_epochs_are_run() -> None:
 
 
 def test_the_history_says_what_happened() -> None:
-    seen: list[tuple[EpochRecord, int]] = []
+    seen: list[Step] = []
     model = CFN(**QUICK, epochs=4, learning_rate_decay=0.5, patience=9)
-    model.fit(ratings(), report=lambda record, most: seen.append((record, most)))
-    assert [record for record, _ in seen] == model.history
+    model.fit(ratings(), progress=seen.append)
     search = of_phase(model, "search")
-    assert [most for record, most in seen if record.phase == "search"] == [4] * 4
+    told = [step for step in seen if step.unit == "epoch"]
+    assert [step.what for step in told] == ["finding the epochs"] * 4 + ["training"] * (len(told) - 4)
+    assert [(step.done, step.seconds) for step in told] == [(r.epoch, r.seconds) for r in model.history]
+    assert [step.total for step in told[:4]] == [4] * 4
+    for step, record in zip(told, model.history, strict=True):
+        measured = {"loss": record.loss, "ratings_per_second": record.ratings_per_second}
+        if record.validation_rmse is not None:
+            measured["validation_rmse"] = record.validation_rmse
+        assert step.measures == measured
+    shares = [step.share for step in seen]
+    assert shares == sorted(shares)
+    assert (seen[-1].what, shares[-1]) == ("solving the columns", 1.0)
     assert [r.learning_rate for r in search] == pytest.approx([0.1 / (1 + n * 0.5) for n in range(1, 5)])
     assert all(r.loss > 0 and r.seconds > 0 and r.ratings_per_second > 0 for r in model.history)
     assert search[-1].loss < search[0].loss

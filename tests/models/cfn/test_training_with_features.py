@@ -60,7 +60,7 @@ def weights(fitted: Fitted) -> bytes:
 def kill_after(changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
     """Train in another process, kill it once it has saved that often; returns where the checkpoint stands."""
     process = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, checkpoint, json.dumps(changes)], cwd=Path(__file__).parents[2]
+        [sys.executable, "-c", TRAIN, checkpoint, json.dumps(changes)], cwd=Path(__file__).parents[3]
     )
     try:
         versions: set[tuple[int, int]] = set()

@@ -133,8 +133,10 @@ def test_items_start_at_their_means() -> None:
 
 
 def test_progress_counts_iterations() -> None:
-    seen: list[tuple[int, int]] = []
-    ALSWR(rank=2, iterations=3, threads=1).fit(parts().train, progress=lambda done, total: seen.append((done, total)))
+    seen: list[tuple[float, float]] = []
+    ALSWR(rank=2, iterations=3, threads=1).fit(
+        parts().train, progress=lambda step: seen.append((step.done, step.total))
+    )
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

@@ -10,9 +10,9 @@ import pytest
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
-from cofill.models.cfn.training import EpochRecord
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
+from cofill.progress import Step
 from tests.models.contract import LearnerContract, cells, parts, small_cells
 
 # One number of epochs for all ratings: the search for it has a test of its own.
@@ -66,10 +66,12 @@ def test_the_objective_of_the_paper_falls_to_the_same_height_from_anywhere(orien
 
 
 def test_validation_finds_the_number_of_epochs_and_all_ratings_are_used_then() -> None:
-    reported: list[EpochRecord] = []
+    seen: list[Step] = []
     changes = QUICK | {"validation": 0.1, "patience": 3, "epochs": 25, "weight_decay": 0.1}
-    model = AutoRec(**changes).fit(parts().train, report=lambda record, most: reported.append(record))
-    assert reported == model.history
+    model = AutoRec(**changes).fit(parts().train, progress=seen.append)
+    reported = model.history
+    assert [step.done for step in seen] == [record.epoch for record in reported]
+    assert [step.measures["loss"] for step in seen] == [record.loss for record in reported]
     search = [record for record in reported if record.phase == "search"]
     errors = [record.validation_rmse for record in search if record.validation_rmse is not None]
     best = int(np.argmin(errors)) + 1

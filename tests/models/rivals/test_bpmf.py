@@ -174,9 +174,9 @@ def test_any_number_of_threads_gives_the_same_vectors() -> None:
 
 
 def test_progress_counts_turns() -> None:
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[float, float]] = []
     model = BPMF(samples=2, thinning=3, burn_in=1, threads=1)
-    model.fit(parts().train, progress=lambda done, total: seen.append((done, total)))
+    model.fit(parts().train, progress=lambda step: seen.append((step.done, step.total)))
     assert seen == [(turn, 7) for turn in range(1, 8)]
 
 

@@ -161,6 +161,6 @@ def test_later_ratings_leave_a_trained_user_where_the_anchors_saw_them() -> None
 
 
 def test_anchors_are_reported_one_by_one_and_never_more_than_ratings() -> None:
-    seen: list[tuple[int, int]] = []
-    LLORMA(**QUICK).fit([(1, 1, 3.0), (1, 2, 4.0)], progress=lambda done, total: seen.append((done, total)))
+    seen: list[tuple[float, float]] = []
+    LLORMA(**QUICK).fit([(1, 1, 3.0), (1, 2, 4.0)], progress=lambda step: seen.append((step.done, step.total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]

@@ -90,8 +90,8 @@ def test_a_new_user_is_at_the_minimum_of_the_loss() -> None:
 
 
 def test_epochs_are_reported_and_a_runaway_is_said() -> None:
-    seen: list[tuple[int, int]] = []
-    SVDFeature(rank=2, epochs=3).fit(cells(small_cells()), progress=lambda done, total: seen.append((done, total)))
+    seen: list[tuple[float, float]] = []
+    SVDFeature(rank=2, epochs=3).fit(cells(small_cells()), progress=lambda step: seen.append((step.done, step.total)))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     with pytest.raises(TrainingDivergedError, match=r"ran away in epoch \d+; lower learning_rate, which is 9\.0"):
         SVDFeature(rank=2, epochs=30, learning_rate=9).fit(cells(small_cells()))

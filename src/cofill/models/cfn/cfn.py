@@ -1,35 +1,37 @@
-"""CFN, the autoencoder of the paper, as a recommender: fit on ratings and side information, describe, recommend."""
+"""CFN, the autoencoder of the paper, as a recommender: how it is fitted, and what its model file keeps."""
 
-from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+import torch
 
 from cofill.config import CFNSettings, Orientation, Settings
-from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features.known import SideFeatures
 from cofill.data.features.matching import warn_of_width
-from cofill.data.features.readable import ReadableColumn
-from cofill.data.known import KnownRatings
-from cofill.data.ratings import Ratings, Scale
-from cofill.data.sparse import SparseRows
-from cofill.errors import DataError, SettingsError
+from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.explaining import Given, column_shares, row_shares
-from cofill.models.cfn.fitting import Fitted, fit_matrix
-from cofill.models.cfn.training import Report
-from cofill.models.explanation import Shares, Somebody
-from cofill.models.parts import Parts
-from cofill.models.recommender import Recommender
+from cofill.models.cfn.engines import TrainingEngine, make_engine
+from cofill.models.cfn.fitting import fit_matrix
+from cofill.models.cfn.fold_in import ColumnPrior
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.file import Arrays
+from cofill.models.history import EpochRecord, Report
+from cofill.models.known import KnownRatings, known_arrays, known_from
+from cofill.models.matrix import Matrix
+from cofill.models.recommender import Fitting, Kept, Recommender
+from cofill.progress import Progress, Step
 
-if TYPE_CHECKING:
-    from cofill.data.features import Features
+_ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
+_PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
+_SOLVING = "solving the columns"
+_SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
+_NO_CAP = 1e12
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
+_Side = TypeVar("_Side")
 
 
 class CFN(Recommender):
@@ -48,14 +50,14 @@ class CFN(Recommender):
     kind = "cfn"
     settings_class: ClassVar[type[Settings]] = CFNSettings
     takes_features: ClassVar[bool] = True
+    follows_features: ClassVar[bool] = True
     keeps_checkpoints: ClassVar[bool] = True
 
     def __init__(self, settings: CFNSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
 
     def __repr__(self) -> str:
-        state = f"{len(self.users)} users, {len(self.items)} items" if self._filled else "not fitted"
-        return f"{type(self).__name__}(orientation={self.orientation!r}; {state})"
+        return super().__repr__().replace("(", f"(orientation={self.orientation!r}; ", 1)
 
     @property
     def settings(self) -> CFNSettings:
@@ -66,170 +68,171 @@ class CFN(Recommender):
     def orientation(self) -> Orientation:
         return self.settings.orientation
 
+    # The border: a network whose rows are items is seen from above as a transposed matrix
+
     @property
     def completion(self) -> Completion:
-        """The filled matrix, in rows and columns."""
-        filled = self.filled
-        assert isinstance(filled, Completion)
-        return filled
+        """The matrix in rows and columns of the network."""
+        completion = self._turned(self.matrix)
+        assert isinstance(completion, Completion)
+        return completion
+
+    def _turned(self, matrix: Matrix) -> Matrix:
+        """Rows and columns of the network -> users x items, and back."""
+        return matrix if self.orientation == "user" else matrix.transposed()
+
+    def _rows_and_columns(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+        return (users, items) if self.orientation == "user" else (items, users)
 
     # Fitting
 
-    def fit(
-        self,
-        ratings: object,
-        *,
-        item_features: object = None,
-        user_features: object = None,
-        checkpoint: Path | str | None = None,
-        resume: bool = False,
-        report: Report | None = None,
-        solved: Callable[[float], None] | None = None,
-    ) -> Self:
-        """Train on ratings, or on anything that `Ratings.read` takes, and on side features where there are any.
-
-        `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
-        more. Ids with features and without a rating become known to the model: they are the cold ones.
-
-        `checkpoint` names a file that lets a killed run go on with `resume=True`; remove it once the model is saved.
-        `report` is called after every epoch with its record and the most epochs that the phase may take, `solved` with
-        the share done while the columns are solved for at the end.
-        """
-        name = type(self).__name__
-        if not self.takes_features and (item_features is not None or user_features is not None):
-            raise DataError(f"{name} makes no use of side information; leave the features out")
-        if not self.keeps_checkpoints and (checkpoint is not None or resume):
-            raise SettingsError(f"{name} is trained in one go; leave out checkpoint and resume")
-        if resume and checkpoint is None:
-            raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
-        data = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
-        by_user = self.orientation == "user"
-        row_features, column_features = (data.users, data.items) if by_user else (data.items, data.users)
-        rows = data.ratings.rows(self.orientation)
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
+        row_features, column_features = self._rows_and_columns(data.users, data.items)
+        rows, columns = self._rows_and_columns(data.ratings.rows("user"), data.ratings.rows("item"))
         warn_of_width(row_features.width, self.settings.hidden, rows.columns)
-        fitted = self._trained(
+        fitted = fit_matrix(
             rows,
             data.ratings.scale,
-            features=row_features.values,
-            checkpoint_path=Path(checkpoint) if checkpoint else None,
-            resume=resume,
-            report=report,
-        )
-        columns = data.ratings.rows("item" if by_user else "user")
-        self._take(fitted, data.ratings, KnownRatings(rows, columns), row_features, column_features)
-        self.data_summary, self.user_features, self.item_features = data.summary, data.about_users, data.about_items
-        self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        if self.settings.solve_columns:
-            self.completion.column_weights.solve_trained(solved)
-        return self
-
-    def _trained(
-        self,
-        rows: SparseRows,
-        scale: Scale,
-        *,
-        features: Floats,
-        checkpoint_path: Path | None,
-        resume: bool,
-        report: Report | None,
-    ) -> Fitted:
-        """The network and its history; an autoencoder that trains in another way overrides this."""
-        return fit_matrix(
-            rows,
-            scale,
             self.settings,
-            features=features,
-            checkpoint_path=checkpoint_path,
-            resume=resume,
-            report=report,
+            features=row_features.values,
+            checkpoint_path=fitting.checkpoint,
+            resume=fitting.resume,
+            report=_report(fitting.progress, self.settings),
+            new_engine=self.new_engine,
         )
-
-    def _take(
-        self,
-        fitted: Fitted,
-        ratings: Ratings,
-        known: KnownRatings,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
-    ) -> None:
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self.users, self.items = ratings.users.copy(), ratings.items.copy()
-        self.titles = dict(ratings.titles)
-        self._filled = Completion(
+        completion = Completion(
             fitted.network,
             fitted.scaling,
-            known,
+            KnownRatings(rows, columns),
             self.settings,
             row_features=row_features,
             column_features=column_features,
         )
+        if self.settings.solve_columns:
 
-    # What the hybrid adds: users and items by their features
+            def solved(share: float) -> None:
+                fitting.progress(Step(_SOLVING, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
 
-    def _scores_of_described(self, items: Ints, ratings: Floats, features: Mapping[str, object]) -> Floats:
-        ask = self.completion.new_row if self.orientation == "user" else self.completion.new_column
-        return ask(items, ratings, self._learned("user").encode(features))
+            completion.column_weights.solve_trained(solved)
+            solved(1.0)
+        return self._turned(completion)
 
-    def _shares(self, somebody: Somebody, asked: Ints) -> Shares:
-        by_user = self.orientation == "user"
-        side = self.completion.row_features if by_user else self.completion.column_features
-        vector: Floats | None = None
-        if somebody.features is not None:
-            vector = self._learned("user").encode(somebody.features)
-        elif somebody.user is not None and side.described[somebody.user]:
-            vector = side.values[somebody.user]
-        sources = () if vector is None else self._learned("user").sources
-        columns = [column for source in sources for column in source.widths()]
-        given = Given(somebody.items, somebody.ratings, vector, tuple(width for _, width in columns))
-        shares = (row_shares if by_user else column_shares)(self.completion, given, asked)
-        return Shares(shares.ratings, shares.features, tuple(name for name, _ in columns))
+    @classmethod
+    def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+        """What moves the weights; an autoencoder that trains in another way has another one."""
+        return make_engine(network, settings)
 
-    def _describe(self, side: Orientation, source: object) -> Self:
-        completion, learned = self.completion, self._learned(side)
-        vocabulary = self.users if side == "user" else self.items
-        if isinstance(source, Mapping):
-            ids: Iterable[Any] = list(source)
-            vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
-            vectors = vectors.reshape(len(source), learned.width)
-            words: Mapping[str, ReadableColumn] = learned.in_words(list(source.values()))
-        else:
-            described = learned.encode_table(source, unmentioned=np.nan)
-            ids, vectors, words = described.ids.array(), described.values, described.readable
-        known = vocabulary.find(ids)
-        indices = vocabulary.add(ids)
-        # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
-        features = completion.row_features if side == self.orientation else completion.column_features
-        before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
-        vectors = np.where(np.isnan(vectors), before, vectors)
-        if side == self.orientation:
-            completion.describe_rows(indices, vectors)
-        else:
-            completion.describe_columns(indices, vectors)
-        if side == "item":
-            self.item_attributes.describe(indices, words)
-        return self
+    def facts(self) -> list[tuple[str, str]]:
+        settings, completion = self.settings, self.completion
+        layers = [completion.columns, *settings.hidden, completion.columns]
+        width = completion.row_features.width
+        beside = f", and {width:,} feature columns at every layer" if width else ""
+        return [
+            ("a row of the network is", _ROWS[self.orientation]),
+            ("network", " → ".join(f"{units:,}" for units in layers) + f" units, output {settings.output}{beside}"),
+        ]
 
     # Keeping
 
-    def taken_apart(self) -> Parts:
-        from cofill.models.cfn.parts import parts_of
+    def parameters(self) -> int:
+        return sum(parameter.numel() for parameter in self.completion.network.parameters())
 
-        return parts_of(self)
+    def _kept(self) -> Kept:
+        completion = self.completion
+        prior, scaling = completion.column_weights.prior, completion.scaling
+        weights: Arrays = {name: tensor.detach().numpy() for name, tensor in completion.network.state_dict().items()}
+        weights |= {
+            "row_means": scaling.means,
+            "mean_by_features": scaling.by_features.slope,
+            "prior.mean": prior.mean,
+            "prior.by_features": prior.by_features.slope,
+            "prior.factor": prior.factor,
+            "prior.pull": prior.pull,
+            "prior.noise": np.array([prior.noise], np.float64),
+        }
+        numbers = {"overall_mean": scaling.overall, "typical_length": scaling.typical_length}
+        return Kept(weights, known_arrays(completion.known), numbers)
 
-    def put_together(self, parts: Parts) -> None:
-        from cofill.models.cfn.parts import restore
+    @classmethod
+    def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
+        added: dict[str, Any] = {}
+        if version < 3 and cls.kind == "cfn":
+            added["presence"] = 0.0
+        if version < 5:
+            added["length_cap"] = _NO_CAP
+        return {**added, **settings}
 
-        self._filled = restore(self, parts)
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
+        weights = dict(kept.weights)
+        known = known_from(kept.ratings, scale, *self._rows_and_columns(len(self.users), len(self.items)))
+        rows, columns = known.trained.rows, known.trained.columns
+        if self.settings.hidden[0] != weights["input.weight"].shape[1]:
+            raise ValueError("the network has another width than the settings say")
+        if len(weights["row_means"]) != rows:
+            raise ValueError("there is another number of row means than the ratings have rows")
+        if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
+            raise ValueError("the network has another number of columns than the ratings")
+        of_rows, of_columns = self._rows_and_columns(users, items)
+        row_features, column_features = of_rows or SideFeatures.none(rows), of_columns or SideFeatures.none(columns)
+        if (len(row_features.trained), len(column_features.trained)) != (rows, columns):
+            raise ValueError("the features do not fit the ratings")
+        prior = ColumnPrior(
+            mean=weights.pop("prior.mean"),
+            by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
+            factor=weights.pop("prior.factor"),
+            pull=weights.pop("prior.pull"),
+            noise=float(weights.pop("prior.noise")[0]),
+        )
+        read = weights["input.side"].shape[0] if "input.side" in weights else 0
+        if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
+            raise ValueError("the network was made for another number of features")
+        scaling = Scaling(
+            scale=scale,
+            damping=self.settings.mean_damping,
+            length_power=self.settings.length_power,
+            length_cap=self.settings.length_cap,
+            presence=self.settings.presence,
+            typical_length=kept.numbers["typical_length"],
+            overall=kept.numbers["overall_mean"],
+            by_features=_regression(weights, "mean_by_features", outputs=1),
+            means=weights.pop("row_means"),
+            marks_empty=read > row_features.width,  # formats 1 to 3 have no mark
+        )
+        network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, self.settings)
+        completion = Completion(
+            network,
+            scaling,
+            known,
+            self.settings,
+            row_features=row_features,
+            column_features=column_features,
+            prior=prior,
+        )
+        return self._turned(completion)
 
-    # How
 
-    def _learned(self, side: Orientation) -> "Features":
-        """What the model learned about the columns that describe its users or its items."""
-        learned = self.user_features if side == "user" else self.item_features
-        if learned is None:
-            raise DataError(
-                f"the model was trained without features of {side}s, so it cannot make use of any; "
-                f"train it with {side}_features=..."
-            )
-        return learned
+def _report(progress: Progress, settings: CFNSettings) -> Report:
+    """Tells how far the whole training is, too: with a refit, as much is to be done again as has been done."""
+    last = 1 - _SHARE_OF_SOLVING if settings.solve_columns else 1.0
+    again = settings.refit and settings.validation > 0
+    begin = {"pretrain": 0.0, "search": 0.0, "train": last / 2 if again else 0.0}
+    length = {"pretrain": 0.0, "search": last / 2 if again else last, "train": last / 2 if again else last}
+
+    def tell(record: EpochRecord, epochs: int) -> None:
+        measures = {"loss": record.loss, "ratings_per_second": record.ratings_per_second}
+        if record.validation_rmse is not None:
+            measures["validation_rmse"] = record.validation_rmse
+        share = begin[record.phase] + length[record.phase] * record.epoch / epochs
+        progress(Step(_PHASES[record.phase], record.epoch, epochs, share, "epoch", measures, record.seconds))
+
+    return tell
+
+
+def _regression(weights: Arrays, name: str, outputs: int) -> FeatureRegression:
+    """Format 1 has none."""
+    slope = weights.pop(name, np.zeros((1, outputs), np.float32))
+    if slope.ndim != 2 or slope.shape[1] != outputs:
+        raise ValueError(f"{name} has shape {list(slope.shape)}, the network asks for {outputs} columns")
+    return FeatureRegression(slope)

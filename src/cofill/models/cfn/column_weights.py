@@ -6,11 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
 from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.row_codes import RowCodes, described_as_trained, grown
+from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
+from cofill.models.known import KnownRatings
+from cofill.models.matrix import described_as_trained, grown
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -5,33 +5,30 @@ import numpy.typing as npt
 
 from cofill.config import CompletionSettings
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
 from cofill.data.ratings import Scale
+from cofill.data.sparse import SparseRows
 from cofill.models.cfn.column_weights import ColumnWeights
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.row_codes import RowCodes, grown
+from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.shares import Doubles, along_the_path, blended, of_closed_form, of_damped_mean
+from cofill.models.explanation import Given, Shares
+from cofill.models.known import KnownRatings
+from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 1024
 _ENTRIES_AT_ONCE = 8192
 
 
-class Completion:
+class Completion(FilledMatrix):
     """Predictions in terms of rows and columns, in ratings, not clipped to the scale.
 
     - A row is read by the network as it stands now: its ratings, and its side features.
     - A column has its output weights (see `ColumnWeights`), which follow its ratings and its side features.
     - The fewer ratings a row has, the more its fitted means count beside the network: it was trained on longer rows.
     - A row or a column of which nothing is known, no rating and no feature, has its fitted means and nothing else.
-
-    What is predicted depends on the ratings and features alone, not on the order in which they came, on what came and
-    went, or on what was asked between.
     """
 
     def __init__(
@@ -46,124 +43,57 @@ class Completion:
         prior: ColumnPrior | None = None,
     ) -> None:
         """Without a prior, one is fitted."""
-        self.network = network
-        self.scaling = scaling
-        self.known = known
-        self.row_features = row_features
-        self.column_features = column_features
-        # With this many ratings, a row without features is half the network's and half the means'.
-        self._half_trusted = settings.trust_length * scaling.typical_length
-        self._trust_features = settings.trust_features
-        self.codes = RowCodes(network, scaling, known, row_features)
-        self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior)
-        self.means = FittedMeans(
+        means = FittedMeans(
             known.trained,
             known.trained_columns,
             scaling.damping,
             row_features=row_features.trained,
             column_features=column_features.trained,
         )
-        self.row_counts = known.trained.counts()
-        self.column_counts = known.trained_columns.counts()
+        super().__init__(known, means, row_features, column_features)
+        self.network = network
+        self.scaling = scaling
+        # With this many ratings, a row without features is half the network's and half the means'.
+        self._half_trusted = settings.trust_length * scaling.typical_length
+        self._trust_features = settings.trust_features
+        self.codes = RowCodes(network, scaling, known, row_features)
+        self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior)
         self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
-        self._grow(len(row_features.values), len(column_features.values))
-        self._take_in(
-            np.concatenate([known.changed_rows(), row_features.later()[0]]),
-            np.concatenate([known.changed_columns(), column_features.later()[0]]),
-        )
+        self._catch_up()
 
     @property
     def scale(self) -> Scale:
         return self.scaling.scale
 
-    @property
-    def rows(self) -> int:
-        return self.known.rows
+    # Changes
 
-    @property
-    def columns(self) -> int:
-        return self.known.columns
+    def _make_room(self) -> None:
+        self._heard = grown(self._heard, self.rows)
 
-    # What comes later
+    def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
+        self._heard[row] = self._heard_of(columns)
+        self.codes.changed(row)
 
-    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
-        """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
-        triples = zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True)
-        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
-        self._grow(self.rows, self.columns)
-        self._take_in(rows[new], columns[new])
+    def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
+        self.column_weights.moved(column)
 
-    def remove(self, rows: Ints, columns: Ints) -> None:
-        """The ratings of these pairs are unknown from now on, if they were not before; every prediction follows."""
-        pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
-        self._take_in(rows[gone], columns[gone])
-
-    def describe_rows(self, rows: Ints, features: Floats) -> None:
-        """What is known of some rows, old or new, from now on: (n,), (n, P)."""
-        self._grow(int(rows.max(initial=-1)) + 1, 0)
-        for row, vector in zip(rows.tolist(), features, strict=True):
-            self.row_features.describe(row, vector)
-        self._take_in(rows, rows[:0])
-
-    def describe_columns(self, columns: Ints, features: Floats) -> None:
-        """What is known of some columns, old or new, from now on: (n,), (n, Q)."""
-        self._grow(0, int(columns.max(initial=-1)) + 1)
-        for column, vector in zip(columns.tolist(), features, strict=True):
-            self.column_features.describe(column, vector)
-        self._take_in(columns[:0], columns)
-
-    def _grow(self, rows: int, columns: int) -> None:
-        """Make room for more rows and columns; of new ones nothing is known yet."""
-        old_rows, old_columns = len(self.row_counts), len(self.column_counts)
-        self.known.grow(rows, columns)
-        self.row_features.grow(self.rows)
-        self.column_features.grow(self.columns)
-        self.row_counts, self._heard = grown(self.row_counts, self.rows), grown(self._heard, self.rows)
-        self.column_counts = grown(self.column_counts, self.columns)
-        self.means.row = grown(self.means.row, self.rows)
-        self.means.column = grown(self.means.column, self.columns)
-        self._take_in(np.arange(old_rows, self.rows), np.arange(old_columns, self.columns))
-
-    def _take_in(self, rows: npt.NDArray[np.integer], columns: npt.NDArray[np.integer]) -> None:
-        """Bring up to date what depends on the ratings and features of these rows and columns."""
-        for row in np.unique(rows).tolist():
-            known = self.known.row(row)
-            self.row_counts[row], self._heard[row] = len(known[0]), self._heard_of(known[0])
-            if self.codes.is_as_trained(row):
-                self.means.row[row] = self.means.trained_row[row]
-            else:
-                self.means.row[row] = self.means.row_of(*known, self.row_features.values[row])
-            self.codes.changed(row)
-            if not self.codes.was_trained(np.array([row]))[0]:
-                for column in self.known.later_in_row(row):  # their weights are fitted to this row's code
-                    self.column_weights.moved(column)
-        for column in np.unique(columns).tolist():
-            known = self.known.column(column)
-            self.column_counts[column] = len(known[0])
-            if self.column_weights.is_as_trained(column):
-                self.means.column[column] = self.means.trained_column[column]
-            else:
-                self.means.column[column] = self.means.column_of(*known, self.column_features.values[column])
-            self.column_weights.moved(column)
+    def _row_was_trained(self, row: int) -> bool:
+        return bool(self.codes.was_trained(np.array([row]))[0])
 
     # Predictions
 
     def row(self, row: int) -> Floats:
-        """Every column (columns,) for one row."""
         features = self.row_features
         return self.new_row(*self.known.row(row), features.values[row] if features.described[row] else None)
 
     def column(self, column: int) -> Floats:
-        """Every row (rows,) for one column."""
         weight, bias = self.column_weights.now()
         known = bool(self.column_known()[column])
         return self._down_a_column(weight[column], bias[column], self.means.column[column], known)
 
     def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        """Every column (columns,) for a row known only by these ratings and, where there are any, features (P,)."""
         described = features is not None
-        features = np.zeros(self.row_features.width, np.float32) if features is None else features
+        features = _or_zeros(features, self.row_features.width)
         weight, bias = self.column_weights.now()
         code, mean = self.codes.of_ratings(columns, ratings, features)
         means = self.means.overall + self.means.column + self.means.row_of(columns, ratings, features)
@@ -171,20 +101,14 @@ class Completion:
         return self._blend(weight @ code + bias, mean, means, trust, self.column_known())
 
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        """Every row (rows,) for a column known only by these ratings and, where there are any, features (Q,)."""
         described = features is not None
-        features = np.zeros(self.column_features.width, np.float32) if features is None else features
+        features = _or_zeros(features, self.column_features.width)
         weights = self.column_weights.of_new(rows, ratings, features)
         deviation = self.means.column_of(rows, ratings, features)
         return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described)
 
-    def entries(self, rows: Ints, columns: Ints) -> Floats:
-        """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
+    def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
         weight, bias = self.column_weights.now()
-        row_means = np.where(rows >= 0, self.means.row[rows], self.means.row_of_nobody())
-        column_means = np.where(columns >= 0, self.means.column[columns], self.means.column_of_nothing())
-        predicted = self.means.overall + row_means + column_means
-        seen = np.flatnonzero((rows >= 0) & (columns >= 0))
         trust, column_known = self.row_trust(), self.column_known()
         distinct, place = np.unique(rows[seen], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
@@ -197,31 +121,96 @@ class Completion:
                 row, column = rows[at], columns[at]
                 outputs = np.einsum("ij,ij->i", codes[local], weight[column]) + bias[column]
                 predicted[at] = self._blend(outputs, means[local], predicted[at], trust[row], column_known[column])
-        return predicted
 
     def many_rows(self, rows: Longs) -> Floats:
-        """(n, columns) for some rows at a time."""
         weight, bias = self.column_weights.now()
         codes, means = self.codes.now(rows)
-        fitted = self.means.overall + self.means.column + self.means.row[rows][:, None]
+        fitted = self.means_of_rows(rows)
         trust = self.row_trust()[rows][:, None]
         return self._blend(codes @ weight.T + bias, means[:, None], fitted, trust, self.column_known())
 
     def many_columns(self, columns: Longs) -> Floats:
-        """(n, rows) for some columns at a time."""
         weight, bias = self.column_weights.now()
         codes, means = self.codes.all_now()
         outputs = weight[columns] @ codes.T + bias[columns][:, None]
-        fitted = self.means.overall + self.means.column[columns][:, None] + self.means.row
+        fitted = self.means_of_columns(columns)
         return self._blend(outputs, means, fitted, self.row_trust(), self.column_known()[columns][:, None])
 
-    def row_known(self) -> npt.NDArray[np.bool_]:
+    def row_known(self) -> Flags:
         """(rows,): of which rows there is a rating or a feature."""
-        return (self.row_counts > 0) | self.row_features.described
+        known: Flags = (self.row_counts > 0) | self.row_features.described
+        return known
 
-    def column_known(self) -> npt.NDArray[np.bool_]:
+    def column_known(self) -> Flags:
         """(columns,): of which columns there is a rating or a feature."""
-        return (self.column_counts > 0) | self.column_features.described
+        known: Flags = (self.column_counts > 0) | self.column_features.described
+        return known
+
+    # Shares of ratings and features in a prediction
+
+    def row_shares(self, given: Given, columns: Ints) -> Shares:
+        network, scaling, means = self.network, self.scaling, self.means
+        features = _or_zeros(given.features, self.row_features.width)
+        heard = given.others < network.columns
+        row = SparseRows(np.array([0, heard.sum()]), given.others[heard], given.ratings[heard], network.columns)
+        scaled = scaling.down_with(row, np.array([scaling.mean_of(given.ratings, features)]), features[None])
+        weight, bias = self.column_weights.now()
+        path = along_the_path(
+            network,
+            scaled.known.indices,
+            (scaled.known.values + np.float32(scaled.presence)) * scaled.loudness,
+            features,
+            scaled.features[0, len(features) :],
+            weight[columns],
+            bias[columns],
+        )
+        # The row's own mean comes back on top of what the network says.
+        nobody = scaling.mean_of(given.ratings[:0], np.zeros_like(features))
+        surplus = scaling.down_values(given.ratings, np.array(nobody))
+        of_mean = of_damped_mean(surplus, features, scaling.by_features, scaling.damping)
+        by_rating = np.tile(of_mean.ratings, (len(columns), 1))
+        by_rating[:, heard] += path.by_input
+
+        usual = np.zeros(len(given.others), np.float32)
+        usual[heard] = means.trained_column[given.others[heard]]
+        surplus = given.ratings - means.overall - usual - means.row_of_nobody()
+        base = means.overall + means.column[columns] + means.row_of_nobody()
+        trust = self.trust(np.array([heard.sum()]), np.array([given.features is not None]))
+        return blended(
+            given,
+            trust=trust * self.column_known()[columns],
+            of_means=of_damped_mean(surplus, features, means.by_row_features, scaling.damping),
+            of_network=self._in_ratings(by_rating, path.by_feature + of_mean.features),
+            difference=scaling.unclipped(path.start, nobody) - base,
+            heard=heard,
+        )
+
+    def column_shares(self, given: Given, rows: Ints) -> Shares:
+        scaling, means, weights = self.scaling, self.means, self.column_weights
+        features = _or_zeros(given.features, self.column_features.width)
+        codes, seen_means = self.codes.for_regression(given.others.astype(np.int64))
+        asked, asked_means = self.codes.now(rows.astype(np.int64))
+        targets = scaling.down_values(given.ratings, seen_means)
+        output = of_closed_form(weights.prior, codes, targets, features, asked, squash=self.network.squash)
+
+        usual = np.zeros(len(given.others), np.float32)
+        old = given.others < len(means.trained_row)
+        usual[old] = means.trained_row[given.others[old]]
+        surplus = given.ratings - means.overall - usual - means.column_of_nothing()
+        base = means.overall + means.row[rows] + means.column_of_nothing()
+        known = len(given.ratings) > 0 or given.features is not None
+        return blended(
+            given,
+            trust=self.row_trust()[rows] * np.float32(known),
+            of_means=of_damped_mean(surplus, features, means.by_column_features, scaling.damping),
+            of_network=self._in_ratings(output.by_rating, output.by_feature),
+            difference=scaling.unclipped(output.start.astype(np.float32), asked_means) - base,
+            heard=np.ones(len(given.ratings), np.bool_),
+        )
+
+    def _in_ratings(self, by_rating: Doubles, by_feature: Doubles) -> Shares:
+        low, high = self.scale
+        return Shares(by_rating * ((high - low) / 2), by_feature * ((high - low) / 2))
 
     # Representations
 
@@ -269,3 +258,7 @@ class Completion:
 
     def _heard_of(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
+
+
+def _or_zeros(features: Floats | None, width: int) -> Floats:
+    return np.zeros(width, np.float32) if features is None else features

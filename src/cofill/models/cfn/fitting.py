@@ -19,13 +19,12 @@ from cofill.models.cfn.pretraining import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.training import (
     EngineMaker,
-    EpochRecord,
-    Report,
     TrainingState,
     ValidationPart,
     new_network,
     run_epochs,
 )
+from cofill.models.history import EpochRecord, Report
 
 _VALIDATION_DRAW = 0x56414C  # keeps the draw of the validation part apart from those of the epochs
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.models.cfn.feature_ridge import FeatureRegression
+from cofill.models.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 

@@ -16,7 +16,8 @@ from cofill.models.cfn.codes import encode_rows, take_rows
 from cofill.models.cfn.kernels import Longs
 from cofill.models.cfn.network import CFNetwork, fan_in_linear
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import EpochRecord, Phase, Report, TrainingState, epoch_seed, new_network, run_epochs
+from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
+from cofill.models.history import EpochRecord, Phase, Report
 
 _CHUNK = 4096
 

@@ -1,16 +1,15 @@
 """The codes of a matrix's rows, as they were trained and as they stand now."""
 
-from typing import TypeVar
-
 import numpy as np
 import numpy.typing as npt
 
 from cofill.data.features.known import SideFeatures
-from cofill.data.known import KnownRatings
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.codes import encode_rows, take_rows
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
+from cofill.models.known import KnownRatings
+from cofill.models.matrix import described_as_trained, grown
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -125,24 +124,3 @@ class RowCodes:
             scaled = self._scaling.down_with(part, self._scaling.means[chosen], self._features.trained[chosen])
             codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
         return codes
-
-
-def described_as_trained(features: SideFeatures, index: int) -> bool:
-    """Whether what is known of a row or a column beside its ratings is what it was trained with."""
-    return (
-        index < len(features.trained)
-        and features.described[index] == features.trained_described[index]
-        and np.array_equal(features.values[index], features.trained[index])
-    )
-
-
-_Array = TypeVar("_Array", Floats, Longs, npt.NDArray[np.bool_])
-
-
-def grown(array: _Array, size: int) -> _Array:
-    """The same with `size` entries along the first axis, new ones zero."""
-    if len(array) >= size:
-        return array
-    larger = np.zeros((size, *array.shape[1:]), array.dtype)
-    larger[: len(array)] = array
-    return larger

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from cofill.config import ScalingSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.feature_ridge import FeatureRegression
+from cofill.models.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

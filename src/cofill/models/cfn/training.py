@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from math import isfinite
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,28 +18,12 @@ from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.minibatch import corrupt, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.history import EpochRecord, Phase, Report
 
 # What predicting every row's mean costs, roughly: a first epoch may by chance cost nothing at all.
 _LOSS_OF_KNOWING_NOTHING = 0.1
 
-Phase = Literal["pretrain", "search", "train"]
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
-
-
-@dataclass(frozen=True)
-class EpochRecord:
-    """One epoch, as the history of a model keeps it."""
-
-    phase: Phase
-    epoch: int
-    loss: float  # mean over ratings of c (y - x)^2, scaled
-    validation_rmse: float | None  # in ratings
-    learning_rate: float
-    seconds: float
-    ratings_per_second: float
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -68,9 +52,6 @@ class TrainingState:
     def from_json(cls, document: dict[str, Any]) -> "TrainingState":
         return cls(**{**document, "history": [EpochRecord(**record) for record in document["history"]]})
 
-
-Report = Callable[[EpochRecord, int], None]
-"""Called after every epoch with its record and the most epochs that this phase may take."""
 
 EngineMaker = Callable[[CFNetwork, CFNSettings], TrainingEngine]
 

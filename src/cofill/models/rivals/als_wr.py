@@ -24,8 +24,9 @@ from pydantic import Field
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.rivals.factors import Arrays, Factors, Floats
-from cofill.models.rivals.rival import Progress, Rival, TrainingData
+from cofill.models.matrix import Floats
+from cofill.models.rivals.factors import Arrays, Factors
+from cofill.models.rivals.rival import Done, Rival, TrainingData
 from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
 
 Ints = npt.NDArray[np.int32]
@@ -80,7 +81,7 @@ class ALSWR(Rival):
     settings_class: ClassVar[type[Settings]] = ALSWRSettings
     factors_class = ALSWRFactors
 
-    def _factorise(self, data: TrainingData, progress: Progress) -> ALSWRFactors:
+    def _factorise(self, data: TrainingData, done: Done) -> ALSWRFactors:
         settings = self._settings
         assert isinstance(settings, ALSWRSettings)
         weight_decay = np.array([settings.weight_decay], np.float32)
@@ -95,7 +96,7 @@ class ALSWR(Rival):
             for iteration in range(settings.iterations):
                 solve(data.by_user, items, settings.steps, users)
                 solve(data.by_item, users, settings.steps, items)
-                progress(iteration + 1, settings.iterations)
+                done(iteration + 1, settings.iterations)
             solve(data.by_user, items, _MOST_STEPS, users)
         return ALSWRFactors(users, items, weight_decay)
 

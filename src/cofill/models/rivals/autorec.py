@@ -13,18 +13,15 @@ they are, from 1 to 5, which is the overall mean taken off and a constant of 1.8
 any constant, so that the network does not hear who has rated, it is 0.8428 (after 100 steps, where that run ended).
 """
 
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from cofill.config import Activation, CFNSettings, Settings
-from cofill.data.ratings import Scale
-from cofill.data.sparse import SparseRows
-from cofill.models.cfn.cfn import CFN, Floats
-from cofill.models.cfn.fitting import Fitted, fit_matrix
+from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.engines import TrainingEngine
 from cofill.models.cfn.full_batch import FullBatchEngine
-from cofill.models.cfn.training import Report
+from cofill.models.cfn.network import CFNetwork
 
 _WEIGHT_DECAY = {"user": 0.0166, "item": 0.027}
 _PRESENCE = {"user": 0.3, "item": 0.8}
@@ -102,16 +99,9 @@ class AutoRec(CFN):
     kind = "autorec"
     settings_class: ClassVar[type[Settings]] = AutoRecSettings
     takes_features: ClassVar[bool] = False
+    follows_features: ClassVar[bool] = False
     keeps_checkpoints: ClassVar[bool] = False
 
-    def _trained(
-        self,
-        rows: SparseRows,
-        scale: Scale,
-        *,
-        features: Floats,
-        checkpoint_path: Path | None,
-        resume: bool,
-        report: Report | None,
-    ) -> Fitted:
-        return fit_matrix(rows, scale, self.settings, features=features, report=report, new_engine=FullBatchEngine)
+    @classmethod
+    def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+        return FullBatchEngine(network, settings)

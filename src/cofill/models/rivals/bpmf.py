@@ -31,8 +31,9 @@ from pydantic import Field
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.rivals.factors import Arrays, Factors, Floats
-from cofill.models.rivals.rival import Progress, Rival, TrainingData
+from cofill.models.matrix import Floats
+from cofill.models.rivals.factors import Arrays, Factors
+from cofill.models.rivals.rival import Done, Rival, TrainingData
 from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
 
 Doubles = npt.NDArray[np.float64]
@@ -137,7 +138,7 @@ class BPMF(Rival):
     settings_class: ClassVar[type[Settings]] = BPMFSettings
     factors_class = BPMFFactors
 
-    def _factorise(self, data: TrainingData, progress: Progress) -> BPMFFactors:
+    def _factorise(self, data: TrainingData, done: Done) -> BPMFFactors:
         settings = self._settings
         assert isinstance(settings, BPMFSettings)
         rng = np.random.default_rng(settings.seed)
@@ -160,7 +161,7 @@ class BPMF(Rival):
                 # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
                 if not settings.precision and 2 * turn >= settings.burn_in:
                     precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
-                progress(turn, turns)
+                done(turn, turns)
         return BPMFFactors(
             kept_users.vectors,
             kept_items.vectors,

@@ -4,17 +4,13 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from cofill.data.known import KnownRatings
+from cofill.data.features.known import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.cfn.row_codes import grown
+from cofill.models.known import KnownRatings
+from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
@@ -98,7 +94,7 @@ class Factors(ABC):
         return cls(**arrays)
 
 
-class FactorMatrix:
+class FactorMatrix(FilledMatrix):
     """Predictions of a factorisation: rows are users, columns are items.
 
     Ids that have no ratings and no features get the fitted means. Users and items whose ratings have changed are solved
@@ -119,91 +115,59 @@ class FactorMatrix:
         items_described: Flags | None = None,
     ) -> None:
         """`users_described` and `items_described` say who has features, which the trained vectors know of."""
-        self.factors = factors
-        self.known = known
-        self.scale = scale
-        self._stars = Stars(scale)
-        self._means = FittedMeans(
-            known.trained,
-            known.trained_columns,
-            damping,
-            row_features=np.empty((known.trained.rows, 0), np.float32),
-            column_features=np.empty((known.trained.columns, 0), np.float32),
+        users, items = (
+            _flags_of_features(users_described, known.trained.rows),
+            _flags_of_features(items_described, known.trained.columns),
         )
-        self._trained_row_means, self._trained_column_means = self._means.row.copy(), self._means.column.copy()
-        self.row_counts = known.trained.counts()
-        self.column_counts = known.trained_columns.counts()
-        self.users_described = _or_none(users_described, known.trained.rows)
-        self.items_described = _or_none(items_described, known.trained.columns)
-        self._row_trained = (self.row_counts > 0) | self.users_described
-        self._column_trained = (self.column_counts > 0) | self.items_described
+        means = FittedMeans(
+            known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
+        )
+        super().__init__(known, means, users, items)
+        self.factors = factors
+        self._scale, self._stars = scale, Stars(scale)
+        self._row_trained = (self.row_counts > 0) | users.trained_described
+        self._column_trained = (self.column_counts > 0) | items.trained_described
         self._row_known, self._column_known = self._row_trained.copy(), self._column_trained.copy()
         self._rows, self._columns = factors.users.copy(), factors.items.copy()  # as they stand now
-        self._grow()
-        self._take_in(known.changed_rows(), known.changed_columns())
+        self._catch_up()
 
-    # What comes later
+    @property
+    def scale(self) -> Scale:
+        return self._scale
 
-    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
-        """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
-        triples = zip(rows.tolist(), columns.tolist(), ratings.tolist(), strict=True)
-        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
-        self._grow()
-        self._take_in(rows[new], columns[new])
+    # Changes
 
-    def remove(self, rows: Ints, columns: Ints) -> None:
-        """The ratings of these pairs are unknown from now on, if they were not before; every prediction follows."""
-        pairs = zip(rows.tolist(), columns.tolist(), strict=True)
-        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
-        self._take_in(rows[gone], columns[gone])
+    def _make_room(self) -> None:
+        self._row_known, self._column_known = grown(self._row_known, self.rows), grown(self._column_known, self.columns)
+        self._rows, self._columns = grown(self._rows, self.rows), grown(self._columns, self.columns)
 
-    def _grow(self) -> None:
-        rows, columns = self.known.rows, self.known.columns
-        self.row_counts, self.column_counts = grown(self.row_counts, rows), grown(self.column_counts, columns)
-        self._row_known, self._column_known = grown(self._row_known, rows), grown(self._column_known, columns)
-        self._rows, self._columns = grown(self._rows, rows), grown(self._columns, columns)
-        self._means.row, self._means.column = grown(self._means.row, rows), grown(self._means.column, columns)
-
-    def _take_in(self, rows: Ints, columns: Ints) -> None:
-        moved = set(columns.tolist())
-        for row in np.unique(rows).tolist():
-            self._take_in_row(row)
-            if not _flag(self._row_trained, row):
-                moved |= self.known.later_in_row(row).keys()  # their vectors are fitted to this row's
-        for column in sorted(moved):
-            self._take_in_column(column)
-
-    def _take_in_row(self, row: int) -> None:
-        items, ratings = self.known.row(row)
-        self.row_counts[row] = len(items)
-        heard = _flags(self._column_trained, items)
-        self._row_known[row] = _flag(self.users_described, row) or bool(heard.any())
-        if self.known.row_as_trained(row):
-            self._means.row[row], self._rows[row] = self._trained_row_means[row], self.factors.users[row]
+    def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
+        heard = _flags(self._column_trained, columns)
+        self._row_known[row] = bool(self.row_features.described[row]) or bool(heard.any())
+        if self.row_as_trained(row):
+            self._rows[row] = self.factors.users[row]
             return
-        self._means.row[row] = self._means.row_of(items, ratings, np.empty(0, np.float32))
-        now = self._of_user(items[heard], ratings[heard])
-        if _flag(self._row_trained, row):
+        now = self._of_user(columns[heard], ratings[heard])
+        if self._row_was_trained(row):
             before = self._of_user(*self.known.trained.row(row))
             self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
-        else:
+        elif self._row_known[row]:
             self._rows[row] = self.factors.user_from(*now)
 
-    def _take_in_column(self, column: int) -> None:
-        users, ratings = self.known.column(column)
-        self.column_counts[column] = len(users)
-        self._column_known[column] = _flag(self.items_described, column) or bool(self._heard_rows(users).any())
-        if self.known.column_as_trained(column):
-            self._means.column[column] = self._trained_column_means[column]
+    def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
+        self._column_known[column] = self.column_features.described[column] or bool(self._heard_rows(rows).any())
+        if self.column_as_trained(column):
             self._columns[column] = self.factors.items[column]
             return
-        self._means.column[column] = self._means.column_of(users, ratings, np.empty(0, np.float32))
-        now = self._of_item(users, ratings)
+        now = self._of_item(rows, ratings)
         if _flag(self._column_trained, column):
             before = self._of_item(*self.known.trained_columns.row(column))
             self._columns[column] = self.factors.item_moved(self.factors.items[column], before, now)
-        else:
+        elif self._column_known[column]:
             self._columns[column] = self.factors.item_from(*now)
+
+    def _row_was_trained(self, row: int) -> bool:
+        return _flag(self._row_trained, row)
 
     def _of_user(self, items: Ints, ratings: Floats) -> Given:
         return Given(self.factors.items[items], self._stars.down(ratings))
@@ -224,19 +188,16 @@ class FactorMatrix:
     # Predictions
 
     def row(self, row: int) -> Floats:
-        """Every column (columns,) for one row."""
         scores: Floats = self.many_rows(np.array([row]))[0]
         return scores
 
     def column(self, column: int) -> Floats:
-        """Every row (rows,) for one column."""
         scores: Floats = self.many_columns(np.array([column]))[0]
         return scores
 
-    def new_row(self, columns: Ints, ratings: Floats) -> Floats:
-        """Every column (columns,) for a row known only by these ratings."""
-        means: Floats = self._means.overall + self._means.column
-        means += self._means.row_of(columns, ratings, np.empty(0, np.float32))
+    def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        means: Floats = self.means.overall + self.means.column
+        means += self.means.row_of(columns, ratings, np.empty(0, np.float32))
         heard = _flags(self._column_trained, columns)
         if not heard.any():
             return means
@@ -244,41 +205,31 @@ class FactorMatrix:
         means[self._column_known] = self._scores(user[None], self._columns)[0, self._column_known]
         return means
 
-    def new_column(self, rows: Ints, ratings: Floats) -> Floats:
-        """Every row (rows,) for a column known only by these ratings."""
-        means: Floats = self._means.overall + self._means.row
-        means += self._means.column_of(rows, ratings, np.empty(0, np.float32))
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        means: Floats = self.means.overall + self.means.row
+        means += self.means.column_of(rows, ratings, np.empty(0, np.float32))
         if not self._heard_rows(rows).any():
             return means
         item = self.factors.item_from(*self._of_item(rows, ratings))
         means[self._row_known] = self._scores(self._rows, item[None])[self._row_known, 0]
         return means
 
-    def entries(self, rows: Ints, columns: Ints) -> Floats:
-        """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
-        predicted = (
-            self._means.overall
-            + np.where(rows >= 0, self._means.row[rows], self._means.row_of_nobody())
-            + np.where(columns >= 0, self._means.column[columns], self._means.column_of_nothing())
-        )
-        heard = np.flatnonzero((rows >= 0) & (columns >= 0) & self._row_known[rows] & self._column_known[columns])
+    def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
+        heard = seen[self._row_known[rows[seen]] & self._column_known[columns[seen]]]
         # A chunk of pairs of vectors stays below a hundred megabytes, however wide they are.
         size = max(25_000_000 // max(self._rows.shape[1], 1), 1)
         for first in range(0, len(heard), size):
             at = heard[first : first + size]
             predicted[at] = self._stars.up(self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]]))
-        return predicted
 
     def many_rows(self, rows: Longs) -> Floats:
-        """(n, columns) for some rows at a time."""
-        means = self._means.overall + self._means.column + self._means.row[rows][:, None]
+        means = self.means_of_rows(rows)
         heard = self._row_known[rows][:, None] & self._column_known
         np.copyto(means, self._scores(self._rows[rows], self._columns), where=heard)
         return means
 
     def many_columns(self, columns: Longs) -> Floats:
-        """(n, rows) for some columns at a time."""
-        means = self._means.overall + self._means.column[columns][:, None] + self._means.row
+        means = self.means_of_columns(columns)
         heard = self._column_known[columns][:, None] & self._row_known
         np.copyto(means, self._scores(self._rows, self._columns[columns]).T, where=heard)
         return means
@@ -312,5 +263,7 @@ def _flags(flags: Flags, indices: Ints) -> Flags:
     return found
 
 
-def _or_none(described: Flags | None, count: int) -> Flags:
-    return np.zeros(count, np.bool_) if described is None else described
+def _flags_of_features(described: Flags | None, count: int) -> SideFeatures:
+    """Who has features; what they are the trained vectors know."""
+    flags = np.zeros(count, np.bool_) if described is None else described
+    return SideFeatures(np.empty((count, 0), np.float32), flags)

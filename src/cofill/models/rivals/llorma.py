@@ -27,8 +27,9 @@ from pydantic import Field
 
 from cofill.compiling import compiled
 from cofill.config import Settings
-from cofill.models.rivals.factors import Arrays, Factors, Floats, Given, Ints, Longs
-from cofill.models.rivals.rival import Progress, Rival, TrainingData
+from cofill.models.matrix import Floats, Ints, Longs
+from cofill.models.rivals.factors import Arrays, Factors, Given
+from cofill.models.rivals.rival import Done, Rival, TrainingData
 from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
 
 
@@ -130,7 +131,7 @@ class LLORMA(Rival):
     settings_class: ClassVar[type[Settings]] = LLORMASettings
     factors_class = LLORMAFactors
 
-    def _factorise(self, data: TrainingData, progress: Progress) -> LLORMAFactors:
+    def _factorise(self, data: TrainingData, done: Done) -> LLORMAFactors:
         settings = self._settings
         assert isinstance(settings, LLORMASettings)
         by_user = data.by_user
@@ -142,7 +143,7 @@ class LLORMA(Rival):
         with RowShards(settings.threads) as shards:
             fit = partial(alternate, shards, data, settings, rng)
             users, items = fit(rated_users, rated_items)
-            progress(1, len(chosen) + 1)
+            done(1, len(chosen) + 1)
             user_reach = nearness(users, users[anchor_users], settings.width) * rated_users[:, None]
             item_reach = nearness(items, items[anchor_items], settings.width) * rated_items[:, None]
             local_users, local_items = [], []
@@ -152,7 +153,7 @@ class LLORMA(Rival):
                 user_reach[:, t], item_reach[:, t] = near_users, near_items
                 local_users.append(near_users[:, None] * p)
                 local_items.append(near_items[:, None] * q)
-                progress(t + 2, len(chosen) + 1)
+                done(t + 2, len(chosen) + 1)
         return LLORMAFactors(
             np.hstack([users, user_reach, *local_users]),
             np.hstack([items, item_reach, *local_items]),

@@ -5,9 +5,10 @@ from typing import ClassVar
 import numpy as np
 
 from cofill.config import Settings
+from cofill.models.matrix import Floats
 from cofill.models.means import FittedMeans
-from cofill.models.rivals.factors import Arrays, Factors, Floats
-from cofill.models.rivals.rival import Progress, Rival, RivalSettings, TrainingData
+from cofill.models.rivals.factors import Arrays, Factors
+from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
 
 
 class MeanFactors(Factors):
@@ -43,7 +44,7 @@ class Means(Rival):
     settings_class: ClassVar[type[Settings]] = RivalSettings
     factors_class = MeanFactors
 
-    def _factorise(self, data: TrainingData, progress: Progress) -> MeanFactors:
+    def _factorise(self, data: TrainingData, done: Done) -> MeanFactors:
         means = FittedMeans(
             data.by_user,
             data.by_item,
@@ -51,7 +52,7 @@ class Means(Rival):
             row_features=np.empty((data.by_user.rows, 0), np.float32),
             column_features=np.empty((data.by_item.rows, 0), np.float32),
         )
-        progress(1, 1)
+        done(1, 1)
         return MeanFactors(
             np.stack([means.overall + means.row, np.ones_like(means.row)], axis=1),
             np.stack([np.ones_like(means.column), means.column], axis=1),

@@ -3,26 +3,24 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
 from cofill.config import Settings
-from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
-from cofill.data.known import KnownRatings
-from cofill.data.known_file import known_arrays, known_from
+from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.errors import DataError
-from cofill.models.parts import Parts
-from cofill.models.recommender import Recommender
+from cofill.models.known import KnownRatings, known_arrays, known_from
+from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.rivals.factors import FactorMatrix, Factors, Stars
+from cofill.progress import Step
 
 Floats = npt.NDArray[np.float32]
 
-Progress = Callable[[int, int], None]
+Done = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
 
 
@@ -52,51 +50,38 @@ class Rival(Recommender):
     factors_class: ClassVar[type[Factors]]
 
     @abstractmethod
-    def _factorise(self, data: TrainingData, progress: Progress) -> Factors:
+    def _factorise(self, data: TrainingData, done: Done) -> Factors:
         """Learn."""
 
-    def fit(
-        self,
-        ratings: object,
-        *,
-        item_features: object = None,
-        user_features: object = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Learn from ratings, or from anything that `Ratings.read` takes; `progress` is called after every step."""
-        if not self.takes_features and (item_features is not None or user_features is not None):
-            raise DataError(f"{type(self).__name__} makes no use of side information; leave the features out")
-        described = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
-        given = described.ratings
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> FactorMatrix:
+        given = data.ratings
         by_user, by_item = given.rows("user"), given.rows("item")
         stars = Stars(given.scale)
-        data = TrainingData(
+        training = TrainingData(
             replace(by_user, values=stars.down(by_user.values)),
             replace(by_item, values=stars.down(by_item.values)),
             float(stars.down(given.values).mean(dtype=np.float64)),
-            described.users.values,
-            described.items.values,
+            data.users.values,
+            data.items.values,
         )
-        factors = self._factorise(data, progress or (lambda done, total: None))
-        self.users, self.items = given.users.copy(), given.items.copy()
-        self.titles, self.data_summary = dict(given.titles), described.summary
-        self.item_attributes = Attributes.of_features(self.items, described.about_items)
-        self._filled = FactorMatrix(
-            factors,
+
+        def done(steps: int, total: int) -> None:
+            fitting.progress(Step(f"fitting {self.kind}", steps, total, steps / total))
+
+        return FactorMatrix(
+            self._factorise(training, done),
             KnownRatings(by_user, by_item),
             given.scale,
             self._damping,
-            users_described=described.users.described,
-            items_described=described.items.described,
+            users_described=data.users.described,
+            items_described=data.items.described,
         )
-        return self
 
     @property
     def matrix(self) -> FactorMatrix:
-        """The filled matrix."""
-        filled = self.filled
-        assert isinstance(filled, FactorMatrix)
-        return filled
+        matrix = super().matrix
+        assert isinstance(matrix, FactorMatrix)
+        return matrix
 
     @property
     def _damping(self) -> float:
@@ -105,16 +90,20 @@ class Rival(Recommender):
 
     # Keeping
 
-    def taken_apart(self) -> Parts:
-        matrix = self.matrix
-        weights = matrix.factors.arrays()
-        weights |= {"described.users": matrix.users_described, "described.items": matrix.items_described}
-        return Parts(scale=matrix.scale, arrays={"weights": weights, "ratings": known_arrays(matrix.known)})
+    def parameters(self) -> int:
+        return sum(array.size for array in self.matrix.factors.arrays().values())
 
-    def put_together(self, parts: Parts) -> None:
-        weights = dict(parts.arrays["weights"])
+    def _kept(self) -> Kept:
+        matrix = self.matrix
+        described = {"users": matrix.row_features, "items": matrix.column_features}
+        weights = matrix.factors.arrays()
+        weights |= {f"described.{side}": features.trained_described for side, features in described.items()}
+        return Kept(weights, known_arrays(matrix.known))
+
+    def _restored(self, kept: Kept, scale: Scale, users: object, items: object) -> FactorMatrix:
+        weights = dict(kept.weights)
         users_described, items_described = weights.pop("described.users"), weights.pop("described.items")
-        known = known_from(parts.arrays["ratings"], parts.scale, len(self.users), len(self.items))
+        known = known_from(kept.ratings, scale, len(self.users), len(self.items))
         factors = self.factors_class.restored(weights)
         if factors.users.ndim != 2 or factors.items.ndim != 2 or factors.users.shape[1] != factors.items.shape[1]:
             raise ValueError("the vectors of users and items differ in width")
@@ -123,11 +112,6 @@ class Rival(Recommender):
         for described, count in ((users_described, known.trained.rows), (items_described, known.trained.columns)):
             if described.dtype != np.bool_ or described.shape != (count,):
                 raise ValueError("it is not said of every user and item whether it has features")
-        self._filled = FactorMatrix(
-            factors,
-            known,
-            parts.scale,
-            self._damping,
-            users_described=users_described,
-            items_described=items_described,
+        return FactorMatrix(
+            factors, known, scale, self._damping, users_described=users_described, items_described=items_described
         )

@@ -21,8 +21,9 @@ from pydantic import Field
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
-from cofill.models.rivals.factors import STARS, Arrays, Factors, Floats, Given, Ints, Longs
-from cofill.models.rivals.rival import Progress, Rival, RivalSettings, TrainingData
+from cofill.models.matrix import Floats, Ints, Longs
+from cofill.models.rivals.factors import STARS, Arrays, Factors, Given
+from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
 
 # Standard deviation of the factors before the first step.
 _START = 0.1
@@ -97,7 +98,7 @@ class SVDFeature(Rival):
     factors_class = SVDFeatureFactors
     takes_features = True
 
-    def _factorise(self, data: TrainingData, progress: Progress) -> SVDFeatureFactors:
+    def _factorise(self, data: TrainingData, done: Done) -> SVDFeatureFactors:
         settings = self._settings
         assert isinstance(settings, SVDFeatureSettings)
         ratings = data.by_user
@@ -115,7 +116,7 @@ class SVDFeature(Rival):
                 raise TrainingDivergedError(
                     f"the factors ran away in epoch {epoch + 1}; lower learning_rate, which is {settings.learning_rate}"
                 )
-            progress(epoch + 1, settings.epochs)
+            done(epoch + 1, settings.epochs)
         user_bias, user_factors = users.summed()
         item_bias, item_factors = items.summed()
         return SVDFeatureFactors(

@@ -6,8 +6,6 @@ from typing import Any
 from cofill.report.markup import Markup, code, element, paragraph, section, table
 from cofill.report.subject import Subject
 
-_ROWS = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
-
 
 def model_section(subject: Subject) -> Markup:
     model = subject.model
@@ -26,10 +24,7 @@ def model_section(subject: Subject) -> Markup:
         cards.append(_card("validation RMSE", f"{validation:.4f}"))
     if subject.test is not None:
         cards.append(_measured_card(subject))
-    facts: list[tuple[str, object]] = []
-    if model.kind == "cfn":
-        facts.append(("a row of the network is", _ROWS[model.orientation]))
-        facts.append(("network", _network(subject)))
+    facts: list[tuple[str, object]] = [*model.facts()]
     epochs = model.measures.get("epochs")
     if epochs is not None:
         facts.append(("epochs of training", f"{epochs:,}"))
@@ -59,16 +54,6 @@ def _measured_card(subject: Subject) -> Markup:
         return _card("test RMSE", value)
     part = "" if subject.trained_on == len(subject.tested) else "partly "
     return _card(f"RMSE, {part}on training ratings", value, warning=True)
-
-
-def _network(subject: Subject) -> str:
-    model = subject.model
-    settings = model.settings.model_dump()
-    columns = len(model.users) if model.orientation == "item" else len(model.items)
-    layers = [columns, *settings["hidden"], columns]
-    features = getattr(model, f"{model.orientation}_features", None)
-    beside = f", and {features.width:,} feature columns at every layer" if features is not None else ""
-    return " → ".join(f"{width:,}" for width in layers) + f" units, output {settings['output']}{beside}"
 
 
 def settings_section(subject: Subject) -> Markup:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cofill.models.cfn.training import EpochRecord
+from cofill.models.history import EpochRecord
 from cofill.report.charts import Mark, Series, curves
 from cofill.report.markup import Markup, figure, figures, paragraph, section, table
 from cofill.report.subject import Subject

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models.cfn import feature_ridge
-from cofill.models.cfn.feature_ridge import FeatureRegression
+from cofill.models import feature_ridge
+from cofill.models.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

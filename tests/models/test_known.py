@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.known import KnownRatings
-from cofill.data.known_file import Arrays, known_arrays, known_from
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.known import Arrays, KnownRatings, known_arrays, known_from
 
 SCALE = Scale(1, 5)
 ROWS, COLUMNS = 3, 4
@@ -141,3 +140,24 @@ def test_what_was_never_there_cannot_be_gone(rows: list[Any], columns: list[Any]
     arrays |= {"removed.rows": np.array(rows), "removed.columns": np.array(columns)}
     with pytest.raises(ValueError, match=words):
         known_from(arrays, SCALE, ROWS, COLUMNS)
+
+
+@settings(deadline=None)
+@given(changes, changes)
+def test_a_transposed_view_sees_every_change_and_passes_its_own_on(first: list[Step], second: list[Step]) -> None:
+    known, _ = changed(first)
+    view = known.transposed()
+    for row, column, rating in second:
+        if rating is None:
+            view.remove(column, row)
+        else:
+            view.add(column, row, rating)
+    now = state(known)
+    turned = state(view)
+    assert turned["rows"] == now["columns"]
+    assert turned["columns"] == now["rows"]
+    assert turned["changed"] == now["changed"][::-1]
+    assert (view.rows, view.columns) == (known.columns, known.rows)
+    assert sorted(zip(*turned["later"], strict=True)) == sorted(
+        (c, r, v) for r, c, v in zip(*now["later"], strict=True)
+    )
