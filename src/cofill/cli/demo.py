@@ -12,7 +12,7 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.errors import CofillError
 
 if TYPE_CHECKING:
-    from cofill.cli.tour_report import Recommended
+    from cofill.cli.tour import Recommended
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.cli.tour import run_demo
-    from cofill.cli.tour_report import CLUSTER_COLUMNS, MEASURED, cluster_rows
+    from cofill.cli.tour import CLUSTER_COLUMNS, MEASURED, cluster_rows, run_demo
 
     out: Path = options.out
     ours = (out / "report.html", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped

@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cofill.cli.command_line import command_line
-from cofill.cli.measured import warn_of_data
+from cofill.cli.evaluate import warn_of_data
 from cofill.cli.options import add_json, add_reading, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
