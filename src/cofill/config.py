@@ -64,28 +64,28 @@ class ScalingSettings(Stage):
     mean_damping: float = Field(
         default=7.0,
         ge=0,
-        description="ratings of average value added to each row's mean, so that rare rows stay sane",
+        description="shrinkage of each row's mean: this many ratings of average value are added to it",
     )
     length_power: float = Field(
         default=0.5,
         ge=0,
         le=1,
         description="a row's inputs are divided by (its ratings / those of a typical row) to this power, so that "
-        "popular rows do not drown out rare ones; 0 as in the paper",
+        "the sums of popular rows do not dwarf those of rare ones; 0 as in the paper",
     )
     length_cap: float = Field(
         default=300.0,
         gt=0,
         description="for length_power a typical row counts as one of at most this many ratings, so that data with "
-        "longer rows is read no louder than the learning rate can bear",
+        "longer rows has no larger inputs than the learning rate can bear",
     )
     presence: float = _by_orientation(
         user=0.2,
         item=0.5,
         ge=0,
         le=10,
-        description="added to every known input, in scaled ratings, so that the network also hears which columns a row "
-        "has, whatever it says about them; 0 as in the paper",
+        description="added to every known input, in scaled ratings, so that the network also sees which columns a row "
+        "has rated, whatever the rating; 0 as in the paper",
     )
 
 
@@ -136,7 +136,7 @@ class TrainingSettings(Stage):
         user=0.39, item=0.19, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
     )
     weight_decay: float = _by_orientation(
-        user=0.023, item=0.04, ge=0, description="pull of every weight towards zero, at every minibatch"
+        user=0.023, item=0.04, ge=0, description="L2 regularisation (ridge penalty) of every weight, at every minibatch"
     )
     validation: float = Field(
         default=0.1,
@@ -187,16 +187,16 @@ class CompletionSettings(Stage):
         user=0.1,
         item=0.015,
         ge=0,
-        description="a row with this share of a typical row's ratings is predicted half by the network and half by the "
-        "fitted means; 0: by the network alone, as in the paper",
+        description="shrinkage towards the fitted means: a row with this share of a typical row's ratings is predicted "
+        "half by the network and half by them; 0: by the network alone, as in the paper",
     )
     trust_features: float = _by_orientation(
         user=0.25,
         item=1.0,
         ge=0,
         le=1,
-        description="how far the network is believed about a row of which only side features are known; the rest is "
-        "left to the fitted means",
+        description="weight of the network for a row of which only side features are known; the rest is that of the "
+        "fitted means (shrinkage)",
     )
     solve_columns: bool = Field(
         default=True,

@@ -25,10 +25,10 @@ def examples(n: int, seed: int, *, width: int = 3, targets: int = 2, noise: floa
     return features, 0.3 + features @ slope + rng.normal(0, noise, (n, targets)), rng.integers(1, 30, n)
 
 
-def ridge(features: Floats, targets: Doubles, weights: Doubles, strength: float) -> Doubles:
+def ridge(features: Floats, targets: Doubles, weights: Doubles, penalty: float) -> Doubles:
     """Slopes (width + 1, m) of the regression on [features, 1], from its normal equations."""
     f = np.column_stack([features, np.ones(len(features))]).astype(np.float64)
-    gram = (f * weights[:, None]).T @ f + strength * np.eye(f.shape[1])
+    gram = (f * weights[:, None]).T @ f + penalty * np.eye(f.shape[1])
     return np.asarray(np.linalg.solve(gram, (f * weights[:, None]).T @ targets), np.float64)
 
 
@@ -37,12 +37,12 @@ def weights_of(ratings: Longs) -> Doubles:
     return weights
 
 
-def error_left_out(features: Floats, targets: Doubles, weights: Doubles, strength: float) -> float:
+def error_left_out(features: Floats, targets: Doubles, weights: Doubles, penalty: float) -> float:
     """Each example predicted by a regression that really never saw it."""
     total = 0.0
     for one in range(len(features)):
         others = np.arange(len(features)) != one
-        slope = ridge(features[others], targets[others], weights[others], strength)
+        slope = ridge(features[others], targets[others], weights[others], penalty)
         predicted = np.append(features[one], 1) @ slope
         total += float(weights[one] * ((targets[one] - predicted) ** 2).sum())
     return total
@@ -62,25 +62,25 @@ def test_a_slope_that_is_there_is_found() -> None:
 
 @LAW
 @given(seed=st.integers(0, 999), noise=st.sampled_from([0.3, 1.0, 3.0]), width=st.integers(1, 5))
-def test_the_strength_is_that_of_leaving_each_out(seed: int, noise: float, width: int) -> None:
-    """Brute force over a fine grid: only the right errors have their least value at the same strength."""
+def test_the_penalty_is_that_of_leaving_each_out(seed: int, noise: float, width: int) -> None:
+    """Brute force over a fine grid: only the right errors have their least value at the same penalty."""
     features, targets, ratings = examples(14, seed, width=width, noise=noise)
     weights = weights_of(ratings)
-    strengths = tuple(10.0**power for power in np.linspace(-2, 3, 41))
-    errors = [error_left_out(features, targets, weights, strength) for strength in strengths]
+    penalties = tuple(10.0**power for power in np.linspace(-2, 3, 41))
+    errors = [error_left_out(features, targets, weights, penalty) for penalty in penalties]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feature_ridge, "_STRENGTHS", strengths)
+        patch.setattr(feature_ridge, "_PENALTIES", penalties)
         found = FeatureRegression.fit(features, targets, ratings)
     if min(errors) < float((weights[:, None] * targets**2).sum()):
-        expected = ridge(features, targets, weights, strengths[int(np.argmin(errors))])
+        expected = ridge(features, targets, weights, penalties[int(np.argmin(errors))])
     else:
         expected = np.zeros((width + 1, 2))
     np.testing.assert_allclose(found.slope, expected, rtol=1e-4, atol=1e-5)
 
 
 @LAW
-@given(seed=st.integers(0, 999), strength=st.sampled_from([0.1, 1.0, 10.0]))
-def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, strength: float) -> None:
+@given(seed=st.integers(0, 999), penalty=st.sampled_from([0.1, 1.0, 10.0]))
+def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, penalty: float) -> None:
     """Targets where brute force finds it worth exactly as much as expecting zero: a hair's breadth decides."""
     features, noise, ratings = examples(10, seed, noise=1.0)
     weights = weights_of(ratings)
@@ -92,7 +92,7 @@ def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, strength
 
     def gain(share: float) -> float:
         zero = float((weights[:, None] * targets(share) ** 2).sum())
-        return zero - error_left_out(features, targets(share), weights, strength)
+        return zero - error_left_out(features, targets(share), weights, penalty)
 
     low, high = 0.0, 1.0
     if not gain(low) < 0 < gain(high):
@@ -101,7 +101,7 @@ def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, strength
         middle = (low + high) / 2
         low, high = (low, middle) if gain(middle) > 0 else (middle, high)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feature_ridge, "_STRENGTHS", (strength,))
+        patch.setattr(feature_ridge, "_PENALTIES", (penalty,))
         assert not FeatureRegression.fit(features, targets(low - 1e-5), ratings).slope.any()
         assert FeatureRegression.fit(features, targets(high + 1e-5), ratings).slope.any()
 

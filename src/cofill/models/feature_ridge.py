@@ -1,4 +1,4 @@
-"""What side features lead one to expect: ridge regression, its strength chosen by leaving each example out in turn."""
+"""What side features lead one to expect: ridge regression, its penalty chosen by leaving each example out in turn."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -12,7 +12,7 @@ Longs = npt.NDArray[np.int64]
 
 # Examples that are looked at: enough for hundreds of features, and a bound on time and memory.
 _EXAMPLES = 20_000
-_STRENGTHS = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
+_PENALTIES = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class FeatureRegression:
         """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
 
         An example with a typical number of ratings counts half of one that has very many.
-        The strength is the one with which the other examples predict each example best, which has a closed form for
+        The penalty is the one with which the other examples predict each example best, which has a closed form for
         ridge regression. Where none beats expecting zero, the slope is zero.
         """
         used = np.flatnonzero(ratings > 0)
@@ -39,12 +39,12 @@ class FeatureRegression:
         w = (ratings[used] / (ratings[used] + ratings[used].mean()))[:, None]
         values, vectors = np.linalg.eigh((f * w).T @ f)
         values = np.maximum(values, 0)
-        turned = f @ vectors  # (n, P + 1): features along the directions in which strength acts
+        turned = f @ vectors  # (n, P + 1): features along the directions along which the penalty acts
         moments = (turned * w).T @ t
         best, best_error = None, float((w * t**2).sum())
-        for strength in _STRENGTHS:
-            solved = moments / (values + strength)[:, None]
-            leverage = w * (turned**2 / (values + strength)).sum(1, keepdims=True)  # how much each predicts itself
+        for penalty in _PENALTIES:
+            solved = moments / (values + penalty)[:, None]
+            leverage = w * (turned**2 / (values + penalty)).sum(1, keepdims=True)  # how much each predicts itself
             left_out = (t - turned @ solved) / np.maximum(1 - leverage, 1e-6)
             error = float((w * left_out**2).sum())
             if error < best_error:

@@ -61,7 +61,7 @@ def test_ratings_of_the_training_hold_a_column_in_place(n: int, held: int, seed:
     weight = np.random.default_rng(3).normal(size=(50, WIDTH)).astype(np.float32)
     p = fit(weight, weight[:, 0], np.ones(50, np.int64), [(old, np.zeros(400, np.float32))])
     features, stale = (codes @ p.factor).astype(np.float64), (old @ p.factor).astype(np.float64)
-    precision = features.T @ features + held * stale.T @ stale / 400 + p.noise * np.eye(len(p.pull))
+    precision = features.T @ features + held * stale.T @ stale / 400 + p.noise * np.eye(len(p.precision))
     expected = p.factor @ np.linalg.solve(precision, features.T @ residuals)
     np.testing.assert_allclose(p.solve(codes, residuals, held), expected, rtol=0, atol=2e-3)
 

@@ -149,7 +149,7 @@ class CFN(Recommender):
             "prior.mean": prior.mean,
             "prior.by_features": prior.by_features.slope,
             "prior.factor": prior.factor,
-            "prior.pull": prior.pull,
+            "prior.pull": prior.precision,
             "prior.noise": np.array([prior.noise], np.float64),
         }
         numbers = {"overall_mean": scaling.overall, "typical_length": scaling.typical_length}
@@ -182,7 +182,7 @@ class CFN(Recommender):
             mean=weights.pop("prior.mean"),
             by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
             factor=weights.pop("prior.factor"),
-            pull=weights.pop("prior.pull"),
+            precision=weights.pop("prior.pull"),
             noise=float(weights.pop("prior.noise")[0]),
         )
         read = weights["input.side"].shape[0] if "input.side" in weights else 0

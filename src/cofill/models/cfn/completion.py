@@ -58,7 +58,7 @@ class Completion(FilledMatrix):
         self._trust_features = settings.trust_features
         self.codes = RowCodes(network, scaling, known, row_features)
         self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior)
-        self._heard = known.trained.counts()  # (rows,) ratings that the network takes in
+        self._read = known.trained.counts()  # (rows,) ratings that the network takes in
         self._catch_up()
 
     @property
@@ -68,10 +68,10 @@ class Completion(FilledMatrix):
     # Changes
 
     def _make_room(self) -> None:
-        self._heard = grown(self._heard, self.rows)
+        self._read = grown(self._read, self.rows)
 
     def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
-        self._heard[row] = self._heard_of(columns)
+        self._read[row] = self._count_read(columns)
         self.codes.changed(row)
 
     def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
@@ -97,7 +97,7 @@ class Completion(FilledMatrix):
         weight, bias = self.column_weights.now()
         code, mean = self.codes.of_ratings(columns, ratings, features)
         means = self.means.overall + self.means.column + self.means.row_of(columns, ratings, features)
-        trust = self.trust(np.array([self._heard_of(columns)]), np.array([described]))
+        trust = self.trust(np.array([self._count_read(columns)]), np.array([described]))
         return self._blend(weight @ code + bias, mean, means, trust, self.column_known())
 
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
@@ -151,8 +151,8 @@ class Completion(FilledMatrix):
     def row_shares(self, given: Given, columns: Ints) -> Shares:
         network, scaling, means = self.network, self.scaling, self.means
         features = _or_zeros(given.features, self.row_features.width)
-        heard = given.others < network.columns
-        row = SparseRows(np.array([0, heard.sum()]), given.others[heard], given.ratings[heard], network.columns)
+        read = given.others < network.columns
+        row = SparseRows(np.array([0, read.sum()]), given.others[read], given.ratings[read], network.columns)
         scaled = scaling.down_with(row, np.array([scaling.mean_of(given.ratings, features)]), features[None])
         weight, bias = self.column_weights.now()
         path = along_the_path(
@@ -169,20 +169,20 @@ class Completion(FilledMatrix):
         surplus = scaling.down_values(given.ratings, np.array(nobody))
         of_mean = of_damped_mean(surplus, features, scaling.by_features, scaling.damping)
         by_rating = np.tile(of_mean.ratings, (len(columns), 1))
-        by_rating[:, heard] += path.by_input
+        by_rating[:, read] += path.by_input
 
         usual = np.zeros(len(given.others), np.float32)
-        usual[heard] = means.trained_column[given.others[heard]]
+        usual[read] = means.trained_column[given.others[read]]
         surplus = given.ratings - means.overall - usual - means.row_of_nobody()
         base = means.overall + means.column[columns] + means.row_of_nobody()
-        trust = self.trust(np.array([heard.sum()]), np.array([given.features is not None]))
+        trust = self.trust(np.array([read.sum()]), np.array([given.features is not None]))
         return blended(
             given,
             trust=trust * self.column_known()[columns],
             of_means=of_damped_mean(surplus, features, means.by_row_features, scaling.damping),
             of_network=self._in_ratings(by_rating, path.by_feature + of_mean.features),
             difference=scaling.unclipped(path.start, nobody) - base,
-            heard=heard,
+            read=read,
         )
 
     def column_shares(self, given: Given, rows: Ints) -> Shares:
@@ -205,7 +205,7 @@ class Completion(FilledMatrix):
             of_means=of_damped_mean(surplus, features, means.by_column_features, scaling.damping),
             of_network=self._in_ratings(output.by_rating, output.by_feature),
             difference=scaling.unclipped(output.start.astype(np.float32), asked_means) - base,
-            heard=np.ones(len(given.ratings), np.bool_),
+            read=np.ones(len(given.ratings), np.bool_),
         )
 
     def _in_ratings(self, by_rating: Doubles, by_feature: Doubles) -> Shares:
@@ -247,16 +247,16 @@ class Completion(FilledMatrix):
 
     def row_trust(self) -> Floats:
         """(rows,)"""
-        return self.trust(self._heard, self.row_features.described)
+        return self.trust(self._read, self.row_features.described)
 
-    def trust(self, heard: Longs, described: npt.NDArray[np.bool_]) -> Floats:
-        """How far the network is believed about rows, by the ratings that it reads and whether there are features."""
-        by_ratings = heard / np.maximum(heard + self._half_trusted, 1e-9)
+    def trust(self, read: Longs, described: npt.NDArray[np.bool_]) -> Floats:
+        """The weight of the network beside the fitted means: shrinkage, by ratings that are read and by features."""
+        by_ratings = read / np.maximum(read + self._half_trusted, 1e-9)
         by_features = self._trust_features * described
         trust: Floats = (by_features + (1 - by_features) * by_ratings).astype(np.float32)
         return trust
 
-    def _heard_of(self, columns: Ints) -> int:
+    def _count_read(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
 
 

@@ -34,13 +34,14 @@ class ColumnPrior:
 
     What is expected of a column's weights is their mean, or what its side features lead one to expect.
     The directions (columns of `factor`) are chosen so that the codes of rated rows are uncorrelated along them:
-    `pull[d]` is their mean square along direction d, and n ratings hold a column in place there with n * pull[d].
+    `precision[d]` is their mean square along direction d: what one rating adds to the posterior precision of a column
+    there, so that n ratings hold a column in place with n * precision[d].
     """
 
     mean: Floats  # (width + 1,)
     by_features: FeatureRegression  # what a column's weights exceed the mean by
     factor: Floats  # (width + 1, directions)
-    pull: Floats  # (directions,)
+    precision: Floats  # (directions,)
     noise: float
 
     @classmethod
@@ -67,12 +68,12 @@ class ColumnPrior:
         factor = vectors[:, kept] * np.sqrt(values[kept])
         codes = np.concatenate([example.codes for example in examples] or [np.zeros((1, len(mean)), np.float32)])
         along = codes @ factor
-        pull, turn = np.linalg.eigh(along.T @ along / len(along))
+        precision, turn = np.linalg.eigh(along.T @ along / len(along))
         prior = cls(
             mean=mean,
             by_features=by_features,
             factor=(factor @ turn).astype(np.float32),
-            pull=np.maximum(pull, 0).astype(np.float32),
+            precision=np.maximum(precision, 0).astype(np.float32),
             noise=0.1,
         )
         return prior._calibrated(examples)
@@ -93,7 +94,7 @@ class ColumnPrior:
 
         In the dual where there are fewer ratings than directions.
         """
-        stiffness = np.float32(self.noise) + held * self.pull  # (directions,)
+        stiffness = np.float32(self.noise) + held * self.precision  # (directions,)
         if len(along) <= along.shape[1]:
             loose = along / stiffness
             gram = loose @ along.T

@@ -12,7 +12,7 @@ blend, and its shares are blended as it is:
   way is smooth, and the points are those of Gauss and Legendre.
 - The output for a column is linear in what its ratings exceed the expected ones by (see `fold_in`): exactly so, or with
   tanh at the output as the last regression linearises it (`of_closed_form`).
-- That the network speaks at all, and not the means alone, is owed to all alike: what it says of a row or column of
+- That the network counts at all, and not the means alone, is owed to all alike: its output for a row or column of
   which nothing is known differs from the base, and ratings and features share the difference equally (`blended`).
 
 The remainder is rounding for a row and for a new column. For a column that was trained it is what training knows of it
@@ -147,22 +147,22 @@ def of_damped_mean(surplus: Floats, features: Floats, by_features: FeatureRegres
 
 
 def blended(
-    given: Given, *, trust: Floats, of_means: Shares, of_network: Shares, difference: Floats, heard: Bools
+    given: Given, *, trust: Floats, of_means: Shares, of_network: Shares, difference: Floats, read: Bools
 ) -> Shares:
     """The shares of the network and those of the means, weighed by the trust (m,) in the network.
 
-    `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `heard` (n,)
+    `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `read` (n,)
     and the features that tell anything share it.
     """
-    believed = trust.astype(np.float64)[:, None]
+    weight = trust.astype(np.float64)[:, None]
     ratings, features = (
-        believed * network + (1 - believed) * means for network, means in zip(of_network, of_means, strict=True)
+        weight * network + (1 - weight) * means for network, means in zip(of_network, of_means, strict=True)
     )
     ends = np.cumsum(given.widths, dtype=np.int64)[:-1]
     columns = [part.sum(1) for part in np.split(features, ends, axis=1)] if given.widths else []
     told = np.zeros(len(columns), np.bool_)
     if given.features is not None and given.widths:
         told = np.array([bool(part.any()) for part in np.split(given.features, ends)])
-    each = believed * difference[:, None] / max(int(heard.sum() + told.sum()), 1)
+    each = weight * difference[:, None] / max(int(read.sum() + told.sum()), 1)
     together = np.array(columns).reshape(len(columns), len(trust)).T
-    return Shares(ratings + each * heard, together + each * told)
+    return Shares(ratings + each * read, together + each * told)

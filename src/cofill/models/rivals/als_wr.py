@@ -140,10 +140,10 @@ def solve_rows(
         if start == end:
             continue
         x = vectors[row]
-        pull = np.float32(weight_decay * (end - start))
+        penalty = np.float32(weight_decay * (end - start))
         target[:] = 0
         for q in range(rank):
-            residual[q] = -pull * x[q]
+            residual[q] = -penalty * x[q]
         for entry in range(start, end):
             other = others[indices[entry]]
             predicted = np.float32(0)
@@ -164,7 +164,7 @@ def solve_rows(
             if length <= goal:
                 break
             for q in range(rank):
-                image[q] = pull * direction[q]
+                image[q] = penalty * direction[q]
             for entry in range(start, end):
                 other = others[indices[entry]]
                 along = np.float32(0)

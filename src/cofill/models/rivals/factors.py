@@ -142,12 +142,12 @@ class FactorMatrix(FilledMatrix):
         self._rows, self._columns = grown(self._rows, self.rows), grown(self._columns, self.columns)
 
     def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
-        heard = _flags(self._column_trained, columns)
-        self._row_known[row] = bool(self.row_features.described[row]) or bool(heard.any())
+        usable = _flags(self._column_trained, columns)
+        self._row_known[row] = bool(self.row_features.described[row]) or bool(usable.any())
         if self.row_as_trained(row):
             self._rows[row] = self.factors.users[row]
             return
-        now = self._of_user(columns[heard], ratings[heard])
+        now = self._of_user(columns[usable], ratings[usable])
         if self._row_was_trained(row):
             before = self._of_user(*self.known.trained.row(row))
             self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
@@ -155,7 +155,7 @@ class FactorMatrix(FilledMatrix):
             self._rows[row] = self.factors.user_from(*now)
 
     def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
-        self._column_known[column] = self.column_features.described[column] or bool(self._heard_rows(rows).any())
+        self._column_known[column] = self.column_features.described[column] or bool(self._usable_rows(rows).any())
         if self.column_as_trained(column):
             self._columns[column] = self.factors.items[column]
             return
@@ -174,14 +174,14 @@ class FactorMatrix(FilledMatrix):
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
         """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
-        heard = self._heard_rows(users)
-        users, ratings = users[heard], ratings[heard]
+        usable = self._usable_rows(users)
+        users, ratings = users[usable], ratings[usable]
         old = _flags(self._row_trained, users)
         vectors = self._rows[users]
         vectors[old] = self.factors.users[users[old]]
         return Given(vectors, self._stars.down(ratings))
 
-    def _heard_rows(self, rows: Ints) -> Flags:
+    def _usable_rows(self, rows: Ints) -> Flags:
         """(n,): which of these are known, now or from the training; of those that lost all, the latter counts."""
         return self._row_known[rows] | _flags(self._row_trained, rows)
 
@@ -198,40 +198,40 @@ class FactorMatrix(FilledMatrix):
     def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         means: Floats = self.means.overall + self.means.column
         means += self.means.row_of(columns, ratings, np.empty(0, np.float32))
-        heard = _flags(self._column_trained, columns)
-        if not heard.any():
+        usable = _flags(self._column_trained, columns)
+        if not usable.any():
             return means
-        user = self.factors.user_from(*self._of_user(columns[heard], ratings[heard]))
+        user = self.factors.user_from(*self._of_user(columns[usable], ratings[usable]))
         means[self._column_known] = self._scores(user[None], self._columns)[0, self._column_known]
         return means
 
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         means: Floats = self.means.overall + self.means.row
         means += self.means.column_of(rows, ratings, np.empty(0, np.float32))
-        if not self._heard_rows(rows).any():
+        if not self._usable_rows(rows).any():
             return means
         item = self.factors.item_from(*self._of_item(rows, ratings))
         means[self._row_known] = self._scores(self._rows, item[None])[self._row_known, 0]
         return means
 
     def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
-        heard = seen[self._row_known[rows[seen]] & self._column_known[columns[seen]]]
+        usable = seen[self._row_known[rows[seen]] & self._column_known[columns[seen]]]
         # A chunk of pairs of vectors stays below a hundred megabytes, however wide they are.
         size = max(25_000_000 // max(self._rows.shape[1], 1), 1)
-        for first in range(0, len(heard), size):
-            at = heard[first : first + size]
+        for first in range(0, len(usable), size):
+            at = usable[first : first + size]
             predicted[at] = self._stars.up(self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]]))
 
     def many_rows(self, rows: Longs) -> Floats:
         means = self.means_of_rows(rows)
-        heard = self._row_known[rows][:, None] & self._column_known
-        np.copyto(means, self._scores(self._rows[rows], self._columns), where=heard)
+        usable = self._row_known[rows][:, None] & self._column_known
+        np.copyto(means, self._scores(self._rows[rows], self._columns), where=usable)
         return means
 
     def many_columns(self, columns: Longs) -> Floats:
         means = self.means_of_columns(columns)
-        heard = self._column_known[columns][:, None] & self._row_known
-        np.copyto(means, self._scores(self._rows, self._columns[columns]).T, where=heard)
+        usable = self._column_known[columns][:, None] & self._row_known
+        np.copyto(means, self._scores(self._rows, self._columns[columns]).T, where=usable)
         return means
 
     def _scores(self, rows: Floats, columns: Floats) -> Floats:

@@ -91,8 +91,8 @@ class LLORMAFactors(Factors):
 
     def _found(self, anchors: Floats, given: Given) -> Floats:
         whole = self._whole_of(given)
-        reach = nearness(whole[None], anchors, self._width)[0]
-        reach[given.vectors[:, self._reach].sum(0) == 0] = 0  # a model that has heard nothing of it has no say
+        reach = kernel(whole[None], anchors, self._width)[0]
+        reach[given.vectors[:, self._reach].sum(0) == 0] = 0  # a model without a rating of it has no say
         found = self._solved(reach, given)
         found[self._reach] = reach
         return found
@@ -106,11 +106,11 @@ class LLORMAFactors(Factors):
         found[self._whole] = self._whole_of(given)
         for t in np.flatnonzero(reach):
             weights = given.vectors[:, self._reach][:, t]
-            heard = weights > 0
-            weights = weights[heard]
+            rated = weights > 0
+            weights = weights[rated]
             local = slice(self._local.start + t * self._rank, self._local.start + (t + 1) * self._rank)
-            vectors = given.vectors[heard, local] / weights[:, None]
-            found[local] = reach[t] * ridge(vectors, weights, given.ratings[heard], self._weight_decay)
+            vectors = given.vectors[rated, local] / weights[:, None]
+            found[local] = reach[t] * ridge(vectors, weights, given.ratings[rated], self._weight_decay)
         return found
 
     def arrays(self) -> Arrays:
@@ -144,8 +144,8 @@ class LLORMA(Rival):
             fit = partial(alternate, shards, data, settings, rng)
             users, items = fit(rated_users, rated_items)
             done(1, len(chosen) + 1)
-            user_reach = nearness(users, users[anchor_users], settings.width) * rated_users[:, None]
-            item_reach = nearness(items, items[anchor_items], settings.width) * rated_items[:, None]
+            user_reach = kernel(users, users[anchor_users], settings.width) * rated_users[:, None]
+            item_reach = kernel(items, items[anchor_items], settings.width) * rated_items[:, None]
             local_users, local_items = [], []
             for t in range(len(chosen)):
                 near_users, near_items = user_reach[:, t].copy(), item_reach[:, t].copy()
@@ -163,7 +163,7 @@ class LLORMA(Rival):
         )
 
 
-def nearness(vectors: Floats, anchors: Floats, width: float) -> Floats:
+def kernel(vectors: Floats, anchors: Floats, width: float) -> Floats:
     """(n, anchors): the kernel of the angles between vectors (n, rank) and those of anchors (anchors, rank)."""
     lengths = np.linalg.norm(vectors, axis=1)[:, None] * np.linalg.norm(anchors, axis=1)
     cosines = np.divide(vectors @ anchors.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)
@@ -176,8 +176,8 @@ def ridge(vectors: Floats, weights: Floats, ratings: Floats, weight_decay: float
     """(rank,): what minimises sum_n weights_n ((ratings_n - x . vectors_n)^2 + weight_decay |x|^2); zero if n is."""
     known = vectors.astype(np.float64)
     weighted = known.T * weights  # (rank, n)
-    pull = weight_decay * weights.sum(dtype=np.float64) if len(weights) else 1.0
-    squares = weighted @ known + pull * np.eye(known.shape[1])
+    penalty = weight_decay * weights.sum(dtype=np.float64) if len(weights) else 1.0
+    squares = weighted @ known + penalty * np.eye(known.shape[1])
     found: Floats = np.linalg.solve(squares, weighted @ ratings).astype(np.float32)
     return found
 
@@ -255,17 +255,17 @@ def solve_rows(
                 x[k] += scaled * ratings[entry]
                 for m in range(rank):
                     squares[k, m] += scaled * other[m]
-        pull = np.float32(weight_decay) * total
+        penalty = np.float32(weight_decay) * total
         for k in range(rank):  # L L^T, row by row, and L x' = x
             for m in range(k):
                 rest = squares[k, m]
                 for j in range(m):
                     rest -= squares[k, j] * squares[m, j]
                 squares[k, m] = rest / squares[m, m]
-            rest = squares[k, k] + pull
+            rest = squares[k, k] + penalty
             for j in range(k):
                 rest -= squares[k, j] * squares[k, j]
-            squares[k, k] = np.sqrt(max(rest, np.float32(1e-3) * pull))  # not below what rounding may leave of it
+            squares[k, k] = np.sqrt(max(rest, np.float32(1e-3) * penalty))  # not below what rounding may leave of it
             rest = x[k]
             for j in range(k):
                 rest -= squares[k, j] * x[j]
