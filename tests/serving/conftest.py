@@ -9,8 +9,7 @@ import pytest
 
 from cofill.cli import main
 from cofill.data.writing import write_frame
-from cofill.serving.database import url_of
-from cofill.serving.store import Store
+from cofill.serving.database import Store, url_of
 from tests.serving.running_server import Server
 
 USERS, ITEMS = 120, 80

@@ -10,9 +10,8 @@ import pytest
 from cofill.cli import main
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
-from cofill.serving.database import url_of
-from cofill.serving.exported import with_export
-from cofill.serving.store import Store
+from cofill.serving.database import Store, url_of
+from cofill.serving.live_export import with_export
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
 from cofill.serving.asking import MessageRoute
+from cofill.serving.database import Changes, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import add_handlers
 from cofill.serving.routes_model import add_model
-from cofill.serving.store import Changes, Store
 from tests.serving.running_server import problem
 
 

@@ -6,9 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.serving.item_search import ItemSearch, folded_words
-from cofill.serving.starters import starter_items
-from cofill.serving.user_search import UserSearch
+from cofill.serving.search import ItemSearch, UserSearch, folded_words, starter_items
 
 TITLES = ["Amélie", "The Red-Shoes (1948)", "Red Dawn", "A Shoe", "RED", "Straße nach Süden", "羅生門 Rashomon", "!!!"]
 

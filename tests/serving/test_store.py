@@ -9,9 +9,8 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cofill.errors import CofillError, SettingsError
-from cofill.serving.database import database_url, shown_url, url_of
+from cofill.serving.database import Changes, LiveItem, LiveUser, Store, database_url, shown_url, url_of
 from cofill.serving.settings import live_file
-from cofill.serving.store import Changes, LiveItem, LiveUser, Store
 
 
 @pytest.fixture
@@ -117,7 +116,7 @@ def test_what_was_written_survives_the_end_of_its_process(store: Store, model: P
     program = (
         "import os, sys\n"
         "from cofill.serving.database import url_of\n"
-        "from cofill.serving.store import Store\n"
+        "from cofill.serving.database import Store\n"
         "from pathlib import Path\n"
         "store = Store(url_of(None, Path(sys.argv[1])))\n"
         "for number in range(20):\n"

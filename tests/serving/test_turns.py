@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cofill.serving.turns import Turns
+from cofill.serving.live_model import Turns
 
 
 def _ask(turns: Turns, work: Callable[[], None]) -> threading.Thread:
@@ -93,7 +93,7 @@ def test_a_wait_that_is_broken_off_leaves_nobody_in_the_queue(monkeypatch: pytes
     turns = Turns()
     assert turns.acquire(1)
     with monkeypatch.context() as patched:
-        patched.setattr("cofill.serving.turns.threading.Lock", Broken)
+        patched.setattr("cofill.serving.live_model.threading.Lock", Broken)
         with pytest.raises(KeyboardInterrupt):
             turns.acquire(1)
     turns.release()
@@ -116,7 +116,7 @@ def test_whoever_is_handed_the_turn_in_the_last_moment_has_it(monkeypatch: pytes
 
     assert turns.acquire(1)
     with monkeypatch.context() as patched:
-        patched.setattr("cofill.serving.turns.threading.Lock", Late)
+        patched.setattr("cofill.serving.live_model.threading.Lock", Late)
         assert turns.acquire(1)
     assert not turns.acquire(0.01)
 

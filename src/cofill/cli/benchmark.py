@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run_serving(options: argparse.Namespace) -> int:
     from cofill.benchmark.serving import measure_serving
-    from cofill.serving.requirements import require_server
+    from cofill.serving.settings import require_server
 
     require_server()
     settings = {name: getattr(options, name) for name in ("hidden", "orientation") if getattr(options, name)}

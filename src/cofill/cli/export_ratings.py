@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.serving.requirements import require_sqlalchemy
+    from cofill.serving.settings import require_sqlalchemy
 
     require_sqlalchemy()
     database = options.database or (None if options.model else os.environ.get("COFILL_DATABASE"))
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     check_table_file(options.out)
 
     from cofill.data.writing import write_frame
-    from cofill.serving.exporting import export_frame
+    from cofill.serving.live_export import export_frame
 
     frame = export_frame(database, options.model)
     write_frame(frame, options.out)

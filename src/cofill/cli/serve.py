@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.serving.requirements import require_server
+    from cofill.serving.settings import require_server
 
     require_server()
     given = {name: value for name, value in vars(options).items() if name in ServingSettings.model_fields}
@@ -43,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet and not options.json:
         note(f"reading {settings.model}")
 
-    from cofill.serving.running import address_of, listen, serve_here
-    from cofill.serving.workers import serve_by_workers
+    from cofill.serving.server_processes import address_of, listen, serve_by_workers, serve_here
 
     listening = listen(settings)
     address = address_of(listening)

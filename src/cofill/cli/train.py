@@ -155,7 +155,7 @@ def _is_ours(folder: Path) -> bool:
 
 
 def _with_export(ratings: "Ratings", options: argparse.Namespace) -> "Ratings":
-    from cofill.serving.exported import with_export
+    from cofill.serving.live_export import with_export
 
     return ratings if options.export is None else with_export(ratings, options.export)
 

@@ -10,7 +10,7 @@ from starlette.types import ASGIApp
 from cofill import __version__
 from cofill.serving.admission import Admission
 from cofill.serving.asking import MessageRoute
-from cofill.serving.database import url_of
+from cofill.serving.database import Store, url_of
 from cofill.serving.guard import Guard
 from cofill.serving.item_map import ItemMap
 from cofill.serving.live_model import LiveModel
@@ -24,7 +24,6 @@ from cofill.serving.routes_recommending import add_recommending
 from cofill.serving.routes_users import add_users
 from cofill.serving.served_model import read_card
 from cofill.serving.settings import ServingSettings
-from cofill.serving.store import Store
 
 _PROBLEMS = {
     "400": "The body is not JSON.",

@@ -1,15 +1,18 @@
-"""The map of the items: drawn once for each model in a process of its own, and kept beside the model."""
+"""The map of the items: drawn once for each model in a process of its own, and kept beside the model.
+
+That process is `python -m cofill.serving.item_map`.
+"""
 
 import fcntl
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from os import environ
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +135,10 @@ class ItemMap:
         told = io.BytesIO()
         np.save(told, vectors, allow_pickle=False)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "cofill.serving.drawing"],
+            [sys.executable, "-m", "cofill.serving.item_map"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environ | dict.fromkeys(THREADS_OF_LIBRARIES, "1"),
+            env=os.environ | dict.fromkeys(THREADS_OF_LIBRARIES, "1"),
         )
         drawn, _ = self._process.communicate(told.getvalue())
         if self._process.returncode != 0:
@@ -168,3 +171,20 @@ def _first(value: Any) -> str | None:
     if isinstance(value, list):
         value = value[0] if value else None
     return None if value is None else str(value)
+
+
+def main() -> None:
+    """The process that draws: vectors (.npy) on standard input, their places from 0 to 1 on standard output."""
+    from cofill.report.neighbour_map import map_of  # no business of the server's own processes
+
+    os.nice(19)
+    vectors = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
+    places = map_of(vectors)
+    low, high = places.min(0), places.max(0)
+    drawn = io.BytesIO()
+    np.save(drawn, ((places - low) / np.maximum(high - low, 1e-12)).astype(np.float32), allow_pickle=False)
+    sys.stdout.buffer.write(drawn.getvalue())
+
+
+if __name__ == "__main__":
+    main()

@@ -9,8 +9,8 @@ import time
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest, multiprocess
 from starlette.responses import Response
 
+from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
-from cofill.serving.store import Store
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -10,13 +10,13 @@ from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.serving.answers import answer, item_entry, known_item, rounded
 from cofill.serving.asking import waits_for_database
+from cofill.serving.database import Store
 from cofill.serving.item_map import ItemMap
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import ItemToStore
 from cofill.serving.queries import ItemQuery, ItemsQuery, NothingQuery, SimilarQuery, StartersQuery
 from cofill.serving.replies import FoundItems, Item, Map, SimilarItems
 from cofill.serving.served_model import ServedModel, own_id
-from cofill.serving.store import Store
 
 _SIMILAR = 8  # on an item's page
 _BINS = 10  # of a scale that has no steps

@@ -11,13 +11,13 @@ from fastapi import APIRouter, Query, Response
 from cofill.data.attributes import AttributeColumn
 from cofill.serving.answers import answer
 from cofill.serving.asking import waits_for_database
+from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
 from cofill.serving.queries import NothingQuery
 from cofill.serving.replies import ModelMessage, Reloaded, Status
 from cofill.serving.served_model import ServedModel
-from cofill.serving.store import Store
 
 if TYPE_CHECKING:
     from cofill.data.features import Features

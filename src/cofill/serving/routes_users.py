@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Response
 from cofill.errors import DataError, UnknownIdError
 from cofill.serving.answers import answer, rounded
 from cofill.serving.asking import waits_for_database
+from cofill.serving.database import LiveRating, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.messages import RatingsToStore, UserToMake, UserToStore
 from cofill.serving.queries import PairQuery, UserQuery, UsersQuery
 from cofill.serving.replies import FoundUsers, KnownRatings, MadeUser, Stored
 from cofill.serving.served_model import ServedModel, own_id
-from cofill.serving.store import LiveRating, Store
 
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 

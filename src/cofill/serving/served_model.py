@@ -13,10 +13,8 @@ from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
 from cofill.models.recommender import Recommender
-from cofill.serving.item_search import ItemSearch
-from cofill.serving.starters import starter_items
-from cofill.serving.store import Changes, LiveRating
-from cofill.serving.user_search import UserSearch
+from cofill.serving.database import Changes, LiveRating
+from cofill.serving.search import ItemSearch, UserSearch, starter_items
 
 log = logging.getLogger("cofill.serving")
 

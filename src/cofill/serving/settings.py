@@ -1,8 +1,9 @@
-"""Every setting of the server, declared once; the command line reads it here."""
+"""What the server needs: every setting, declared once for Python and the command line, and its extra libraries."""
 
 import ipaddress
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from cofill.errors import SettingsError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpoolctl")
 
 
 class LimitSettings(BaseModel):
@@ -85,3 +87,24 @@ def beside(model: Path, ending: str) -> Path:
     if not folder.name:
         raise SettingsError(f"{model}: a model is a folder with a name; give its path")
     return folder.with_name(folder.name + ending)
+
+
+def require_server() -> None:
+    """Raise where the server's libraries are not installed."""
+    _require("the server", _LIBRARIES, "serve")
+
+
+def require_sqlalchemy() -> None:
+    """Raise where live ratings cannot be read."""
+    _require("live ratings", ("sqlalchemy",), "serve")
+
+
+def require_psycopg() -> None:
+    """Raise where PostgreSQL cannot be reached."""
+    _require("PostgreSQL", ("psycopg",), "postgres")
+
+
+def _require(what: str, modules: tuple[str, ...], extra: str) -> None:
+    for module in modules:
+        if find_spec(module) is None:
+            raise SettingsError(f"{what} needs {module}, which is not installed. Run: pip install 'cofill[{extra}]'")

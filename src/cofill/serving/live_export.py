@@ -1,6 +1,9 @@
-"""What `cofill export-ratings` wrote, laid over the ratings of a training. Needs nothing of the server."""
+"""Live ratings on their way into the next training: out of the database, and laid over the ratings of a file.
 
-from collections.abc import Iterable
+A row without a rating is one that was taken back: the pair is unknown from then on, wherever it was known from.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +17,45 @@ from cofill.data.ratings import Ratings
 from cofill.data.reading import read_table, unpacked
 from cofill.data.roles import Wanted
 from cofill.data.text import Table
-from cofill.data.vocabulary import Id
+from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id
 from cofill.errors import DataError
+from cofill.serving.settings import live_file
 
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
+
+
+def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
+    """user, item, rating and time (seconds) of everything in a database, or in the file beside a model."""
+    from cofill.serving.database import Store, url_of  # only this needs SQLAlchemy: training does without
+
+    if database is None:
+        assert model is not None
+        if not live_file(model).exists():
+            raise DataError(f"{live_file(model)}: there is no such file; has {model} been served without --database?")
+    url = url_of(database, model or Path())
+    if url.drivername == "sqlite" and not Path(url.database or "").exists():
+        raise DataError(f"{url.database}: there is no such file; check --database")
+    store = Store(url)
+    try:
+        store.open(make=False)
+        ratings = store.changes_since(0).ratings
+    finally:
+        store.close()
+    return pl.DataFrame(
+        {
+            "user": _id_column([rating.user for rating in ratings]),
+            "item": _id_column([rating.item for rating in ratings]),
+            "rating": pl.Series([rating.rating for rating in ratings], dtype=pl.Float64),
+            "time": pl.Series([rating.time for rating in ratings], dtype=pl.Float64),
+        }
+    )
+
+
+def _id_column(texts: Sequence[str]) -> pl.Series:
+    """Integers if every one is written as an integer would be, as in a file of ratings; else texts."""
+    if all(CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max for text in texts):
+        return pl.Series([int(text) for text in texts], dtype=pl.Int64)
+    return pl.Series(list(texts), dtype=pl.String)
 
 
 def with_export(ratings: Ratings, path: Path) -> Ratings:

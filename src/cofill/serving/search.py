@@ -1,4 +1,4 @@
-"""Items by their titles, as fast as somebody types."""
+"""How somebody finds items and users: items by their titles, users by their ids, and items to rate first."""
 
 import unicodedata
 from bisect import bisect_left
@@ -9,9 +9,12 @@ import numpy.typing as npt
 
 from cofill.data.vocabulary import Id, Vocabulary
 
+Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
 
 _FEW_CHANGES = 1000  # that are looked through one by one before everything is sorted anew
+_FEWEST, _SHARE, _MOST = 200, 0.1, 2000  # candidates: so many, or that share of the items
+_FEWEST_OF_FEW, _SHARE_OF_FEW = 24, 1 / 3  # and no more than this of a small world, where few are much rated
 
 
 def folded_words(text: str) -> list[str]:
@@ -80,6 +83,25 @@ class ItemSearch:
         return np.concatenate([found, np.array(later, np.int64)])
 
 
+class UserSearch:
+    """The ids as text, sorted; those that came later beside them."""
+
+    def __init__(self, users: Vocabulary) -> None:
+        self._users = users
+        pairs = sorted((str(user), index) for index, user in enumerate(users))
+        self._texts = [text for text, _ in pairs]
+        self._indices = np.array([index for _, index in pairs], np.int64)
+
+    def find(self, query: str, counts: Longs, n: int) -> list[int]:
+        """Indices of at most n users whose ids begin with the query, the most rated first, an exact one before."""
+        low, high = bisect_left(self._texts, query), bisect_left(self._texts, query + "\U0010ffff")
+        known = len(self._texts)
+        later = [index for index in range(known, len(self._users)) if str(self._users.id(index)).startswith(query)]
+        found = np.concatenate([self._indices[low:high], np.array(later, np.int64)])
+        exact = [self._users.index(query)] if query in self._users else []
+        return (exact + [index for index in most_rated(found, counts, n + 1) if index not in exact])[:n]
+
+
 def most_rated(found: Longs, counts: Longs, n: int) -> list[int]:
     """The n of some indices with most ratings, the lower index first among equals."""
     if len(found) > n:
@@ -88,3 +110,41 @@ def most_rated(found: Longs, counts: Longs, n: int) -> list[int]:
         found = found[of_found >= threshold]
     order = np.lexsort((found, -counts[found]))
     return [int(index) for index in found[order][:n]]
+
+
+def starter_items(vectors: Floats, counts: Longs, n: int) -> list[int]:
+    """Indices of at most n items, in the order in which to show them. No chance is involved.
+
+    By turns comes the one that is most unlike those chosen so far, and the most rated one of the half that is more
+    unlike them than the other. Once the candidates are used up, the most rated of the others follow.
+    """
+    by_ratings = np.argsort(-counts, kind="stable")
+    by_ratings = by_ratings[counts[by_ratings] > 0]
+    many = min(max(_FEWEST, int(_SHARE * len(counts))), _MOST, max(_FEWEST_OF_FEW, int(_SHARE_OF_FEW * len(counts))))
+    candidates, others = by_ratings[:many], by_ratings[many:]
+    if len(candidates) and vectors.shape[1]:
+        candidates = candidates[_order(_directions(vectors[candidates]), n)]
+    return [int(index) for index in np.concatenate([candidates, others])[:n]]
+
+
+def _order(directions: Floats, n: int) -> list[int]:
+    """Places among candidates that are in the order of their ratings."""
+    chosen = [0]
+    unlike = 1 - directions @ directions[0]
+    unlike[0] = -np.inf
+    while len(chosen) < min(n, len(directions)):
+        if len(chosen) % 2:
+            pick = int(np.argmax(unlike))
+        else:
+            free = np.flatnonzero(unlike > -np.inf)
+            pick = int(free[unlike[free] >= np.median(unlike[free])][0])
+        chosen.append(pick)
+        unlike = np.minimum(unlike, 1 - directions @ directions[pick])
+        unlike[pick] = -np.inf
+    return chosen
+
+
+def _directions(vectors: Floats) -> Floats:
+    around = vectors - vectors.mean(0)
+    directions: Floats = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+    return directions

@@ -1,0 +1,329 @@
+"""The server as processes: the address it listens at, its signals, how it says that it is ready; one, or several.
+
+Several share one address: they are started, watched, replaced when one dies, and stopped together. Each is
+`python -m cofill.serving.server_processes FD`, a worker whose settings come on standard input.
+"""
+
+import json
+import logging
+import os
+import queue
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from prometheus_client import multiprocess
+from threadpoolctl import threadpool_limits
+
+from cofill.cores import cores
+from cofill.data.features import UnknownFeatureWarning
+from cofill.errors import CofillError, SettingsError
+from cofill.processes import THREADS_OF_LIBRARIES, behave_as_worker, how_it_ended, stop_workers
+from cofill.serving.app import Application
+from cofill.serving.http_protocol import BoundedHttp
+from cofill.serving.metrics import FOLDER
+from cofill.serving.settings import ServingSettings
+
+log = logging.getLogger("cofill.serving")
+
+Ready = Callable[[dict[str, Any]], None]
+
+_SECONDS_TO_FINISH = 10  # what is under way when the server is told to stop
+_SECONDS_OF_SILENCE = 30  # after which a connection is closed
+_BACKLOG = 2048
+_SECONDS_BETWEEN_LOOKS = 0.2  # after the workers
+_SECONDS_FOR_WORKERS = 15.0  # to stop
+
+
+def listen(settings: ServingSettings) -> socket.socket:
+    """A socket at the address, which processes can share."""
+    place = f"{settings.host}:{settings.port}"
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _cannot_listen(place, error) from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(_BACKLOG)
+    except OSError as error:
+        listening.close()
+        raise _cannot_listen(place, error) from None
+    listening.set_inheritable(True)
+    return listening
+
+
+def _cannot_listen(place: str, error: OSError) -> SettingsError:
+    return SettingsError(f"{place}: cannot listen there: {error.strerror}; choose another --host or --port")
+
+
+def address_of(listening: socket.socket) -> str:
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
+
+
+def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready, *, interrupts: bool = True) -> None:
+    """Serve in this process until it is told to stop; `interrupts`: also from the terminal."""
+    speak_plainly()
+    # Scoring waits for memory, not for arithmetic: with two threads of BLAS a request took 4.6 ms instead of 2.7.
+    threadpool_limits(1, "blas")
+    with _deaf_to_hangups():
+        application = Application(settings)
+    config = uvicorn.Config(
+        application.asgi,
+        http=BoundedHttp,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,  # whoever asks says nothing about where from
+        server_header=False,
+        timeout_keep_alive=_SECONDS_OF_SILENCE,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+    )
+    _Server(config, application, lambda: ready(_summary(application)), interrupts).run(sockets=[listening])
+
+
+@contextmanager
+def _deaf_to_hangups() -> Iterator[None]:
+    """What is being read is as new as it can be; SIGHUP would end the process."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+class Terminal:
+    """Where this process was started from. When it is closed, it sends the signal that asks others to reload."""
+
+    def __init__(self) -> None:
+        self._was_there = os.isatty(0)
+
+    def is_gone(self) -> bool:
+        return self._was_there and not os.isatty(0)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, which says when it is ready, reloads the model on SIGHUP, and ends well when it is told to."""
+
+    def __init__(
+        self, config: uvicorn.Config, application: Application, ready: Callable[[], None], interrupts: bool
+    ) -> None:
+        super().__init__(config)
+        self._application = application
+        self._ready = ready
+        self._terminal = Terminal()
+        self._stop_signals = [signal.SIGTERM, signal.SIGINT] if interrupts else [signal.SIGTERM]
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in self._stop_signals}
+        before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reload)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _reload(self, number: int, frame: FrameType | None) -> None:
+        if self._terminal.is_gone():
+            self.handle_exit(number, frame)
+            return
+        threading.Thread(target=reload_or_explain, args=(self._application,), daemon=True).start()
+
+
+def reload_or_explain(application: Application) -> None:
+    try:
+        application.live.reload()
+    except CofillError as error:
+        log.error("the model stays as it was: %s", error)
+    except Exception as error:
+        log.error("the model stays as it was", exc_info=error)
+
+
+def speak_plainly() -> None:
+    """A line for each thing worth knowing, on standard error."""
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
+    log.setLevel(logging.INFO)
+    logging.captureWarnings(True)
+    warnings.simplefilter("ignore", UnknownFeatureWarning)  # what others write is no news to whoever runs the server
+
+
+def _summary(application: Application) -> dict[str, Any]:
+    served = application.live.served
+    return {
+        "version": served.card.version,
+        "kind": served.model.kind,
+        "users": len(served.model.users),
+        "items": len(served.model.items),
+        "live_ratings": application.store.rating_count(),
+        "database": application.store.name,
+    }
+
+
+# Several processes
+
+
+def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready: Ready) -> None:
+    """Serve by `settings.workers` processes until this one is told to stop."""
+    speak_plainly()
+    with tempfile.TemporaryDirectory(prefix="cofill-figures-") as figures, _told_to_stop() as told:
+        crew = _Crew(settings, listening, figures, told)
+        try:
+            crew.start(ready)
+            crew.watch()
+        finally:
+            stop_workers(crew.workers, _SECONDS_FOR_WORKERS)
+            for worker in crew.workers:
+                _let_go(worker)
+
+
+def _let_go(worker: subprocess.Popen[bytes]) -> None:
+    """Close the pipes to one that has ended."""
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+class _Told:
+    """What this process was told by signals."""
+
+    def __init__(self) -> None:
+        self.to_stop = threading.Event()
+        self.to_reload = threading.Event()
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[_Told]:
+    told = _Told()
+    numbers = {signal.SIGTERM: told.to_stop, signal.SIGINT: told.to_stop, signal.SIGHUP: told.to_reload}
+    before = {number: signal.signal(number, lambda *_, event=event: event.set()) for number, event in numbers.items()}
+    try:
+        yield told
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Crew:
+    def __init__(self, settings: ServingSettings, listening: socket.socket, figures: str, told: _Told) -> None:
+        self._settings = settings
+        self._listening = listening
+        self._figures = figures
+        self._told = told
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._ready: set[subprocess.Popen[bytes]] = set()
+        self._terminal = Terminal()
+        self._said: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    def start(self, ready: Ready) -> None:
+        """All of them; returns once everyone serves."""
+        self.workers = [self._begin() for _ in range(self._settings.workers)]
+        summaries: list[dict[str, Any]] = []
+        while len(summaries) < len(self.workers) and not self._told.to_stop.is_set():
+            for worker in self.workers:
+                if worker.poll() is not None:
+                    how = how_it_ended(worker.returncode, len(self.workers))
+                    raise CofillError(f"a worker did not start: {how}; what it said stands above")
+            try:
+                summaries.append(self._said.get(timeout=_SECONDS_BETWEEN_LOOKS))
+            except queue.Empty:
+                continue
+        if not self._told.to_stop.is_set():
+            ready(summaries[0])
+
+    def watch(self) -> None:
+        """Until this process is told to stop."""
+        while not self._told.to_stop.wait(_SECONDS_BETWEEN_LOOKS):
+            if self._told.to_reload.is_set():
+                if self._terminal.is_gone():
+                    return
+                self._reload()
+            for at, worker in enumerate(self.workers):
+                if worker.poll() is not None:
+                    log.error("a worker is replaced: %s", how_it_ended(worker.returncode, len(self.workers)))
+                    _let_go(worker)
+                    self._ready.discard(worker)
+                    multiprocess.mark_process_dead(worker.pid, self._figures)  # type: ignore[no-untyped-call]
+                    time.sleep(1)  # one that cannot start shall not keep the machine busy
+                    self.workers[at] = self._begin()
+
+    def _reload(self) -> None:
+        """By one that listens, as soon as there is one; the others follow it by the database."""
+        for worker in self.workers:
+            if worker in self._ready and worker.poll() is None:
+                self._told.to_reload.clear()
+                worker.send_signal(signal.SIGHUP)
+                return
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        threads = str(max(1, cores() // self._settings.workers))
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "cofill.serving.server_processes", str(self._listening.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=[self._listening.fileno()],
+            env={**os.environ, **dict.fromkeys(THREADS_OF_LIBRARIES, threads), FOLDER: self._figures},
+        )
+        assert worker.stdin is not None
+        # Not as arguments, which everybody on the machine can read: the database's URL may have a password.
+        worker.stdin.write(self._settings.model_dump_json().encode() + b"\n")
+        worker.stdin.flush()
+        threading.Thread(target=self._listen_to, args=(worker,), daemon=True).start()
+        return worker
+
+    def _listen_to(self, worker: subprocess.Popen[bytes]) -> None:
+        assert worker.stdout is not None
+        line = worker.stdout.readline()
+        if line:
+            self._ready.add(worker)
+            self._said.put(json.loads(line))
+
+
+# One of several
+
+
+def work() -> int:
+    behave_as_worker()
+    settings = ServingSettings.model_validate_json(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    listening = socket.socket(fileno=int(sys.argv[1]))
+    try:
+        serve_here(settings, listening, _say, interrupts=False)
+    except CofillError as error:
+        sys.stderr.write(f"cofill: {error}\n")
+        return 1
+    return 0
+
+
+def _say(summary: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(summary) + "\n")
+    sys.stdout.flush()
+
+
+def _end_with_parent() -> None:
+    """The pipe from the parent ends when it does, however it ended."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(work())
