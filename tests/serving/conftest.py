@@ -3,13 +3,17 @@
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
+from fastapi import FastAPI
 
 from cofill.cli import main
 from cofill.data.writing import write_frame
+from cofill.serving.app import add_routes
 from cofill.serving.database import Store, url_of
+from cofill.serving.routing import Routes
 from tests.serving.running_server import Server
 
 USERS, ITEMS = 120, 80
@@ -92,3 +96,11 @@ def start() -> Iterator[Start]:
     yield begin
     for server in running:
         server.stop()
+
+
+def declared_routes(app: FastAPI) -> Routes:
+    """All routes that there are, with nothing behind them."""
+    nothing: Any = None
+    routes = Routes(app.router)
+    add_routes(routes, nothing, nothing, nothing, nothing, Path("model"))
+    return routes

@@ -8,22 +8,22 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from cofill.serving.admission import Admission
-from cofill.serving.guard import Guard
+from cofill.serving.guard import Admission, Guard, RateLimit
 from cofill.serving.keys import new_key
-from cofill.serving.limits import RateLimit
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
 from cofill.serving.settings import ServingSettings
+from tests.serving.conftest import declared_routes
 from tests.serving.running_server import problem
 
 
 def guarded(application: Any, **limits: Any) -> httpx.AsyncClient:
     settings = ServingSettings(model=Path("model"), **limits)
-    guard = Guard(application, settings, Metrics(), Admission(settings))
+    guard = Guard(application, settings, Metrics(), Admission(settings), declared_routes(FastAPI()))
     return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://localhost")
 
 
@@ -115,7 +115,9 @@ def test_a_body_that_is_cut_off_is_not_carried_out() -> None:
     settings = ServingSettings(model=Path("model"))
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", b"500")]
     scope = {"type": "http", "method": "PUT", "path": "/v1/ratings", "query_string": b"", "headers": headers}
-    asyncio.run(Guard(application, settings, Metrics(), Admission(settings))(scope, receive, send))
+    asyncio.run(
+        Guard(application, settings, Metrics(), Admission(settings), declared_routes(FastAPI()))(scope, receive, send)
+    )
     assert told == []
 
 
@@ -161,7 +163,7 @@ def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr("cofill.serving.limits.time.monotonic", lambda: now)
+    monkeypatch.setattr("cofill.serving.guard.time.monotonic", lambda: now)
     limit = RateLimit(2.0, 3)
     for _ in range(3):
         limit.take("me")

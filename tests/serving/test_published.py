@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from cofill.serving import replies
+from cofill.serving import routes_items, routes_model, routes_recommending, routes_users
 from tests.serving.running_server import Server, problem
 
 ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
-    ("GET", "/v1/model", None, replies.ModelMessage),
-    ("GET", "/v1/recommendations?user=3&why=true", None, replies.Recommended),
-    ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, replies.Recommended),
-    ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, replies.RecommendedBatch),
-    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, replies.Predicted),
-    ("GET", "/v1/similar?item=1", None, replies.SimilarItems),
-    ("GET", "/v1/items?query=the", None, replies.FoundItems),
-    ("GET", "/v1/item?id=1", None, replies.Item),
-    ("GET", "/v1/starters", None, replies.FoundItems),
-    ("GET", "/v1/users", None, replies.FoundUsers),
-    ("GET", "/v1/ratings?user=1", None, replies.KnownRatings),
-    ("GET", "/v1/why?user=1&item=1", None, replies.Why),
-    ("GET", "/health", None, replies.Status),
-    ("GET", "/ready", None, replies.Status),
+    ("GET", "/v1/model", None, routes_model.ModelMessage),
+    ("GET", "/v1/recommendations?user=3&why=true", None, routes_recommending.Recommended),
+    ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, routes_recommending.Recommended),
+    ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, routes_recommending.RecommendedBatch),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, routes_recommending.Predicted),
+    ("GET", "/v1/similar?item=1", None, routes_items.SimilarItems),
+    ("GET", "/v1/items?query=the", None, routes_items.FoundItems),
+    ("GET", "/v1/item?id=1", None, routes_items.Item),
+    ("GET", "/v1/starters", None, routes_items.FoundItems),
+    ("GET", "/v1/users", None, routes_users.FoundUsers),
+    ("GET", "/v1/ratings?user=1", None, routes_users.KnownRatings),
+    ("GET", "/v1/why?user=1&item=1", None, routes_recommending.Why),
+    ("GET", "/health", None, routes_model.Status),
+    ("GET", "/ready", None, routes_model.Status),
 ]
 
 

@@ -14,11 +14,11 @@ import pytest
 from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
-from cofill.serving.asking import MessageRoute
 from cofill.serving.database import Changes, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import add_handlers
 from cofill.serving.routes_model import add_model
+from cofill.serving.routing import Routes
 from tests.serving.running_server import problem
 
 
@@ -118,11 +118,10 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
         return SimpleNamespace(card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[]))
 
     app = FastAPI()
-    app.router.route_class = MessageRoute
     add_handlers(app)
     live: Any = SimpleNamespace(reload=reload)
     nothing: Any = None
-    add_model(app.router, live, nothing, nothing, Path("model"))
+    add_model(Routes(app.router), live, nothing, nothing, Path("model"))
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

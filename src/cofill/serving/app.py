@@ -2,26 +2,25 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp
 
 from cofill import __version__
-from cofill.serving.admission import Admission
-from cofill.serving.asking import MessageRoute
 from cofill.serving.database import Store, url_of
-from cofill.serving.guard import Guard
-from cofill.serving.item_map import ItemMap
+from cofill.serving.guard import Admission, Guard
+from cofill.serving.item_map import ItemMap, add_map
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
-from cofill.serving.problems import MEDIA_TYPE, add_handlers
-from cofill.serving.replies import ProblemMessage
+from cofill.serving.problems import MEDIA_TYPE, ProblemMessage, add_handlers
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
-from cofill.serving.routes_page import page_routes
+from cofill.serving.routes_page import add_page
 from cofill.serving.routes_recommending import add_recommending
 from cofill.serving.routes_users import add_users
+from cofill.serving.routing import Right, Routes
 from cofill.serving.served_model import read_card
 from cofill.serving.settings import ServingSettings
 
@@ -39,7 +38,7 @@ _PROBLEMS = {
 
 
 class Application:
-    """What `running.py` runs: `asgi` behind the guard, and the model that it serves."""
+    """What `server_processes.py` runs: `asgi` behind the guard, and the model that it serves."""
 
     def __init__(self, settings: ServingSettings) -> None:
         """Reads the model and opens the database; a `CofillError` where that cannot be."""
@@ -69,16 +68,24 @@ class Application:
             lifespan=lifespan,
         )
         add_handlers(api)
-        # All in one router, those that are asked most first: they are gone through one by one for every request.
-        api.router.route_class = MessageRoute
-        add_recommending(api.router, self.live)
-        add_items(api.router, self.live, self.store, item_map)
-        add_users(api.router, self.live, self.store)
-        add_model(api.router, self.live, self.store, metrics, settings.model)
-        api.include_router(page_routes())
+        self.routes = Routes(api.router)
+        add_routes(self.routes, self.live, self.store, item_map, metrics, settings.model)
+        self.routes.declare(["GET", "HEAD"], str(api.openapi_url), Right.READS)  # FastAPI's own
         api.openapi = lambda: _published(api)  # type: ignore[method-assign]
         self.api = api
-        self.asgi: ASGIApp = Guard(api, settings, metrics, self.admission)
+        self.asgi: ASGIApp = Guard(api, settings, metrics, self.admission, self.routes)
+
+
+def add_routes(
+    routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, folder: Path
+) -> None:
+    """All in one router, those that are asked most first: they are gone through one by one for every request."""
+    add_recommending(routes, live)
+    add_items(routes, live, store)
+    add_map(routes, live, item_map)
+    add_users(routes, live, store)
+    add_model(routes, live, store, metrics, folder)
+    add_page(routes)
 
 
 def _published(api: FastAPI) -> dict[str, object]:

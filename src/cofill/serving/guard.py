@@ -1,17 +1,21 @@
 """What stands before every route: who asks, from where, how much, for how long; and the headers of every answer."""
 
 import asyncio
+import ipaddress
 import logging
 import time
+from collections import OrderedDict
+from math import ceil
 from typing import Any
+from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cofill.serving.admission import Admission, is_open
-from cofill.serving.asking import UNTIL
+from cofill.serving.keys import KeyRing
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
-from cofill.serving.settings import ServingSettings
+from cofill.serving.routing import SAFE_METHODS, UNTIL, Declared, Right, Routes
+from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
 log = logging.getLogger("cofill.serving")
 
@@ -30,7 +34,8 @@ _HEADERS = [
 ]
 _NOT_STORED = (b"cache-control", b"no-store")
 _MOST_DIGITS = 15  # of a length that is worth reading
-_UNLIMITED = "/v1/model/reload"  # reading a large model may take minutes
+_LONGEST_QUERY = 32 * 1024
+_MOST_CLIENTS = 10_000  # that are remembered; the one that asked longest ago is forgotten first
 
 
 class _GoneError(Exception):
@@ -40,11 +45,14 @@ class _GoneError(Exception):
 class Guard:
     """The outermost part of the application."""
 
-    def __init__(self, app: ASGIApp, settings: ServingSettings, metrics: Metrics, admission: Admission) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServingSettings, metrics: Metrics, admission: "Admission", routes: Routes
+    ) -> None:
         self._app = app
         self._settings = settings
         self._metrics = metrics
         self._admission = admission
+        self._routes = routes
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -53,14 +61,15 @@ class Guard:
             return
         answer = _Answer(send)
         started = time.perf_counter()
+        needed = self._routes.needed(scope["method"], scope["path"])
         try:
-            if self._under_way >= self._settings.concurrency and not is_open(scope["path"]):
+            if self._under_way >= self._settings.concurrency and needed.right is not Right.OPEN:
                 raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
-            self._admission.check(scope)
+            self._admission.check(scope, needed.right)
             self._under_way += 1
             try:
                 read = await self._read(scope, receive)
-                await self._answered_in_time(scope, read, answer)
+                await self._answered_in_time(scope, read, answer, needed)
             finally:
                 self._under_way -= 1
         except _GoneError:
@@ -110,14 +119,14 @@ class Guard:
             raise ProblemError(408, "the body did not arrive in time", headers={"Connection": "close"}) from None
         return _replayed(b"".join(parts), receive)
 
-    async def _answered_in_time(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+    async def _answered_in_time(self, scope: Scope, receive: Receive, answer: "_Answer", needed: Declared) -> None:
         """The application's answer, or a problem after so many seconds.
 
         A thread cannot be stopped: what it works on goes on, and nobody waits for it.
         """
         seconds = self._settings.seconds
         late = None
-        if scope["path"] != _UNLIMITED:
+        if not needed.takes_long:
             scope[UNTIL] = time.monotonic() + seconds
             late = asyncio.get_running_loop().call_later(seconds, self._give_up, scope, receive, answer)
         try:
@@ -175,3 +184,109 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 def _method(scope: Scope) -> str:
     """Of the usual ones: a client cannot make up new series."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
+
+
+# Who is let in
+
+
+class Admission:
+    """With keys, a key opens. Without, only this machine can ask, and no page of somebody else may ask in its name."""
+
+    def __init__(self, settings: ServingSettings) -> None:
+        self._keys = None if settings.keys is None else KeyRing(settings.keys)
+        self._rate = RateLimit(settings.requests_per_second, settings.burst)
+        self._names = {*LOOPBACK_NAMES, settings.host.strip("[]").lower()}
+
+    def check(self, scope: Scope, right: Right) -> None:
+        """A problem if the request is not let in."""
+        if len(scope["query_string"]) > _LONGEST_QUERY:
+            raise ProblemError(414, f"a query has at most {_LONGEST_QUERY} characters; send a body instead")
+        headers = dict(scope["headers"])
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            raise ProblemError(400, "a request names one host", headers={"Connection": "close"})
+        if self._keys is None:
+            self._check_host(headers.get(b"host", b""))
+            if right is not Right.READS and scope["method"] not in SAFE_METHODS:  # also where no route takes it
+                self._check_origin(headers)
+        client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
+        if right is Right.OPEN:
+            return
+        if self._keys is None or right is Right.LIMITED:
+            self._rate.take(client)
+        else:
+            self._check_key(self._keys, headers.get(b"authorization", b""), client, right)
+
+    def _check_key(self, keys: KeyRing, authorization: bytes, client: str, right: Right) -> None:
+        scheme, _, token = authorization.decode("latin-1").partition(" ")
+        key = keys.find(token.strip()) if scheme.lower() == "bearer" else None
+        if key is None:
+            if authorization:  # whoever tries keys is slowed down, and nobody else
+                self._rate.take(f"wrong keys from {client}")
+            raise ProblemError(
+                401,
+                "a key is needed here: send Authorization: Bearer KEY (`cofill keys new` makes one)",
+                headers={"WWW-Authenticate": 'Bearer realm="cofill"'},
+            )
+        self._rate.take(f"key {key.name}")
+        if right is Right.WRITES and not key.write:
+            raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
+
+    def _check_host(self, host: bytes) -> None:
+        """Against pages whose name was made to point here: their requests carry that name."""
+        name = _host_name(host.decode("latin-1"))
+        if name not in self._names and not _is_loopback(name):
+            raise ProblemError(
+                421, "the server is asked by a name that is not its own; use localhost, or start it with --keys"
+            )
+
+    def _check_origin(self, headers: dict[bytes, bytes]) -> None:
+        """A page of somebody else may not write, even where the browser would let it."""
+        origin = headers.get(b"origin")
+        site = headers.get(b"sec-fetch-site", b"none")
+        own = headers.get(b"host", b"").lower()
+        foreign = origin is not None and origin.lower() not in (b"http://" + own, b"https://" + own)
+        if foreign or site == b"cross-site":
+            raise ProblemError(403, "a page of another origin may not write here; open this server's own page")
+
+
+class RateLimit:
+    """A bucket of tokens for each client: so many a second flow in, each request takes one."""
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        """`per_second` 0: no limit."""
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
+
+    def take(self, client: str) -> None:
+        """A problem if the client has none left."""
+        if not self._per_second:
+            return
+        now = time.monotonic()
+        tokens, counted = self._buckets.pop(client, (self._burst, now))
+        tokens = min(self._burst, tokens + (now - counted) * self._per_second)
+        if tokens < 1:
+            self._buckets[client] = tokens, now
+            wait = ceil((1 - tokens) / self._per_second)
+            raise ProblemError(
+                429,
+                f"more than {self._per_second:g} requests a second; ask again in {wait} s",
+                headers={"Retry-After": str(wait)},
+            )
+        self._buckets[client] = tokens - 1, now
+        if len(self._buckets) > _MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+
+
+def _host_name(host: str) -> str:
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False

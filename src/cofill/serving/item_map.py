@@ -14,17 +14,21 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
+from fastapi import Query, Response
+from pydantic import BaseModel
 
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
 from cofill.files import replacing
 from cofill.processes import THREADS_OF_LIBRARIES
-from cofill.serving.answers import rounded
+from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import ProblemError
+from cofill.serving.request_messages import NothingQuery
+from cofill.serving.routing import Right, Routes, answer, rounded
 from cofill.serving.served_model import ServedModel
 from cofill.serving.settings import beside
 
@@ -37,6 +41,28 @@ MOST_ITEMS = 1500
 _FEWEST_ITEMS = 3
 _MOST_GROUPS = 40  # that colours can tell apart, if need be
 _SECONDS_TO_TRY_AGAIN = 60.0
+
+
+class MapItem(BaseModel):
+    id: int | str
+    title: str | None
+    x: float
+    y: float
+    ratings: int
+    group: str | None
+
+
+class Map(BaseModel):
+    items: list[MapItem]
+    group_column: str | None
+    model_version: str
+
+
+def add_map(routes: Routes, live: LiveModel, item_map: "ItemMap") -> None:
+    @routes.add("GET", "/v1/map", Right.READS, Map, "The most rated items in two dimensions")
+    def places(_: Annotated[NothingQuery, Query()]) -> Response:
+        with live.asked() as served:
+            return answer(item_map.of(served))
 
 
 class ItemMap:

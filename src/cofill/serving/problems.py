@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
+from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -16,6 +17,17 @@ from cofill.errors import CofillError, DataError, ModelFileError, SettingsError,
 log = logging.getLogger("cofill.serving")
 
 MEDIA_TYPE = "application/problem+json"
+
+
+class ProblemMessage(BaseModel):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    errors: list[dict[str, Any]] | None = None
 
 
 class ProblemError(Exception):

@@ -4,73 +4,157 @@ from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
+from pydantic import BaseModel, JsonValue
 
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
-from cofill.serving.answers import answer, item_entry, known_item, rounded
-from cofill.serving.asking import waits_for_database
 from cofill.serving.database import Store
-from cofill.serving.item_map import ItemMap
 from cofill.serving.live_model import LiveModel
-from cofill.serving.messages import ItemToStore
-from cofill.serving.queries import ItemQuery, ItemsQuery, NothingQuery, SimilarQuery, StartersQuery
-from cofill.serving.replies import FoundItems, Item, Map, SimilarItems
+from cofill.serving.request_messages import (
+    CountText,
+    Description,
+    IdText,
+    ItemOrUserId,
+    Message,
+    QueryModel,
+    Title,
+    Words,
+)
+from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel, own_id
 
 _SIMILAR = 8  # on an item's page
 _BINS = 10  # of a scale that has no steps
 
 
-def add_items(router: APIRouter, live: LiveModel, store: Store, item_map: ItemMap) -> None:
-    @router.get("/v1/items", response_model=FoundItems, summary="Items by the beginnings of the words of their titles")
+# What is asked
+
+
+class ItemsQuery(QueryModel):
+    query: Words = ""
+    n: CountText = 10
+
+
+class StartersQuery(QueryModel):
+    n: CountText = 12
+
+
+class SimilarQuery(QueryModel):
+    item: IdText
+    n: CountText = 10
+
+
+class ItemQuery(QueryModel):
+    id: IdText
+
+
+class ItemToStore(Message):
+    id: ItemOrUserId
+    title: Title | None = None
+    features: Description | None = None
+
+
+# What is answered
+
+
+class FoundItem(BaseModel):
+    id: int | str
+    title: str | None
+    ratings: int
+    attributes: dict[str, JsonValue]
+
+
+class FoundItems(BaseModel):
+    items: list[FoundItem]
+    model_version: str
+
+
+class SimilarItem(BaseModel):
+    id: int | str
+    title: str | None
+    similarity: float
+    attributes: dict[str, JsonValue]
+
+
+class SimilarItems(BaseModel):
+    items: list[SimilarItem]
+    model_version: str
+
+
+class Share(BaseModel):
+    rating: float
+    count: int
+
+
+class ItemRatings(BaseModel):
+    count: int
+    mean: float | None
+    distribution: list[Share]
+
+
+class Item(BaseModel):
+    id: int | str
+    title: str | None
+    attributes: dict[str, JsonValue]
+    ratings: ItemRatings
+    similar: list[SimilarItem]
+    model_version: str
+
+
+# Routes
+
+
+def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
+    @routes.add("GET", "/v1/items", Right.READS, FoundItems, "Items by the beginnings of the words of their titles")
     def items(query: Annotated[ItemsQuery, Query()]) -> Response:
         with live.asked() as served:
             model = served.model
             found = served.items.find(query.query, model.item_counts(), query.n)
             return answer(_found(served, [model.items.id(index) for index in found]))
 
-    @router.get("/v1/starters", response_model=FoundItems, summary="Known, diverse items to rate first")
+    @routes.add("GET", "/v1/starters", Right.READS, FoundItems, "Known, diverse items to rate first")
     def starters(query: Annotated[StartersQuery, Query()]) -> Response:
         with live.asked() as served:
             return answer(_found(served, served.starters(query.n)))
 
-    @router.get("/v1/similar", response_model=SimilarItems, summary="Items that are like one")
+    @routes.add("GET", "/v1/similar", Right.READS, SimilarItems, "Items that are like one")
     def similar(query: Annotated[SimilarQuery, Query()]) -> Response:
         with live.asked() as served:
-            found = _similar(served, known_item(served, query.item), query.n)
+            found = _similar(served, served.known_item(query.item), query.n)
             return answer({"items": found, "model_version": served.card.version})
 
-    @router.get("/v1/item", response_model=Item, summary="All about an item")
+    @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
     def item(query: Annotated[ItemQuery, Query()]) -> Response:
         with live.asked() as served:
-            return answer(_item(served, known_item(served, query.id)))
+            return answer(_item(served, served.known_item(query.id)))
 
-    @router.put("/v1/item", response_model=Item, summary="Describe an item, known or new; recommendable at once")
-    @waits_for_database
+    @routes.add(
+        "PUT",
+        "/v1/item",
+        Right.WRITES,
+        Item,
+        "Describe an item, known or new; recommendable at once",
+        kind=WaitsForDatabase,
+    )
     def describe(request: ItemToStore) -> Response:
         with live.asked() as served:
             text, features = str(request.id), _with_title(served, request)
             _check(served, text, request.title, features)
         store.put_item(text, request.title, features)
         with live.asked() as served:
-            return answer(_item(served, known_item(served, text)))
-
-    @router.get("/v1/map", response_model=Map, summary="The most rated items in two dimensions")
-    def places(_: Annotated[NothingQuery, Query()]) -> Response:
-        with live.asked() as served:
-            return answer(item_map.of(served))
+            return answer(_item(served, served.known_item(text)))
 
 
 def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
     counts, index = served.model.item_counts(), served.model.items.index
-    entries = [item_entry(served, item, ratings=int(counts[index(item)])) for item in items]
+    entries = [served.item_entry(item, ratings=int(counts[index(item)])) for item in items]
     return {"items": entries, "model_version": served.card.version}
 
 
 def _similar(served: ServedModel, item: Id, n: int) -> list[dict[str, Any]]:
     found = served.model.similar(item, n)
-    return [item_entry(served, one.item, similarity=rounded(one.similarity)) for one in found]
+    return [served.item_entry(one.item, similarity=rounded(one.similarity)) for one in found]
 
 
 def _item(served: ServedModel, item: Id) -> dict[str, Any]:
@@ -84,7 +168,7 @@ def _item(served: ServedModel, item: Id) -> dict[str, Any]:
         "mean": rounded(values.mean(dtype=np.float64)) if len(values) else None,
         "distribution": _distribution(served, values),
     }
-    return item_entry(served, item, ratings=ratings, similar=similar, model_version=served.card.version)
+    return served.item_entry(item, ratings=ratings, similar=similar, model_version=served.card.version)
 
 
 def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[dict[str, Any]]:

@@ -4,35 +4,96 @@ import threading
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
+from pydantic import BaseModel, Field, JsonValue
 
 from cofill.data.attributes import AttributeColumn
-from cofill.serving.answers import answer
-from cofill.serving.asking import waits_for_database
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
-from cofill.serving.queries import NothingQuery
-from cofill.serving.replies import ModelMessage, Reloaded, Status
+from cofill.serving.request_messages import NothingQuery
+from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
 from cofill.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
 
 
-def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
+class ScaleMessage(BaseModel):
+    low: float
+    high: float
+    step: float | None
+
+
+class ModelRatings(BaseModel):
+    trained: int
+    live: int
+
+
+class FilterColumn(BaseModel):
+    name: str
+    kind: Literal["number", "category", "several", "flag", "date", "text"]
+    values: list[dict[str, JsonValue]]
+    low: float | str | None
+    high: float | str | None
+
+
+class DescribingColumn(BaseModel):
+    column: str
+    kind: str
+    example: str
+
+
+class ModelMessage(BaseModel):
+    name: str
+    kind: str
+    orientation: Literal["user", "item"]
+    version: str
+    cofill_version: str
+    trained: str = Field(description="when the model's file was written")
+    scale: ScaleMessage
+    users: int
+    items: int
+    ratings: ModelRatings
+    settings: dict[str, JsonValue]
+    measures: dict[str, JsonValue]
+    history: list[dict[str, JsonValue]]
+    data: dict[str, JsonValue]
+    item_columns: list[FilterColumn]
+    user_columns: list[DescribingColumn]
+    item_feature_columns: list[DescribingColumn]
+
+
+class Reloaded(BaseModel):
+    version: str
+    users: int
+    items: int
+
+
+class Status(BaseModel):
+    status: Literal["alive", "ready"]
+
+
+def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
     reloading = threading.Lock()
 
-    @router.get("/v1/model", response_model=ModelMessage, summary="What is served")
+    @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
     def model(_: Annotated[NothingQuery, Query()]) -> Response:
         with live.asked() as served:
             return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
 
-    @router.post("/v1/model/reload", response_model=Reloaded, summary="Serve the model that is in the folder now")
-    @waits_for_database
+    @routes.add(
+        "POST",
+        "/v1/model/reload",
+        Right.WRITES,
+        Reloaded,
+        "Serve the model that is in the folder now",
+        kind=WaitsForDatabase,
+        takes_long=True,  # reading a large model may take minutes
+    )
     def reload(_: Annotated[NothingQuery, Query()]) -> Response:
         if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
             raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})
@@ -44,17 +105,16 @@ def add_model(router: APIRouter, live: LiveModel, store: Store, metrics: Metrics
             {"version": served.card.version, "users": len(served.model.users), "items": len(served.model.items)}
         )
 
-    @router.get("/health", response_model=Status, summary="Whether the process is alive")
+    @routes.add("GET", "/health", Right.OPEN, Status, "Whether the process is alive")
     async def health(_: Annotated[NothingQuery, Query()]) -> Response:
         return answer({"status": "alive"})
 
-    @router.get("/ready", response_model=Status, summary="Whether the model and the database answer")
+    @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
     def ready(_: Annotated[NothingQuery, Query()]) -> Response:
         with live.asked():
             return answer({"status": "ready"})
 
-    @router.get("/metrics", response_class=Response, summary="Figures for Prometheus")
-    @waits_for_database
+    @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
     def figures(_: Annotated[NothingQuery, Query()]) -> Response:
         return metrics.response(live, store)
 

@@ -3,9 +3,10 @@
 import hashlib
 from importlib.resources import files
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from cofill.serving.problems import ProblemError
+from cofill.serving.routing import Right, Routes
 
 _TYPES = {
     "html": "text/html; charset=utf-8",
@@ -22,8 +23,7 @@ _TYPES = {
 }
 
 
-def page_routes() -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+def add_page(routes: Routes) -> None:
     contents = _contents()
 
     def file(name: str, request: Request) -> Response:
@@ -35,15 +35,13 @@ def page_routes() -> APIRouter:
             return Response(status_code=304, headers=headers)
         return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
 
-    @router.api_route("/", methods=["GET", "HEAD"])
+    @routes.add_file("/", Right.OPEN)
     async def index(request: Request) -> Response:
         return file("index.html", request)
 
-    @router.api_route("/page/{name:path}", methods=["GET", "HEAD"])
+    @routes.add_file("/page/{name:path}", Right.OPEN)
     async def part(name: str, request: Request) -> Response:
         return file(name, request)
-
-    return router
 
 
 def _contents() -> dict[str, tuple[bytes, str]]:

@@ -3,31 +3,105 @@
 import secrets
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
+from pydantic import BaseModel, Field, model_validator
 
 from cofill.errors import DataError, UnknownIdError
-from cofill.serving.answers import answer, rounded
-from cofill.serving.asking import waits_for_database
 from cofill.serving.database import LiveRating, Store
 from cofill.serving.live_model import LiveModel
-from cofill.serving.messages import RatingsToStore, UserToMake, UserToStore
-from cofill.serving.queries import PairQuery, UserQuery, UsersQuery
-from cofill.serving.replies import FoundUsers, KnownRatings, MadeUser, Stored
+from cofill.serving.request_messages import (
+    MOST_RATINGS,
+    CountText,
+    Description,
+    Given,
+    IdText,
+    ItemOrUserId,
+    Message,
+    PairQuery,
+    QueryModel,
+    Words,
+    check_distinct,
+)
+from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel, own_id
 
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 
 
-def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
-    @router.get("/v1/users", response_model=FoundUsers, summary="Users by the beginnings of their ids")
+# What is asked
+
+
+class UsersQuery(QueryModel):
+    query: Words = ""
+    n: CountText = 20
+
+
+class UserQuery(QueryModel):
+    user: IdText
+
+
+class UserToMake(Message):
+    features: Description | None = None
+
+
+class UserToStore(Message):
+    id: ItemOrUserId
+    features: Description
+
+
+class RatingsToStore(Message):
+    user: ItemOrUserId
+    ratings: list[Given] = Field(min_length=1, max_length=MOST_RATINGS)
+
+    @model_validator(mode="after")
+    def _each_once(self) -> "RatingsToStore":
+        check_distinct(self.ratings)
+        return self
+
+
+# What is answered
+
+
+class FoundUser(BaseModel):
+    id: int | str
+    ratings: int
+
+
+class FoundUsers(BaseModel):
+    users: list[FoundUser]
+
+
+class MadeUser(BaseModel):
+    id: int | str
+
+
+class KnownRating(BaseModel):
+    item: int | str
+    title: str | None
+    rating: float
+    live: bool
+
+
+class KnownRatings(BaseModel):
+    ratings: list[KnownRating]
+
+
+class Stored(BaseModel):
+    stored: int
+
+
+# Routes
+
+
+def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
+    @routes.add("GET", "/v1/users", Right.READS, FoundUsers, "Users by the beginnings of their ids")
     def users(query: Annotated[UsersQuery, Query()]) -> Response:
         with live.asked() as served:
             model, counts = served.model, served.model.user_counts()
             found = served.users.find(query.query, counts, query.n)
             return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
 
-    @router.post("/v1/users", response_model=MadeUser, status_code=201, summary="Somebody new")
-    @waits_for_database
+    @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
     def make(request: UserToMake | None = None) -> Response:
         features = None if request is None else request.features
         with live.asked() as served:
@@ -36,8 +110,7 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
         user = store.new_user(candidates, features)
         return answer({"id": int(user) if candidates.integers else user}, 201)
 
-    @router.put("/v1/user", response_model=MadeUser, summary="Describe a user, known or new")
-    @waits_for_database
+    @routes.add("PUT", "/v1/user", Right.WRITES, MadeUser, "Describe a user, known or new", kind=WaitsForDatabase)
     def describe(request: UserToStore) -> Response:
         with live.asked() as served:
             _check_user(served, request.id)
@@ -46,15 +119,16 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
         with live.asked() as served:
             return answer({"id": own_id(served.model.users, str(request.id))})
 
-    @router.get("/v1/ratings", response_model=KnownRatings, summary="What a user has rated, the newest first")
+    @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
     def ratings(query: Annotated[UserQuery, Query()]) -> Response:
         with live.asked() as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
             return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
 
-    @router.put("/v1/ratings", response_model=Stored, summary="Rate items, known or new; all or nothing")
-    @waits_for_database
+    @routes.add(
+        "PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items, known or new; all or nothing", kind=WaitsForDatabase
+    )
     def rate(request: RatingsToStore) -> Response:
         with live.asked() as served:
             _check_user(served, request.user)
@@ -62,8 +136,15 @@ def add_users(router: APIRouter, live: LiveModel, store: Store) -> None:
         store.put_ratings(str(request.user), [(str(given.item), given.rating) for given in request.ratings])
         return answer({"stored": len(request.ratings)})
 
-    @router.delete("/v1/ratings", status_code=204, summary="Take a rating back, if there is one")
-    @waits_for_database
+    @routes.add(
+        "DELETE",
+        "/v1/ratings",
+        Right.WRITES,
+        None,
+        "Take a rating back, if there is one",
+        status=204,
+        kind=WaitsForDatabase,
+    )
     def take_back(query: Annotated[PairQuery, Query()]) -> Response:
         with live.asked() as served:
             known = _is_rated(served, query.user, query.item)

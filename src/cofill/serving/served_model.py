@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
-from cofill.errors import CofillError, ModelFileError
+from cofill.errors import CofillError, ModelFileError, UnknownIdError
 from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, LiveRating
 from cofill.serving.search import ItemSearch, UserSearch, starter_items
@@ -66,6 +66,17 @@ class ServedModel:
     def attributes_of(self, item: Id) -> dict[str, Any]:
         """Ready for JSON; nothing where nothing is known."""
         return self._attributes.get(item, {})
+
+    def item_entry(self, item: Id, **more: Any) -> dict[str, Any]:
+        """An item as it stands in answers."""
+        return {"id": item, "title": self.model.titles.get(item), **more, "attributes": self.attributes_of(item)}
+
+    def known_item(self, item: Id) -> Id:
+        """The item as the model calls it; an error if it does not."""
+        items = self.model.items
+        if item not in items:
+            raise UnknownIdError(f"item {item!r} is not known; check the id, or describe it with PUT /v1/item")
+        return items.id(items.index(item))
 
     def starters(self, n: int) -> list[Id]:
         """As the model was when they were first asked for: the first screen shall not change under people's hands."""
