@@ -1,6 +1,6 @@
 """Figures for Prometheus. With several processes each keeps its own in a shared folder, and any of them adds them up.
 
-That is the multiprocess mode of prometheus_client: `server_processes.py` sets PROMETHEUS_MULTIPROC_DIR before a worker starts.
+That is the multiprocess mode of prometheus_client: `server_processes.py` sets PROMETHEUS_MULTIPROC_DIR for its workers.
 """
 
 import os
