@@ -1,12 +1,16 @@
 """How a route is declared, how its message is read, and which thread answers: nobody waits for what takes long."""
 
 import asyncio
+import re
 import threading
 import time
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI, Query, Response
 from pydantic import AfterValidator, BaseModel
@@ -90,6 +94,31 @@ def test_every_route_declares_its_right(model: Path) -> None:
 )
 def test_the_guard_asks_for_what_is_declared(method: str, path: str, right: Right) -> None:
     assert declared_routes(FastAPI()).needed(method, path).right is right
+
+
+def test_the_route_of_the_docs_answers() -> None:
+    """One module and one declaration are all that a route takes."""
+    docs = Path(__file__).parents[2] / "docs" / "serving.md"
+    (source,) = re.findall(r"```python\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(docs), "exec"), names)
+    counts = np.array([3, 9, 5])
+    served = SimpleNamespace(
+        model=SimpleNamespace(item_counts=lambda: counts, items=SimpleNamespace(id="abc".__getitem__))
+    )
+    app = FastAPI()
+    add_handlers(app)
+    routes = Routes(app.router)
+    names["add_popular"](routes, SimpleNamespace(asked=lambda: nullcontext(served)))
+    assert routes.needed("GET", "/v1/popular").right is READS
+
+    async def ask() -> list[Any]:
+        async with _asked(app) as client:
+            return [(await client.get(f"/v1/popular{query}")).json() for query in ("?n=2", "?n=101")]
+
+    found, refused = asyncio.run(ask())
+    assert found == {"items": ["b", "c"]}
+    assert refused["detail"] == "query.n: must be less than or equal to 100"
 
 
 def test_a_declaration_that_cannot_hold_is_refused() -> None:
