@@ -26,16 +26,15 @@ def words(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[
 
 
 def test_a_picture_a_table_and_json(run: Run, words: list[object], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
     result = run("reproduce", "training-ratio", *words, "--only", "fitted means", "V-CFN")
     assert result.code == 0, result.err
     folder = tmp_path / "out" / "training-ratio-ratings-quick"
     assert sorted(path.name for path in folder.iterdir()) == [
-        f"training-ratio.{ending}" for ending in ("json", "md", "png")
+        f"training-ratio.{ending}" for ending in ("json", "md", "svg")
     ]
     page = (folder / "training-ratio.md").read_text(encoding="utf-8")
     assert "**A quick look: few epochs, small models, few splits. Not the result.**" in page
-    assert "![ratings: RMSE against the share trained on](training-ratio.png)" in page
+    assert "![ratings: RMSE against the share trained on](training-ratio.svg)" in page
     assert "- ALS-WR at 10%, ALS-WR at 50%, ALS-WR at 90%, SVDFeature at 10%, " in page
     document = json.loads((folder / "training-ratio.json").read_text(encoding="utf-8"))
     assert [line["label"] for line in document["chart"]["lines"]] == ["fitted means", "V-CFN"]

@@ -158,7 +158,7 @@ def test_what_is_written(tuned: Tuned, run: Run, world: Path) -> None:
     again = run(*words(world, tuned.out, "--workers", 1, "--json", "--quiet"))  # nothing is left to do
     summary = json.loads(again.out)
     assert (again.code, again.err) == (0, "")
-    assert sorted(path.name for path in tuned.out.iterdir()) == ["best.toml", "search.png", "study.db", "trials.json"]
+    assert sorted(path.name for path in tuned.out.iterdir()) == ["best.toml", "search.svg", "study.db", "trials.json"]
     told = json.loads((tuned.out / "trials.json").read_text())
     complete = [entry for entry in told if entry["state"] == "complete"]
     assert len(complete) == TRIALS

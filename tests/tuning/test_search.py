@@ -22,8 +22,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.data import SearchData
-from cofill.tuning.picture import draw_search
-from cofill.tuning.results import best_settings, best_trial, describe, write_best
+from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
 from cofill.tuning.running import search
 from cofill.tuning.samplers import Sampler
 from cofill.tuning.storage import shown_url, storage_explained, storage_url
@@ -347,5 +346,7 @@ def test_what_is_left_behind(data: SearchData, tmp_path: Path) -> None:
     expected = {"hidden": (6, 4, 6), "noise": "gaussian", "refit": False, "epochs": 2, **best.params}
     assert {name: getattr(found, name) for name in expected} == expected
     json.dumps([describe(trial) for trial in study.get_trials()], allow_nan=False)
-    draw_search(tmp_path / "search.png", study, "a title")
-    assert (tmp_path / "search.png").read_bytes().startswith(b"\x89PNG")
+    draw_search(tmp_path / "search.svg", study, "a title")
+    picture = (tmp_path / "search.svg").read_text()
+    assert picture.count("<title>ran to its end: ") == 4  # each of two trials, against trials and against time
+    assert ">best so far<" in picture

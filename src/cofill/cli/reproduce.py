@@ -66,7 +66,6 @@ def run(options: argparse.Namespace) -> int:
     from cofill.experiments.plan import Plan
     from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
     from cofill.experiments.store import Store
-    from cofill.plotting import can_draw
     from cofill.processes import orderly_termination
 
     published = _published(options.ratings)
@@ -92,8 +91,6 @@ def run(options: argparse.Namespace) -> int:
         note("the same command goes on where this one stopped")
         raise
     found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
-    if result.chart is not None and not can_draw():
-        note("there is no picture: matplotlib is not installed. Run: pip install 'cofill[plots]'")
     if options.json:
         print_json(found.as_json())
         return 0

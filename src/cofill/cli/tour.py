@@ -24,7 +24,7 @@ from cofill.models.cfn.cfn import CFN
 from cofill.models.lists import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
-from cofill.report.markup import beside, paragraph, section, table
+from cofill.report.page_parts import beside, paragraph, section, table
 
 _LEAST_ITEMS = 4  # three that somebody rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cofill.tuning.study import Plan
 
-_BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.png"
+_BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -61,7 +61,6 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.plotting import can_draw
     from cofill.processes import orderly_termination
     from cofill.tuning.data import SearchData
     from cofill.tuning.running import search
@@ -79,8 +78,6 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         genes = ", ".join(gene.setting for gene in plan.genes)
         note(f"{len(ratings):,} ratings; searching {genes}")
-        if not can_draw():
-            note("there will be no picture: matplotlib is not installed. Run: pip install 'cofill[plots]'")
     started = time.perf_counter()
     with storage_explained(url):
         try:
@@ -93,21 +90,20 @@ def run(options: argparse.Namespace) -> int:
             note("the same command goes on where this search stopped")
             raise
         finally:
-            _write(study, plan, options, url, draw=can_draw())
+            _write(study, plan, options, url)
         _show(study, plan, options, url, time.perf_counter() - started)
     return 0
 
 
-def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, *, draw: bool) -> None:
+def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) -> None:
     """All that is known so far; the best settings only where a trial has run to its end."""
-    from cofill.tuning.picture import draw_search
-    from cofill.tuning.results import best_trial, write_best, write_trials
+    from cofill.tuning.results import best_trial, draw_search, write_best, write_trials
     from cofill.tuning.storage import shown_url
     from cofill.tuning.study import FINISHED
 
     write_trials(options.out / _TRIALS, study)
     finished = len(study.get_trials(deepcopy=False, states=FINISHED))
-    if draw and finished:
+    if finished:
         draw_search(options.out / _PICTURE, study, f"{options.study}: {finished} trials, sampler {plan.sampler}")
     try:
         best = best_trial(study)

@@ -6,8 +6,8 @@ The paper shows the test part, and takes the best epoch of it. Here the test par
 from collections.abc import Callable
 from statistics import fmean
 
+from cofill.charts.graphs import Chart, Line
 from cofill.experiments.lineup import LINEUP
-from cofill.experiments.picture import Chart, Line
 from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table

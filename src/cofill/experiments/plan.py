@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from cofill.charts.graphs import Chart
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison
 from cofill.experiments.data import ExperimentData
 from cofill.experiments.lineup import LINEUP, QUICK, Contender
-from cofill.experiments.picture import Chart
 from cofill.experiments.run import Part, Run, Task
 from cofill.experiments.store import Record, Store
 from cofill.experiments.table import Table

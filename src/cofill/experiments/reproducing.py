@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from cofill import __version__
+from cofill.charts.graphs import write_picture
 from cofill.errors import SettingsError
-from cofill.experiments.picture import draw
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.experiments.running import finish
 from cofill.experiments.watching import experiment_progress
 from cofill.files import replacing
-from cofill.plotting import can_draw, write_figure
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
 
@@ -105,12 +104,12 @@ def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
 
 
 def write_result(folder: Path, experiment: Experiment, plan: Plan, result: Result, command: str) -> Reproduced:
-    """NAME.json, NAME.md and, where there is something to draw and matplotlib to draw it, NAME.png."""
+    """NAME.json, NAME.md and, where there is something to draw, NAME.svg."""
     found = Reproduced(experiment, plan, result, command)
     files = [folder / f"{experiment.name}.json", folder / f"{experiment.name}.md"]
-    picture = folder / f"{experiment.name}.png"
-    if result.chart is not None and can_draw():
-        write_figure(picture, draw(result.chart))
+    picture = folder / f"{experiment.name}.svg"
+    if result.chart is not None:
+        write_picture(picture, result.chart)
         files.append(picture)
     with replacing(files[0]) as draft:
         draft.write_text(json.dumps(found.as_json(), indent=2, allow_nan=False) + "\n", encoding="utf-8")

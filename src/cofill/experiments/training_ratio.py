@@ -1,7 +1,7 @@
 """Figure "trainingRatio": RMSE against the share of the ratings trained on, hyperparameters kept."""
 
+from cofill.charts.graphs import Chart, Dash, Line
 from cofill.experiments.lineup import Contender
-from cofill.experiments.picture import Chart, Line, Style
 from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Plan, Result, interval
 from cofill.experiments.run import Run
 from cofill.experiments.table import Cell, Column, Table
@@ -63,7 +63,7 @@ def _line(plan: Plan, contender: Contender) -> Line:
         if found is not None:
             points.append((ratio * 100, found.mean, found.half_width))
     x, y, errors = zip(*points, strict=True) if points else ((), (), ())
-    style: Style = "dotted" if contender.side else "solid" if contender.algorithm == "cfn" else "dashed"
+    style: Dash = "dotted" if contender.side else "solid" if contender.algorithm == "cfn" else "dashed"
     return Line(contender.label, x, y, errors, family=contender.label.removesuffix("++"), style=style)
 
 

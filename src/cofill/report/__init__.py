@@ -3,8 +3,7 @@
 subject.py     what is reported on: the model, its ratings, the test part and what was predicted for it
 sections/      one module for each part of the page
 page.py        all of them together, with contents and style
-charts.py      curves and bars; item_map.py, neighbour_map.py: the map of the items
-markup.py      elements and tables; whatever is not an element is escaped
+page_parts.py  sections, figures and tables, and the look of the page; pictures are made by `cofill.charts`
 """
 
 from cofill.report.page import Part, report_page, write_report

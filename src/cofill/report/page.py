@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cofill import __version__
+from cofill.charts.markup import Markup, document, element, style
 from cofill.errors import DataError
 from cofill.files import replacing
-from cofill.report.markup import Markup, document, element, style
+from cofill.report.page_parts import CSS
 from cofill.report.sections.about import (
     features_section,
     model_section,
     reproduction_section,
     settings_section,
+    training_section,
 )
-from cofill.report.sections.data import data_section
+from cofill.report.sections.distributions import data_section
 from cofill.report.sections.examples import examples_section
 from cofill.report.sections.items import items_section
 from cofill.report.sections.measures import errors_section, measures_section
-from cofill.report.sections.training import training_section
-from cofill.report.style import CSS
 from cofill.report.subject import Subject
 
 _CONTENTS = {

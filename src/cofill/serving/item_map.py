@@ -201,7 +201,7 @@ def _first(value: Any) -> str | None:
 
 def main() -> None:
     """The process that draws: vectors (.npy) on standard input, their places from 0 to 1 on standard output."""
-    from cofill.report.neighbour_map import map_of  # no business of the server's own processes
+    from cofill.charts.neighbour_map import map_of  # no business of the server's own processes
 
     os.nice(19)
     vectors = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)

@@ -1,15 +1,18 @@
-"""What a search leaves behind: the best settings as TOML, all trials as JSON."""
+"""What a search leaves behind: the best settings as TOML, all trials as JSON, and a picture of them."""
 
 import json
+from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
+from cofill.charts.graphs import Chart, Line, write_picture
 from cofill.errors import CofillError
 from cofill.files import replacing
-from cofill.tuning.study import REASON, Plan
+from cofill.tuning.study import FINISHED, REASON, Plan
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -65,6 +68,64 @@ def describe(trial: FrozenTrial) -> dict[str, Any]:
         "finished": trial.datetime_complete.isoformat() if trial.datetime_complete else None,
         "settings": trial.params,
     }
+
+
+def draw_search(path: Path, study: Study, title: str) -> None:
+    """The best validation RMSE so far, against finished trials in the order of their ends, and against time.
+
+    Time is that of all workers together, without pauses.
+    """
+    trials = sorted(study.get_trials(deepcopy=False, states=FINISHED), key=_ended)
+    minutes = accumulate(trial.duration.total_seconds() / 60 if trial.duration else 0.0 for trial in trials)
+    shown = _shown_scores(trials)
+    charts = [
+        Chart(title, label, "validation RMSE (in ratings)", _lines(trials, places), x_from=0.0, y_range=shown)
+        for places, label in (
+            ([float(number) for number in range(1, len(trials) + 1)], "finished trials"),
+            (list(minutes), "training time of all workers together (minutes)"),
+        )
+    ]
+    if charts[0].lines:  # every trial may have diverged at once
+        write_picture(path, *charts)
+
+
+def _lines(trials: Sequence[FrozenTrial], places: Sequence[float]) -> tuple[Line, ...]:
+    def scores(state: TrialState) -> list[tuple[float, float]]:
+        return [
+            (place, trial.value)
+            for place, trial in zip(places, trials, strict=True)
+            if trial.state == state and trial.value is not None
+        ]
+
+    complete, stopped = scores(TrialState.COMPLETE), scores(TrialState.PRUNED)
+    best = list(accumulate((value for _, value in complete), min))
+    steps = [(place, value) for (place, _), value in zip(complete, best, strict=True)]
+    if steps:
+        steps.append((places[-1], best[-1]))  # trials that were stopped early since then changed nothing
+    lines = (
+        Line("ran to its end", *_apart(complete), drawn="points", shape="circle"),
+        Line("best so far", *_apart(steps), drawn="steps"),
+        Line("stopped early (last epoch)", *_apart(stopped), drawn="points", shape="cross"),
+    )
+    return tuple(line for line in lines if line.x)
+
+
+def _apart(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    return tuple(x for x, _ in points), tuple(y for _, y in points)
+
+
+def _shown_scores(trials: Sequence[FrozenTrial]) -> tuple[float, float] | None:
+    """A few bad trials shall not flatten all others."""
+    values = sorted(t.value for t in trials if t.state == TrialState.COMPLETE and t.value is not None)
+    if not values:
+        return None
+    least, middle = values[0], values[len(values) // 2]
+    margin = max(middle - least, 1e-3)
+    return least - 0.15 * margin, middle + 2.5 * margin
+
+
+def _ended(trial: FrozenTrial) -> float:
+    return trial.datetime_complete.timestamp() if trial.datetime_complete else 0.0
 
 
 def _remark(text: str) -> str:

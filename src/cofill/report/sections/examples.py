@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from cofill.report.markup import Markup, beside, code, element, paragraph, section, table
+from cofill.charts.markup import Markup, element
+from cofill.report.page_parts import beside, code, paragraph, section, table
 from cofill.report.subject import Subject
 
 _LIKED, _RECOMMENDED, _TESTED = 6, 10, 8

@@ -3,10 +3,11 @@
 import numpy as np
 import numpy.typing as npt
 
+from cofill.charts.label_places import Box, Point, place_labels
+from cofill.charts.markup import Markup, element, shortened
+from cofill.charts.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
 from cofill.progress import share_done
-from cofill.report.label_places import Box, Point, place_labels
-from cofill.report.markup import Markup, element, figure, paragraph, section, shortened
-from cofill.report.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
+from cofill.report.page_parts import figure, paragraph, section
 from cofill.report.subject import Subject
 
 MOST_ITEMS = 1500  # more would take long and could not be told apart

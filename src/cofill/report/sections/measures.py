@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from cofill.charts.graphs import Series, bars, curves, histogram
+from cofill.charts.markup import Markup, element, together
 from cofill.errors import DataError
 from cofill.evaluation import Cluster, RankingEvaluation, UserCluster
-from cofill.report.charts import Series, bars, curves, histogram
-from cofill.report.markup import Markup, beside, code, element, figure, figures, paragraph, section, table, together
-from cofill.report.sections.data import round_edges, value_groups
+from cofill.report.page_parts import beside, code, figure, figures, paragraph, section, table
+from cofill.report.sections.distributions import round_edges, value_groups
 from cofill.report.subject import Subject
 
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.report.charts import HEIGHT, WIDTH, Series, bars, curves, histogram
-from cofill.report.label_places import Box, Point, place_labels, width_of
-from cofill.report.markup import Markup, element, table, text, together
-from cofill.report.neighbour_map import kept_neighbours, map_of, principal_components
-from cofill.report.scales import round_scale, round_step, tick_label, tight_scale
+from cofill.charts.axes import round_axis, round_step, tick_label, tight_axis
+from cofill.charts.graphs import HEIGHT, WIDTH, Series, bars, curves, histogram
+from cofill.charts.label_places import Box, Point, place_labels, width_of
+from cofill.charts.markup import Markup, element, text, together
+from cofill.charts.neighbour_map import kept_neighbours, map_of, principal_components
+from cofill.report.page_parts import table
 
 numbers = st.floats(-1e9, 1e9, allow_nan=False)
 
@@ -20,7 +21,7 @@ numbers = st.floats(-1e9, 1e9, allow_nan=False)
 @given(numbers, numbers)
 def test_an_axis_holds_its_numbers_between_few_round_ticks(one: float, other: float) -> None:
     low, high = min(one, other), max(one, other)
-    axis = round_scale(low, high, 0, 100)
+    axis = round_axis(low, high, 0, 100)
     slack = 1e-6 * (axis.high - axis.low)
     assert axis.low - slack <= low <= high <= axis.high + slack
     assert 2 <= len(axis.ticks) <= 9
@@ -31,7 +32,7 @@ def test_an_axis_holds_its_numbers_between_few_round_ticks(one: float, other: fl
 
 @given(st.integers(1, 500), st.integers(0, 500))
 def test_epochs_are_marked_at_whole_numbers(first: int, more: int) -> None:
-    axis = tight_scale(first, first + more, 0, 100, whole=True)
+    axis = tight_axis(first, first + more, 0, 100, whole=True)
     assert all(tick == round(tick) for tick in axis.ticks)
 
 

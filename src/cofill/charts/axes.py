@@ -1,4 +1,4 @@
-"""From numbers to places in a picture: round ticks, and how they are written."""
+"""From numbers to places in a picture: axes with round ticks, and how these are written."""
 
 from dataclasses import dataclass
 from math import ceil, floor, log10
@@ -9,8 +9,8 @@ _NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
-class Scale:
-    """An axis: numbers from low to high, drawn from one place to another, with round numbers marked."""
+class Axis:
+    """Numbers from low to high, drawn from one place to another, with round numbers marked."""
 
     low: float
     high: float
@@ -22,7 +22,7 @@ class Scale:
         return self.begin + (value - self.low) / (self.high - self.low) * (self.end - self.begin)
 
 
-def round_scale(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Scale:
+def round_axis(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Axis:
     """An axis that holds low and high and ends at ticks; `whole`: with ticks at whole numbers only."""
     if _all_alike(low, high):
         around = abs(low) * 0.05 if abs(low) > _NOTHING else 0.5
@@ -32,16 +32,16 @@ def round_scale(low: float, high: float, begin: float, end: float, *, about: int
         step = max(1.0, step)
     first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
     ticks = tuple(float(np.round(number * step, 12)) for number in range(first, max(last, first + 1) + 1))
-    return Scale(ticks[0], ticks[-1], begin, end, ticks)
+    return Axis(ticks[0], ticks[-1], begin, end, ticks)
 
 
-def tight_scale(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Scale:
+def tight_axis(low: float, high: float, begin: float, end: float, *, about: int = 5, whole: bool = False) -> Axis:
     """An axis from low to high exactly, with the round numbers in between."""
-    outer = round_scale(low, high, begin, end, about=about, whole=whole)
+    outer = round_axis(low, high, begin, end, about=about, whole=whole)
     if _all_alike(low, high):
         return outer
     slack = (high - low) * 1e-9
-    return Scale(low, high, begin, end, tuple(tick for tick in outer.ticks if low - slack <= tick <= high + slack))
+    return Axis(low, high, begin, end, tuple(tick for tick in outer.ticks if low - slack <= tick <= high + slack))
 
 
 def _all_alike(low: float, high: float) -> bool:

@@ -6,9 +6,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from cofill.report.charts import Series, bars, curves, histogram
-from cofill.report.markup import Markup, figure, figures, paragraph, section
-from cofill.report.scales import round_step, tick_label
+from cofill.charts.axes import round_step, tick_label
+from cofill.charts.graphs import Series, bars, curves, histogram
+from cofill.charts.markup import Markup
+from cofill.report.page_parts import figure, figures, paragraph, section
 from cofill.report.subject import Subject
 
 MOST_VALUES = 12  # different ratings that get a bar each

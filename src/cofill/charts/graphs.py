@@ -1,0 +1,479 @@
+"""Curves, points, bars and histograms as SVG: small ones inside a page, larger ones as files of their own.
+
+Colours are named in `STYLE`. A page gives the names their values, for light and for dark (`declared`); a file has the
+light ones written out, because many programs that show SVG know nothing of CSS variables.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from math import cos, pi, sin
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from cofill.charts.axes import Axis, round_axis, tick_label, tight_axis
+from cofill.charts.markup import Markup, element, style, text
+from cofill.files import replacing
+
+WIDTH, HEIGHT = 440, 280  # of a picture inside a page
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 26, 50
+_CHARACTER = 0.55  # width of a character, in sizes of the font
+_SMALL, _LARGE = 12.0, 14.0  # sizes of the font inside a page and in a file
+
+_FILE_WIDTHS = (820, 1100)  # with one panel, with several
+_PANEL_HEIGHT = 400
+_MARK = 4.2  # radius of a point in a file
+_SIDE_BY_SIDE = 0.4  # of the least distance between two places
+_MOST_TICKS = 12  # places that are all written below the axis
+
+_SERIES = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+LIGHT = {
+    "paper": "#fff", "ink": "#1b2430", "faint": "#566273", "rule": "#dbe1e8", "bar": "#3d7fc1", "mark": "#b3261e",
+    "one": "#1f6fb8", "two": "#c2550a", "three": "#00855f", "four": "#b3478f", "five": "#b07a00", "six": "#3f9bd1",
+    "seven": "#1b2430", "eight": "#757f8c",
+}  # fmt: skip
+"""By name. The series are told apart by people who do not see red and green too (after Okabe and Ito)."""
+DARK = {
+    "paper": "#12161c", "ink": "#e6eaf0", "faint": "#a3afbf", "rule": "#343d49", "bar": "#5a9bdc", "mark": "#ff8a80",
+    "one": "#6db1f0", "two": "#f2a25c", "three": "#4fcfa5", "four": "#e79bcb", "five": "#f0c94a", "six": "#a5d8f7",
+    "seven": "#e6eaf0", "eight": "#8f9aa8",
+}  # fmt: skip
+
+STYLE = """svg text{fill:var(--ink);font-family:system-ui,-apple-system,"Segoe UI",sans-serif;font-size:12px}
+svg .name{fill:var(--faint);font-size:12.5px}
+svg .tick,svg .note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
+svg .note{font-weight:600}
+svg .grid{stroke:var(--rule)}
+svg .axis{stroke:var(--faint)}
+svg .bar{fill:var(--bar)}
+svg .paper{fill:var(--paper);opacity:.85}
+svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
+svg .dashed{stroke-dasharray:7 4}
+svg .dotted{stroke-dasharray:2 4}
+svg .error{fill:none;stroke-width:1.3}
+svg .point{fill:currentColor;stroke-width:1}
+svg .stroked{stroke-width:2}
+svg .cloud{fill-opacity:.55;stroke-opacity:.75}
+svg .ring{fill:none;stroke-width:2}
+svg .dot{fill:var(--paper);stroke-width:2.2}
+svg .mark{fill:var(--mark);stroke:var(--paper);stroke-width:1.5}
+""" + "".join(
+    f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(_SERIES, 1)
+)
+_FILE_STYLE = """svg text{font-size:14px}
+svg .name{font-size:14px}
+svg .heading{font-size:16px;font-weight:600}
+"""
+
+Dash = Literal["solid", "dashed", "dotted"]
+Drawn = Literal["line", "steps", "points"]
+Shape = Literal["circle", "square", "diamond", "up", "down", "plus", "star", "cross"]
+_SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "up", "down", "plus", "star", "cross")
+_DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
+
+
+def declared(colours: dict[str, str]) -> str:
+    """Colours as declarations of CSS variables."""
+    return "".join(f"--{name}:{value};" for name, value in colours.items())
+
+
+class Series(NamedTuple):
+    """A curve inside a page."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+class Mark(NamedTuple):
+    """A point of a picture that is pointed at."""
+
+    x: float
+    y: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """One thing that is followed; `errors` are half widths of intervals, where they are known."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    errors: tuple[float | None, ...] = ()
+    marked: tuple[float, ...] = ()
+    """Places on the x axis that are pointed out."""
+    family: str = ""
+    """Lines of one family have the same colour."""
+    style: Dash = "solid"
+    drawn: Drawn = "line"
+    shape: Shape | None = None
+    """Of its points; None: another one for every line."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Lines with the names and units of their axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    lines: tuple[Line, ...]
+    marked: str = ""
+    """What is meant by the places pointed out."""
+    points: bool = True
+    """Whether every value of a line is a point of its own."""
+    x_from: float | None = None
+    """Where the x axis begins; None: at the first value."""
+    y_range: tuple[float, float] | None = None
+    """What is shown of the y axis; None: everything."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# Inside a page
+
+
+def curves(
+    about: str,
+    series: Sequence[Series],
+    *,
+    x: str,
+    y: str,
+    mark: Mark | None = None,
+    whole_x: bool = False,
+) -> Markup:
+    """Lines with a legend where there are several. `about` says what the picture shows to those who cannot see it."""
+    xs = [value for one in series for value in one.x]
+    ys = [value for one in series for value in one.y]
+    across = tight_axis(min(xs), max(xs), _LEFT, WIDTH - _RIGHT, about=6, whole=whole_x)
+    up = round_axis(min(ys), max(ys), HEIGHT - _BOTTOM, _TOP)
+    parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
+    for number, one in enumerate(series):
+        if len(one.x) == 1:
+            parts.append(element("circle", cx=across(one.x[0]), cy=up(one.y[0]), r=4, class_=f"dot {_colour(number)}"))
+        else:
+            points = [(across(px), up(py)) for px, py in zip(one.x, one.y, strict=True)]
+            parts.append(_path(points, f"curve {_colour(number)} {_DASHES[number % len(_DASHES)]}"))
+    if mark is not None:
+        at, height = across(mark.x), up(mark.y)
+        parts.append(element("circle", cx=at, cy=height, r=5, class_="mark"))
+        late = at > (_LEFT + WIDTH - _RIGHT) / 2
+        above = height - 12 if height - 12 > _TOP + 12 else height + 22
+        parts.append(_label(mark.text, at, above, "end" if late else "start", "note"))
+    if len(series) > 1:
+        drawn = [(across(px), up(py)) for one in series for px, py in _along(one)]
+        parts.append(_legend([one.name for one in series], drawn))
+    return _picture(about, parts)
+
+
+def histogram(about: str, edges: Sequence[float], counts: Sequence[float], *, x: str, y: str) -> Markup:
+    """Bars between numbers, on an axis of numbers."""
+    across = tight_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8)
+    up = round_axis(0, max(counts), HEIGHT - _BOTTOM, _TOP)
+    parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        said = f"{low:.4g} to {high:.4g}: {count:,}"
+        parts.append(_bar(across(low), across(high), up, count, said))
+    return _picture(about, parts)
+
+
+def bars(
+    about: str,
+    names: Sequence[str],
+    values: Sequence[float | None],
+    *,
+    x: str,
+    y: str,
+    written: Sequence[str] | None = None,
+) -> Markup:
+    """A bar for each name, with what is `written` above it; no bar where there is no value."""
+    top = max((value for value in values if value is not None), default=0.0)
+    up = round_axis(0, top * 1.06 if top > 1e-6 else 1.0, HEIGHT - _BOTTOM, _TOP, about=6)  # room for what is written
+    across = Axis(0, len(names), _LEFT, WIDTH - _RIGHT, ())
+    parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
+    room = (WIDTH - _RIGHT - _LEFT) / len(names)
+    every = -(-max(len(name) + 1 for name in names) * _CHARACTER * _SMALL // room)
+    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+        middle = across(place + 0.5)
+        if place % int(every) == 0:
+            parts.append(_label(name, middle, HEIGHT - _BOTTOM + 17, "middle", "tick"))
+        if value is None:
+            continue
+        above = written[place] if written else tick_label(value)
+        parts.append(_bar(across(place + 0.12), across(place + 0.88), up, value, f"{name}: {above}"))
+        if written:
+            parts.append(_label(above, middle, up(value) - 5, "middle", "tick"))
+    return _picture(about, parts)
+
+
+def _bar(left: float, right: float, up: Axis, value: float, said: str) -> Markup:
+    top = up(value)
+    return element(
+        "rect",
+        element("title", said),
+        x=left + 0.5,
+        y=top,
+        width=max(right - left - 1, 1.0),
+        height=max(up.begin - top, 0.0),
+        class_="bar",
+    )
+
+
+def _along(series: Series) -> list[tuple[float, float]]:
+    """Many points of a curve, those between its own too."""
+    if len(series.x) == 1:
+        return [(series.x[0], series.y[0])]
+    share = np.linspace(0, len(series.x) - 1, 200)
+    places = np.arange(len(series.x))
+    found = np.interp(share, places, series.x), np.interp(share, places, series.y)
+    return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+def _legend(names: Sequence[str], drawn: Sequence[tuple[float, float]]) -> Markup:
+    """One name below the other, in the corner where it covers least of what is drawn."""
+    width, height = max(map(len, names)) * _CHARACTER * _SMALL + 34, len(names) * 17.0 + 6
+    right, low = WIDTH - _RIGHT - width, HEIGHT - _BOTTOM - height - 4
+    corners = [(right, _TOP + 2.0), (_LEFT + 6.0, _TOP + 2.0), (right, low), (_LEFT + 6.0, low)]
+    covered = [sum(x <= px <= x + width and y <= py <= y + height for px, py in drawn) for x, y in corners]
+    left, top = corners[covered.index(min(covered))]
+    parts = [element("rect", x=left, y=top, width=width, height=height, class_="paper")]
+    left += 6
+    for number, name in enumerate(names):
+        height = top + 14 + number * 17
+        look = f"curve {_colour(number)} {_DASHES[number % len(_DASHES)]}"
+        parts.append(element("path", d=f"M{left:.1f} {height - 4:.1f}h18", class_=look))
+        parts.append(_label(name, left + 24, height, "start", "tick"))
+    return element("g", *parts)
+
+
+def _picture(about: str, parts: Sequence[Markup]) -> Markup:
+    return element("svg", *parts, viewBox=f"0 0 {WIDTH} {HEIGHT}", role="img", aria_label=about, class_="chart")
+
+
+# As a file
+
+
+class _Look(NamedTuple):
+    """How a line is drawn, in every panel and in the legend."""
+
+    line: Line
+    colour: str
+    shape: Shape | None
+
+
+def write_picture(path: Path, *charts: Chart, title: str | None = None) -> None:
+    """Charts next to each other, on one y axis, with one legend below them; the title is that of the first."""
+    with replacing(path) as draft:
+        draft.write_text(picture(*charts, title=title) + "\n", encoding="utf-8")
+
+
+def picture(*charts: Chart, title: str | None = None) -> Markup:
+    """What `write_picture` writes. Lines of the same label in several charts are drawn alike."""
+    heading = charts[0].title if title is None else title
+    width = _FILE_WIDTHS[min(len(charts), 2) - 1]
+    top = 62.0
+    up = _y_axis(charts, top + _PANEL_HEIGHT, top)
+    looks = _looks(charts)
+    left = max(len(tick_label(tick)) for tick in up.ticks) * _CHARACTER * _LARGE + 20.0
+    gap = 34.0
+    each = (width - left - 20.0 - gap * (len(charts) - 1)) / len(charts)
+    parts = [
+        element("rect", width=width, height="100%", fill=LIGHT["paper"]),
+        _label(heading, 10, 24, "start", "heading"),
+        _label(charts[0].y_label, 10, top - 14, "start", "name"),
+    ]
+    for number, chart in enumerate(charts):
+        begin = left + number * (each + gap)
+        parts += _panel(chart, up, begin, begin + each, looks, f"panel{number + 1}", named=number == 0)
+    below, legend = _legend_below(charts, looks, 20.0, width - 20.0, top + _PANEL_HEIGHT + 76.0)
+    rules = STYLE + _FILE_STYLE
+    for name, value in LIGHT.items():
+        rules = rules.replace(f"var(--{name})", value)
+    return element(
+        "svg", style(rules), *parts, *legend,
+        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {below:.0f}", width=width, height=f"{below:.0f}",
+        role="img", aria_label=heading,
+    )  # fmt: skip
+
+
+def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
+    lines = {line.label: (line, chart.points) for chart in reversed(charts) for line in reversed(chart.lines)}
+    ordered = [lines[label] for label in dict.fromkeys(line.label for chart in charts for line in chart.lines)]
+    families = list(dict.fromkeys(line.family or line.label for line, _ in ordered))
+    return {
+        line.label: _Look(
+            line,
+            _colour(families.index(line.family or line.label)),
+            (line.shape or _SHAPES[number % len(_SHAPES)])
+            if line.drawn == "points" or (points and line.drawn == "line")
+            else None,
+        )
+        for number, (line, points) in enumerate(ordered)
+    }
+
+
+def _y_axis(charts: Sequence[Chart], begin: float, end: float) -> Axis:
+    if charts[0].y_range is not None:
+        return tight_axis(*charts[0].y_range, begin, end, about=7)
+    heights = [
+        edge
+        for chart in charts
+        for line in chart.lines
+        for place, value in enumerate(line.y)
+        for error in [(line.errors[place] if place < len(line.errors) else None) or 0.0]
+        for edge in (value - error, value + error)
+    ]
+    return round_axis(min(heights), max(heights), begin, end, about=7)
+
+
+def _x_axis(chart: Chart, shifts: Sequence[float], begin: float, end: float) -> Axis:
+    """Every place has a tick where each value is a point and they are few; otherwise round numbers have."""
+    places = sorted({place for line in chart.lines for place in line.x})
+    low, high = places[0] if chart.x_from is None else min(chart.x_from, places[0]), places[-1]
+    of_points = any(line.drawn == "points" for line in chart.lines)
+    if chart.points and not of_points and len(places) <= _MOST_TICKS:
+        room = max((high - low) * 0.03, *(abs(shift) for shift in shifts), 1e-9 if high > low else 0.5) * 1.5
+        return Axis(low - room, high + room, begin, end, tuple(places))
+    whole = all(place == round(place) for place in places)
+    room = (high - low) * 0.02 if of_points else 0.0
+    return tight_axis(low, high + room, begin, end, about=8, whole=whole)
+
+
+def _panel(
+    chart: Chart, up: Axis, begin: float, end: float, looks: dict[str, _Look], name: str, *, named: bool
+) -> list[Markup]:
+    shifts = _shifts(chart.lines)
+    across = _x_axis(chart, shifts, begin, end)
+    parts = _axes(across, up, chart.x_label, size=_LARGE, numbers=named)
+    drawn: list[Markup] = []
+    for line, shift in zip(chart.lines, shifts, strict=True):
+        look = looks[line.label]
+        inside = [
+            (across(x + shift), up(y), x, y, line.errors[at] if at < len(line.errors) else None)
+            for at, (x, y) in enumerate(zip(line.x, line.y, strict=True))
+        ]
+        if line.drawn != "points":
+            drawn.append(_path(_way(line, inside), f"curve {look.colour} {line.style}"))
+        for x, _, _, value, error in inside:
+            if error is not None:
+                drawn.append(_interval(x, up(value - error), up(value + error), look.colour))
+        shown = [one for one in inside if up.low <= one[3] <= up.high]
+        if look.shape is not None:
+            kind = "point cloud" if line.drawn == "points" else "point"
+            for x, y, place, value, error in shown:
+                spread = "" if error is None else f" ± {error:.4g}"
+                said = f"{line.label}: {place:.6g}, {value:.5g}{spread}"
+                drawn.append(_shaped(look.shape, x, y, _MARK, f"{kind} {look.colour}", said))
+        for x, y, place, _, _ in shown:
+            if place in line.marked:
+                drawn.append(element("circle", cx=x, cy=y, r=8, class_=f"ring {look.colour}"))
+    if chart.y_range is None:
+        return parts + drawn
+    window = element("rect", x=begin, y=up.end, width=end - begin, height=up.begin - up.end)
+    return [*parts, element("clipPath", window, id=name), element("g", *drawn, clip_path=f"url(#{name})")]
+
+
+def _way(line: Line, inside: Iterable[tuple[float, float, float, float, float | None]]) -> list[tuple[float, float]]:
+    """From point to point; steps keep their height until the next one begins."""
+    points = [(x, y) for x, y, *_ in inside]
+    if line.drawn == "line":
+        return points
+    corners = [corner for (x, y), (after, _) in pairwise(points) for corner in ((x, y), (after, y))]
+    return [*corners, *points[-1:]]
+
+
+def _shifts(lines: Sequence[Line]) -> list[float]:
+    """How far each line is moved along the x axis, so that its intervals and those of others can be told apart."""
+    every = sorted({x for line in lines for x in line.x})
+    with_bars = [line for line in lines if any(error is not None for error in line.errors)]
+    if len(with_bars) < 2 or len(every) < 2:
+        return [0.0] * len(lines)
+    step = _SIDE_BY_SIDE * min(after - before for before, after in pairwise(every)) / (len(lines) - 1)
+    return [(number - (len(lines) - 1) / 2) * step for number in range(len(lines))]
+
+
+def _legend_below(
+    charts: Sequence[Chart], looks: dict[str, _Look], left: float, right: float, top: float
+) -> tuple[float, list[Markup]]:
+    """Where the picture ends, and the names in columns of one width, row by row."""
+    marked = next((chart.marked for chart in charts if chart.marked and any(line.marked for line in chart.lines)), "")
+    names = [*looks, *([marked] if marked else [])]
+    width = max(map(len, names)) * _CHARACTER * _LARGE + 62.0
+    columns = max(1, int((right - left) // width))
+    columns = -(-len(names) // -(-len(names) // columns))  # as even as the rows can be
+    parts: list[Markup] = []
+    for number, name in enumerate(names):
+        x, y = left + number % columns * width, top + number // columns * 24.0
+        look = looks.get(name)
+        if look is None:
+            parts.append(element("circle", cx=x + 17, cy=y - 5, r=8, class_="ring axis"))
+        else:
+            if look.line.drawn != "points":
+                curve = f"curve {look.colour} {look.line.style}"
+                parts.append(element("path", d=f"M{x:.1f} {y - 5:.1f}h34", class_=curve))
+            if look.shape is not None:
+                parts.append(_shaped(look.shape, x + 17, y - 5, _MARK, f"point {look.colour}"))
+        parts.append(_label(name, x + 42, y, "start", "tick"))
+    return top + (len(names) - 1) // columns * 24.0 + 18.0, parts
+
+
+def _interval(x: float, low: float, high: float, colour: str) -> Markup:
+    ends = f"M{x - 4:.1f} {low:.1f}h8M{x - 4:.1f} {high:.1f}h8"
+    return element("path", d=f"M{x:.1f} {low:.1f}V{high:.1f}{ends}", class_=f"error {colour}")
+
+
+def _shaped(shape: Shape, x: float, y: float, r: float, look: str, said: str | None = None) -> Markup:
+    told = () if said is None else (element("title", said),)
+    if shape == "circle":
+        return element("circle", *told, cx=x, cy=y, r=r, class_=look)
+    if shape in ("plus", "cross"):
+        turn = 0.0 if shape == "plus" else pi / 4
+        ends = [(x + 1.25 * r * cos(turn + at * pi / 2), y + 1.25 * r * sin(turn + at * pi / 2)) for at in range(4)]
+        strokes = ((ends[0], ends[2]), (ends[1], ends[3]))
+        d = "".join(f"M{one[0]:.1f} {one[1]:.1f}L{other[0]:.1f} {other[1]:.1f}" for one, other in strokes)
+        return element("path", *told, d=d, class_=f"{look} stroked")
+    corners, turn, radius = {
+        "square": (4, pi / 4, 1.3), "diamond": (4, 0.0, 1.35), "up": (3, -pi / 2, 1.35), "down": (3, pi / 2, 1.35),
+        "star": (10, -pi / 2, 1.6),
+    }[shape]  # fmt: skip
+    places = []
+    for at in range(corners):
+        reach = r * radius * (0.45 if shape == "star" and at % 2 else 1.0)
+        angle = turn + 2 * pi * at / corners
+        places.append(f"{x + reach * cos(angle):.1f} {y + reach * sin(angle):.1f}")
+    return element("path", *told, d="M" + "L".join(places) + "Z", class_=look)
+
+
+# In both
+
+
+def _axes(across: Axis, up: Axis, x: str, *, size: float = _SMALL, numbers: bool = True) -> list[Markup]:
+    """Lines of the grid, ticks with their numbers, and the name of the x axis."""
+    parts = []
+    left, right, bottom = across.begin, across.end, up.begin
+    for tick in up.ticks:
+        parts.append(element("line", x1=left, x2=right, y1=up(tick), y2=up(tick), class_="grid"))
+        if numbers:
+            parts.append(_label(tick_label(tick), left - 7, up(tick) + size / 3, "end", "tick"))
+    parts.append(element("line", x1=left, x2=right, y1=bottom, y2=bottom, class_="axis"))
+    for tick in across.ticks:
+        parts.append(element("line", x1=across(tick), x2=across(tick), y1=bottom, y2=bottom + 4, class_="axis"))
+        parts.append(_label(tick_label(tick), across(tick), bottom + 5 + size, "middle", "tick"))
+    parts.append(_label(x, (left + right) / 2, bottom + 3.35 * size, "middle", "name"))
+    return parts
+
+
+def _path(points: Iterable[tuple[float, float]], look: str) -> Markup:
+    return element("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), class_=look)
+
+
+def _colour(number: int) -> str:
+    return f"series{number % len(_SERIES) + 1}"
+
+
+def _label(words: str, x: float, y: float, anchor: str, kind: str) -> Markup:
+    return element("text", text(words), x=float(x), y=float(y), text_anchor=anchor, class_=kind)
