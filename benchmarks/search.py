@@ -19,12 +19,10 @@ from cofill import load_dataset, split
 from cofill.config import CFNSettings
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.evaluation import Interval
-from cofill.tuning.data import SearchData
-from cofill.tuning.running import search
-from cofill.tuning.samplers import Sampler
+from cofill.tuning.search import search, search_progress
+from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_url
-from cofill.tuning.study import FINISHED, Plan
-from cofill.tuning.watching import search_progress
+from cofill.tuning.study import FINISHED, Plan, Sampler
 
 SAMPLERS: tuple[Sampler, ...] = ("genetic", "random", "tpe")
 

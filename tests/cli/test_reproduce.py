@@ -149,7 +149,7 @@ def test_runs_of_other_code_are_run_again_and_it_is_said(
 ) -> None:
     call = ("reproduce", "rmse", *words, "--only", "fitted means", "ALS-WR")
     assert run(*call).code == 0
-    monkeypatch.setattr("cofill.experiments.run.code_of", lambda name: "new" if name == "als-wr" else code_of(name))
+    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda name: "new" if name == "als-wr" else code_of(name))
     assert "2 finished runs are of other code than this, and are run again\n" in run(*call).err
     assert "run again" not in run(*call).err
 

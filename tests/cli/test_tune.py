@@ -21,14 +21,14 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
+from cofill import tuning
 from cofill.cli import main
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
-from cofill.tuning import requirements
-from cofill.tuning.data import SearchData
+from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_url
 from cofill.tuning.study import Plan, open_study
-from cofill.tuning.worker import run_trials
+from cofill.tuning.trials import run_trials
 from tests.cli.conftest import Run
 
 COFILL = (sys.executable, "-m", "cofill.cli")
@@ -189,7 +189,7 @@ def test_the_commands_that_are_told_do_the_same_again(
     run: Run, some: Path, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With orientation, seed, settings of a file that is gone, side information, and how the ratings are read."""
-    monkeypatch.setattr("cofill.tuning.running.search", search_here)
+    monkeypatch.setattr("cofill.tuning.search.search", search_here)
     odd = tmp_path / "odd ratings.txt"
     odd.write_text(some.read_text().replace(",", "\t").replace("rating", "stars").replace("item", "film"))
     fixed = tmp_path / "fixed.toml"
@@ -214,7 +214,7 @@ def test_the_commands_that_are_told_do_the_same_again(
 
 
 def test_sigterm_ends_in_order(run: Run, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofill.tuning.running.search", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    monkeypatch.setattr("cofill.tuning.search.search", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
     stopped = run(*words(world, tmp_path / "t", "--quiet"))
     assert (stopped.code, stopped.err) == (143, "the same command goes on where this search stopped\n")
     assert json.loads((tmp_path / "t" / "trials.json").read_text()) == []
@@ -245,7 +245,7 @@ def test_bad_flags(refused: Callable[..., str], world: Path, tmp_path: Path, fla
 
 
 def test_without_optuna(refused: Callable[..., str], world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requirements, "find_spec", lambda name: None)
+    monkeypatch.setattr(tuning, "find_spec", lambda name: None)
     message = refused("tune", world / "ratings.csv")
     assert message == "the search is run by Optuna, which is not installed. Run: pip install 'cofill[tune]'\n"
 

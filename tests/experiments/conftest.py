@@ -9,9 +9,9 @@ import pytest
 from cofill.data.features import Features
 from cofill.data.side_information import SideInformation
 from cofill.data.world import make_world
-from cofill.experiments.data import ExperimentData
+from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.plan import Plan
-from cofill.experiments.store import Store
+from cofill.experiments.runs import Store
 
 TINY: Mapping[str, Mapping[str, Any]] = {
     "cfn": {"epochs": 2, "hidden": 40, "patience": 1},

@@ -9,8 +9,8 @@ import pytest
 from cofill.data.datasets import locate
 from cofill.data.side_information import SideInformation
 from cofill.data.splits import random_split
-from cofill.experiments.data import ExperimentData
-from cofill.experiments.run import Part
+from cofill.experiments.experiment_data import ExperimentData
+from cofill.experiments.runs import Part
 
 
 def with_folds(data: ExperimentData) -> ExperimentData:
@@ -21,10 +21,9 @@ def with_folds(data: ExperimentData) -> ExperimentData:
     return replace(data, folds=(first, second))
 
 
-def test_data_survive_their_file(data: ExperimentData, tmp_path: Path) -> None:
+def test_data_survive_their_way_to_a_worker(data: ExperimentData) -> None:
     data = with_folds(data)
-    data.write(tmp_path / "data.safetensors")
-    again = ExperimentData.read(tmp_path / "data.safetensors")
+    again = ExperimentData.from_bytes(data.to_bytes())
     assert again.fingerprint() == data.fingerprint()
     assert again.side_fingerprint() == data.side_fingerprint()
     assert again.ratings.users == data.ratings.users

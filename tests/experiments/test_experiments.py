@@ -12,8 +12,8 @@ from cofill.experiments import EXPERIMENTS, experiment, paper
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.plan import Plan
 from cofill.experiments.reproducing import reproduce
-from cofill.experiments.run import Run
-from cofill.experiments.table import Cell, Table
+from cofill.experiments.result_table import Cell, Table
+from cofill.experiments.runs import Run
 
 from .conftest import MakePlan
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cofill.experiments.run import Part, Run
+from cofill.experiments.runs import Part, Run
 from cofill.experiments.source_code import code_of
 
 RUN = Run("V-CFN", "measure", "cfn", {"orientation": "item", "seed": 1}, Part("random", 0.9, 1), "aa", None)
@@ -53,7 +53,7 @@ def test_a_changed_default_changes_the_name(monkeypatch: pytest.MonkeyPatch) -> 
 def test_changed_code_of_an_algorithm_changes_the_names_of_its_own_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     als = replace(RUN, algorithm="als-wr", settings={"seed": 1})
     names = RUN.digest, als.digest
-    monkeypatch.setattr("cofill.experiments.run.code_of", lambda name: "new" if name == "cfn" else code_of(name))
+    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda name: "new" if name == "cfn" else code_of(name))
     changed, same = replace(RUN), replace(als)
     assert changed.digest != names[0]
     assert changed.definition == RUN.definition

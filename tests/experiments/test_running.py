@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from cofill.errors import CofillError
-from cofill.experiments.data import ExperimentData
+from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.measuring import perform
-from cofill.experiments.run import Part
 from cofill.experiments.running import Event, finish
-from cofill.experiments.store import Store
+from cofill.experiments.runs import Part, Store
 
 from .conftest import MakePlan
 
@@ -93,7 +92,7 @@ def test_a_process_that_dies_is_noticed(
         code = f"import os, sys; sys.stdin.readline(); {end}"
         return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
-    monkeypatch.setattr("cofill.experiments.running.start_worker", start)
+    monkeypatch.setattr("cofill.crew.start_worker", start)
     runs = [make_plan().run(LINEUP["fitted means"], split) for split in (0, 1)]
     with pytest.raises(CofillError, match=f"^fitted means: {told}"):
         finish(runs, data, Store(tmp_path), workers=2, watch=lambda event: None)
@@ -103,7 +102,7 @@ def test_a_worker_with_other_code_is_not_believed(
     make_plan: MakePlan, data: ExperimentData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = make_plan()
-    monkeypatch.setattr("cofill.experiments.run.code_of", lambda algorithm: "before")
+    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda algorithm: "before")
     run = plan.run(LINEUP["fitted means"], 0, task="cost")
     with pytest.raises(CofillError, match="fitted means: the code of cofill has changed since this command began;"):
         finish([run], data, plan.store, workers=1, watch=lambda event: None)

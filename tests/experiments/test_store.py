@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from cofill.errors import DataError
-from cofill.experiments.run import Part, Run
-from cofill.experiments.store import Store
+from cofill.experiments.runs import Part, Run, Store
 
 RUN = Run("fitted means", "measure", "means", {"seed": 0}, Part("random", 0.9, 0), "aa", None)
 
@@ -39,7 +38,7 @@ def test_a_run_of_other_code_is_outdated(tmp_path: Path, monkeypatch: pytest.Mon
     assert not store.outdated(RUN)
     store.keep(RUN, {"result": {}})
     assert not store.outdated(RUN)
-    monkeypatch.setattr("cofill.experiments.run.code_of", lambda algorithm: "new")
+    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda algorithm: "new")
     again = replace(RUN)
     assert store.outdated(again)
     assert store.find(again) is None

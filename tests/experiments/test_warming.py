@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from cofill.experiments import measuring, warming
-from cofill.experiments.data import ExperimentData
+from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.measuring import perform, reset_peak
 

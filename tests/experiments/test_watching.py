@@ -2,9 +2,8 @@
 
 import pytest
 
-from cofill.experiments.run import Part, Run
-from cofill.experiments.running import Event
-from cofill.experiments.watching import Standing, duration
+from cofill.experiments.running import Event, Standing, duration
+from cofill.experiments.runs import Part, Run
 
 
 def run(label: str, seed: int) -> Run:

@@ -16,9 +16,8 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState
 
 from cofill.errors import SettingsError
-from cofill.tuning.genetic import GeneticSampler, Shares, cross, mutate
-from cofill.tuning.samplers import Sampler, make_sampler
-from cofill.tuning.unit_cube import from_unit, reflected, to_unit
+from cofill.tuning.genetic import GeneticSampler, Shares, cross, from_unit, mutate, reflected, to_unit
+from cofill.tuning.study import Sampler, make_sampler
 
 SPACE: dict[str, BaseDistribution] = {
     "a": FloatDistribution(-1.0, 3.0),

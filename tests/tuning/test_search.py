@@ -17,17 +17,17 @@ from sqlalchemy.exc import OperationalError
 
 from cofill import CFN
 from cofill.config import CFNSettings, read_settings_file
+from cofill.crew import StoppedError
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError, SettingsError
-from cofill.tuning.data import SearchData
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.running import search
-from cofill.tuning.samplers import Sampler
+from cofill.tuning.search import search
+from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import shown_url, storage_explained, storage_url
-from cofill.tuning.study import Plan, fail_the_dead, make_pruner, open_study
-from cofill.tuning.worker import StoppedError, run_trials
+from cofill.tuning.study import Plan, Sampler, fail_the_dead, make_pruner, open_study
+from cofill.tuning.trials import run_trials
 
 MEMORY = "sqlite:///:memory:"
 NOBODY = 2**22 + 1  # no process has this number

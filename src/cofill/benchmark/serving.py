@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cofill.benchmark.own_process import answer_as_process, measure, percentiles
-from cofill.processes import stop_workers
+from cofill.crew import stop_workers
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender

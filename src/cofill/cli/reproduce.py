@@ -16,7 +16,7 @@ from cofill.experiments import EXPERIMENTS, experiment
 
 if TYPE_CHECKING:
     from cofill.experiments.reproducing import Reproduced
-    from cofill.experiments.table import Table as Results
+    from cofill.experiments.result_table import Table as Results
 
 _DATASET, _QUICK_DATASET = "ml-1m", "ml-100k"
 
@@ -62,11 +62,11 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.experiments.data import ExperimentData
+    from cofill.crew import orderly_termination
+    from cofill.experiments.experiment_data import ExperimentData
     from cofill.experiments.plan import Plan
     from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
-    from cofill.experiments.store import Store
-    from cofill.processes import orderly_termination
+    from cofill.experiments.runs import Store
 
     published = _published(options.ratings)
     plan = Plan(

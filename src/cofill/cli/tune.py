@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.tuning.requirements import require_optuna
+    from cofill.tuning import require_optuna
 
     require_optuna()
     settings = settings_from(options)
@@ -61,12 +61,11 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.processes import orderly_termination
-    from cofill.tuning.data import SearchData
-    from cofill.tuning.running import search
+    from cofill.crew import orderly_termination
+    from cofill.tuning.search import search, search_progress
+    from cofill.tuning.search_data import SearchData
     from cofill.tuning.storage import storage_explained, storage_url
     from cofill.tuning.study import Plan, open_study
-    from cofill.tuning.watching import search_progress
 
     data = SearchData.of(ratings, settings.orientation, side.items, side.users)
     data.check(settings)

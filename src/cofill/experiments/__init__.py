@@ -1,4 +1,4 @@
-"""The experiments of the paper, a module for each table and figure: ours beside theirs."""
+"""The experiments of the paper, each of its tables and figures: ours beside theirs."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -8,6 +8,16 @@ from cofill.errors import SettingsError
 if TYPE_CHECKING:
     from cofill.experiments.plan import Experiment
 
+_PLACES = {
+    "rmse": "comparison:RMSE",
+    "side-information": "item_popularity:EXPERIMENT",
+    "loss": "ablations:LOSS",
+    "training-ratio": "training_ratio:EXPERIMENT",
+    "convergence": "convergence:EXPERIMENT",
+    "non-linearity": "ablations:NON_LINEARITY",
+    "cost": "cost:EXPERIMENT",
+    "ranking": "comparison:RANKING",
+}
 EXPERIMENTS = {
     "rmse": "RMSE of all algorithms, with and without side information",
     "side-information": "what side information is worth, by popularity of the items",
@@ -24,5 +34,6 @@ def experiment(name: str) -> "Experiment":
     """The one of that name."""
     if name not in EXPERIMENTS:
         raise SettingsError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    found: Experiment = import_module(f"cofill.experiments.{name.replace('-', '_')}").EXPERIMENT
+    module, _, variable = _PLACES[name].partition(":")
+    found: Experiment = getattr(import_module(f"cofill.experiments.{module}"), variable)
     return found

@@ -9,8 +9,8 @@ from statistics import fmean
 from cofill.charts.graphs import Chart, Line
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
-from cofill.experiments.run import Run
-from cofill.experiments.table import Cell, Column, Table
+from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.runs import Run
 
 _LABELS = ("U-CFN", "V-CFN")
 _EPOCHS, _QUICK_EPOCHS = 100, 15

@@ -5,9 +5,8 @@ from statistics import fmean
 from cofill.experiments import paper
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.plan import Experiment, Plan, Result, interval, seconds_of
-from cofill.experiments.run import Run
-from cofill.experiments.store import Record
-from cofill.experiments.table import Cell, Column, Table
+from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.runs import Record, Run
 
 _REFERENCE = "V-CFN"
 _MEBIBYTE = 2**20

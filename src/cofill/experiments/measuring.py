@@ -13,10 +13,9 @@ from cofill.cores import cores
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, TrainingDivergedError
 from cofill.evaluation import evaluate, evaluate_ranking
-from cofill.experiments.data import ExperimentData
-from cofill.experiments.run import Run
+from cofill.experiments.experiment_data import ExperimentData
+from cofill.experiments.runs import Record, Run
 from cofill.experiments.source_code import code_of
-from cofill.experiments.store import Record
 from cofill.experiments.warming import warm_up
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender

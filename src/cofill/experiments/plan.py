@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 from cofill.charts.graphs import Chart
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison
-from cofill.experiments.data import ExperimentData
+from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.lineup import LINEUP, QUICK, Contender
-from cofill.experiments.run import Part, Run, Task
-from cofill.experiments.store import Record, Store
-from cofill.experiments.table import Table
+from cofill.experiments.result_table import Table
+from cofill.experiments.runs import Part, Record, Run, Store, Task
 
 RATIO = 0.9
 """The share trained on, where nothing else is said."""

@@ -1,26 +1,17 @@
-"""All runs that are missing, one after the other in this process, or several at a time in others."""
+"""All runs that are missing, one after the other in this process or by a crew; and what a person sees meanwhile."""
 
-import json
-import os
-import queue
-import subprocess
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from statistics import fmean
 from typing import Any
 
 from cofill.cores import cores
+from cofill.crew import Advanced, Duty, Failed, crew_for, crew_progress, problem_of
 from cofill.errors import CofillError
-from cofill.experiments.data import ExperimentData
-from cofill.experiments.run import Run
-from cofill.experiments.store import Record, Store
-from cofill.experiments.worker import problem_of
-from cofill.processes import how_it_ended, start_worker, stop_workers
+from cofill.experiments.experiment_data import ExperimentData
+from cofill.experiments.runs import Record, Run, Store
 
 
 @dataclass(frozen=True)
@@ -47,13 +38,11 @@ def finish(runs: Sequence[Run], data: ExperimentData, store: Store, *, workers: 
         _finish_here(others, data, store, watch)
     if not alone and (not others or workers == 1):
         return
-    with TemporaryDirectory(prefix="cofill-experiment-") as folder:
-        path = Path(folder) / "data.safetensors"
-        data.write(path)
-        if others and workers > 1:
-            _finish_elsewhere(others, path, store, watch, min(workers, len(others)), max(1, cores() // workers))
-        for run in alone:
-            _finish_elsewhere([run], path, store, watch, 1, 0)
+    content = data.to_bytes()
+    if others and workers > 1:
+        _finish_elsewhere(others, content, store, watch, workers, max(1, cores() // workers))
+    for run in alone:
+        _finish_elsewhere([run], content, store, watch, 1, 0)
 
 
 def _finish_here(runs: Sequence[Run], data: ExperimentData, store: Store, watch: Watch) -> None:
@@ -75,90 +64,131 @@ def _went_on(watch: Watch, run: Run, share: float) -> None:
     watch(Event(run, share))
 
 
-def _finish_elsewhere(runs: Sequence[Run], data: Path, store: Store, watch: Watch, workers: int, threads: int) -> None:
-    waiting = list(reversed(runs))
-    said: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
-    with _team(workers, data, threads, said) as team:
-        for worker in team:
-            worker.begin(waiting.pop())
-            watch(Event(worker.run, 0.0))
-        busy = len(team)
-        while busy:
-            worker, answer = said.get()
-            if answer is None:
-                raise _of_run(worker.run, how_it_ended(worker.process.wait(), workers))
-            if "problem" in answer:
-                raise _of_run(worker.run, answer["problem"])
-            if "share" in answer:
-                watch(Event(worker.run, answer["share"]))
+def _finish_elsewhere(
+    runs: Sequence[Run], content: bytes, store: Store, watch: Watch, workers: int, threads: int
+) -> None:
+    tasks = [run.as_json() for run in runs]
+    function = f"{__name__}:begin_work"
+    with crew_for(tasks, function, workers=workers, threads=threads, equipment=content) as heard:
+        for news in heard:
+            if news is None:
                 continue
-            if answer["record"]["code"] != worker.run.code:
-                raise _of_run(worker.run, "the code of cofill has changed since this command began")
-            record = answer["record"] | {"seconds": time.monotonic() - worker.began}  # with the start of its process
-            store.keep(worker.run, record)
-            watch(Event(worker.run, 1.0, record))
-            if waiting:
-                worker.begin(waiting.pop())
-                watch(Event(worker.run, 0.0))
-            else:
-                busy -= 1
+            run = runs[news.task]
+            if isinstance(news, Failed):
+                raise _of_run(run, news.problem)
+            if isinstance(news, Advanced):
+                watch(Event(run, news.share))
+                continue
+            if news.result["code"] != run.code:
+                raise _of_run(run, "the code of cofill has changed since this command began")
+            record = news.result | {"seconds": news.seconds}
+            store.keep(run, record)
+            watch(Event(run, 1.0, record))
+
+
+def begin_work(duty: Duty, content: bytes) -> Callable[[Any], Record]:
+    """In a worker of the crew: what does one run after the other with the same data."""
+    import torch
+
+    from cofill.experiments.measuring import perform
+
+    if duty.threads:
+        torch.set_num_threads(duty.threads)
+    data = ExperimentData.from_bytes(content)
+    return lambda task: perform(Run.from_json(task), data, threads=duty.threads, report=duty.report)
 
 
 def _of_run(run: Run, problem: str) -> CofillError:
     return CofillError(f"{run.label}: {problem}; what is finished is kept, and the same command goes on")
 
 
-class _Worker:
-    """A process, and the thread that hears what it has to say."""
+# What a person sees
 
-    run: Run
-    began: float
 
-    def __init__(self, data: Path, threads: int, said: "queue.Queue[tuple[_Worker, dict[str, Any] | None]]") -> None:
-        self.began = time.monotonic()
-        words = (str(data), str(threads), str(os.getpid()))
-        self.process = start_worker("cofill.experiments.worker", *words, threads=threads, stdout=subprocess.PIPE)
-        self._said = said
-        self._fresh = True
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
+class Standing:
+    """How far the runs are, and how long the others will take, judged by those that are finished."""
 
-    def begin(self, run: Run) -> None:
-        self.run = run
-        if not self._fresh:
-            self.began = time.monotonic()
-        self._fresh = False
-        assert self.process.stdin is not None
-        with suppress(BrokenPipeError):  # it is dead: that is what will be heard from it
-            self.process.stdin.write(json.dumps(run.as_json()).encode() + b"\n")
-            self.process.stdin.flush()
+    def __init__(self, runs: list[Run], finished: dict[str, float], workers: int) -> None:
+        """`finished`: seconds by digest of runs that were done before."""
+        self._runs = runs
+        self._seconds = dict(finished)
+        self._shares: dict[str, float] = {}
+        self._workers = workers
+        self._kinds = {run.digest: self._kind(run) for run in runs}
 
-    def _listen(self) -> None:
-        assert self.process.stdout is not None
-        with suppress(ValueError):  # the line that it was writing when it died
-            for line in self.process.stdout:
-                self._said.put((self, json.loads(line)))
-        self._said.put((self, None))
+    @staticmethod
+    def _kind(run: Run) -> tuple[object, ...]:
+        return run.label, run.task, run.part.ratio
 
-    def close(self) -> None:
-        """After the end of its process."""
-        self._thread.join()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+    def take(self, event: Event) -> None:
+        if event.record is not None:
+            self._seconds[event.run.digest] = event.record["seconds"]
+            self._shares.pop(event.run.digest, None)
+        else:
+            self._shares[event.run.digest] = event.share
+
+    @property
+    def done(self) -> int:
+        return sum(run.digest in self._seconds for run in self._runs)
+
+    @property
+    def completed(self) -> float:
+        """Runs that are done, and what is done of others."""
+        return self.done + sum(self._shares.values())
+
+    def left(self) -> float | None:
+        """Seconds, or None as long as nothing is known."""
+        if not self._seconds:
+            return None
+        overall = fmean(self._seconds.values())
+        by_label: dict[str, list[float]] = {}
+        by_kind: dict[tuple[object, ...], list[float]] = {}
+        for run in self._runs:
+            if run.digest in self._seconds:
+                by_label.setdefault(run.label, []).append(self._seconds[run.digest])
+                by_kind.setdefault(self._kinds[run.digest], []).append(self._seconds[run.digest])
+        seconds = 0.0
+        for run in self._runs:
+            if run.digest in self._seconds:
+                continue
+            like = by_kind.get(self._kinds[run.digest]) or by_label.get(run.label)
+            seconds += (1 - self._shares.get(run.digest, 0.0)) * (fmean(like) if like else overall)
+        return seconds / self._workers
+
+    def told(self) -> str:
+        running = [f"{run.label} {self._shares[run.digest]:.0%}" for run in self._runs if run.digest in self._shares]
+        parts = [f"{self.done} of {len(self._runs)} runs", *(["now " + ", ".join(running)] if running else [])]
+        left = self.left()
+        if left is not None and self.done < len(self._runs):
+            parts.append(f"about {duration(left)} left")
+        return "  ".join(parts)
+
+
+Begin = Callable[[list[Run], dict[str, float], int], Watch]
+"""Called with the runs of a stage, the seconds of those that are finished, and the workers."""
 
 
 @contextmanager
-def _team(
-    count: int, data: Path, threads: int, said: "queue.Queue[tuple[_Worker, dict[str, Any] | None]]"
-) -> Iterator[list[_Worker]]:
-    team: list[_Worker] = []
-    try:
-        for _ in range(count):
-            team.append(_Worker(data, threads, said))
-        yield team
-    finally:
-        stop_workers(worker.process for worker in team)
-        for worker in team:
-            worker.close()
+def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
+    """Shows runs done, what is at work and the time left; a log has a line for every run that is finished."""
+    with crew_progress(what, quiet) as show:
+
+        def begin(runs: list[Run], finished: dict[str, float], workers: int) -> Watch:
+            standing = Standing(runs, finished, workers)
+
+            def watch(event: Event) -> None:
+                standing.take(event)
+                show(standing.told(), standing.completed, len(runs), event.record is not None)
+
+            return watch
+
+        yield begin
+
+
+def duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"

@@ -6,7 +6,7 @@ from typing import Any
 from cofill.evaluation import PairedComparison, paired
 from cofill.experiments.lineup import Contender
 from cofill.experiments.plan import Plan, interval, verdict
-from cofill.experiments.table import Cell, Column
+from cofill.experiments.result_table import Cell, Column
 
 # Settings of a CFN by which it is the trained network of the paper alone that predicts: by default the output weights
 # are solved for in closed form after training, whatever the loss was, and rare rows are left to the fitted means.

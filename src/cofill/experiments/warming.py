@@ -13,8 +13,8 @@ from cofill.data.ratings import Ratings
 from cofill.data.side_information import SideInformation
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError
-from cofill.experiments.data import ExperimentData
-from cofill.experiments.run import Run
+from cofill.experiments.experiment_data import ExperimentData
+from cofill.experiments.runs import Run
 from cofill.models import algorithm
 
 _SIDE = 40  # users, and items

@@ -21,10 +21,10 @@ import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel
 
+from cofill.crew import THREADS_OF_LIBRARIES
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
 from cofill.files import replacing
-from cofill.processes import THREADS_OF_LIBRARIES
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import NothingQuery

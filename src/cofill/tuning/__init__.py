@@ -1,1 +1,17 @@
-"""Search for the best settings: ranges, the genetic algorithm of the paper as an Optuna sampler, workers, results."""
+"""Search for the best settings: ranges, the genetic algorithm of the paper as an Optuna sampler, workers, results.
+
+space.py        what is searched             study.py    an Optuna study that knows what it is about; its samplers
+genetic.py      the genetic algorithm        storage.py  the database that a study is kept in
+search_data.py  what trials are scored on    trials.py   one trial after the other, in a worker
+search.py       a crew of workers            results.py  best settings, all trials, a picture
+"""
+
+from importlib.util import find_spec
+
+from cofill.errors import SettingsError
+
+
+def require_optuna() -> None:
+    """Raise where Optuna is not installed."""
+    if find_spec("optuna") is None:
+        raise SettingsError("the search is run by Optuna, which is not installed. Run: pip install 'cofill[tune]'")

@@ -1,24 +1,30 @@
-"""An Optuna study that knows what it is about, and how its trials stand."""
+"""An Optuna study that knows what it is about, who chooses its trials, and which of them are dead."""
 
 import json
 import os
 import socket
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
+import numpy as np
 import optuna
 from optuna import Study
 from optuna.distributions import BaseDistribution
 from optuna.pruners import PercentilePruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
 from cofill.config import CFNSettings
 from cofill.errors import SettingsError
-from cofill.tuning.samplers import Sampler, make_sampler
+from cofill.tuning.genetic import GeneticSampler, Space
 from cofill.tuning.space import Gene, Ranges, genes_to_search
 from cofill.tuning.storage import open_storage, shown_url, storage_explained
+
+Sampler = Literal["genetic", "tpe", "random"]
+"""Who chooses the settings of the next trial: the genetic algorithm, Optuna's TPE, or chance."""
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 OWNER, SEEN, REASON = "worker", "seen", "reason"
@@ -108,6 +114,42 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
                 f"go on with what it is about, or begin another with --study or --out"
             )
     return study
+
+
+def make_sampler(name: Sampler, space: Space, seed: int) -> BaseSampler:
+    """The sampler of that name for these ranges."""
+    if name == "genetic":
+        return GeneticSampler(space, seed=seed)
+    return _SeededByTrial(lambda start: TPESampler(seed=start) if name == "tpe" else RandomSampler(seed=start), seed)
+
+
+class _SeededByTrial(BaseSampler):
+    """A sampler of Optuna's that is seeded anew for every trial, by its number.
+
+    Otherwise every worker, and every search that is resumed, would draw the same from the beginning.
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
+        self._make, self._seed = make, seed
+        self._sampler = make(seed)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        start = np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]
+        self._sampler = self._make(int(start))
+        self._sampler.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        return self._sampler.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        return self._sampler.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        return self._sampler.sample_independent(study, trial, param_name, param_distribution)
 
 
 def make_pruner() -> PercentilePruner:

@@ -6,8 +6,8 @@ from cofill.evaluation import paired
 from cofill.experiments import paper
 from cofill.experiments.lineup import LINEUP
 from cofill.experiments.plan import SETTINGS_NOTE, VERDICT_NOTE, Experiment, Plan, Result, interval, verdict
-from cofill.experiments.run import Run
-from cofill.experiments.table import Cell, Column, Table
+from cofill.experiments.result_table import Cell, Column, Table
+from cofill.experiments.runs import Run
 
 _LABELS = ("V-CFN", "V-CFN++", "U-CFN", "U-CFN++")
 _PAIRS = (("V-CFN", "V-CFN++"), ("U-CFN", "U-CFN++"))

@@ -5,8 +5,6 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,8 +16,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.side_information import SideInformation
 from cofill.data.splits import Split, random_split
 from cofill.data.vocabulary import Vocabulary
-from cofill.experiments.run import Part
-from cofill.files import replacing
+from cofill.experiments.runs import Part
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -66,17 +63,17 @@ class ExperimentData:
     def side_fingerprint(self) -> str | None:
         return _fingerprint(self._side_arrays()) if self.described else None
 
-    def write(self, path: Path) -> None:
-        from safetensors.numpy import save_file
+    def to_bytes(self) -> bytes:
+        """As workers are given it."""
+        from safetensors.numpy import save
 
-        with replacing(path) as draft:
-            save_file(self._rating_arrays() | self._side_arrays(), draft)
+        return bytes(save(self._rating_arrays() | self._side_arrays()))
 
     @classmethod
-    def read(cls, path: Path) -> "ExperimentData":
-        from safetensors.numpy import load_file
+    def from_bytes(cls, content: bytes) -> "ExperimentData":
+        from safetensors.numpy import load
 
-        arrays: Arrays = load_file(path)
+        arrays: Arrays = load(content)
         about = _from_array(arrays[f"ratings.{_ABOUT}"])
         ratings = Ratings(
             users=Vocabulary(about["users"]),
@@ -114,12 +111,6 @@ class ExperimentData:
                 arrays |= {f"{name}.{key}": array for key, array in features.arrays().items()}
                 arrays[f"{name}.{_ABOUT}"] = _as_array(about)
         return arrays
-
-
-@lru_cache(maxsize=1)
-def read_once(path: Path) -> ExperimentData:
-    """For a process that goes through many runs."""
-    return ExperimentData.read(path)
 
 
 def _features(arrays: Arrays, name: str) -> Features | None:

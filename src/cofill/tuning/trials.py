@@ -1,34 +1,29 @@
 """One worker of a search: takes trials of a study, one after the other, until there are enough.
 
-python -m cofill.tuning.worker    with a line of JSON on standard input, and then the data as safetensors
+Trials are asked for and told, not run by Optuna's `optimize`: that one counts the trials of a call, not those of a
+study that several commands work on, and fails where others took a trial for lost and finished it. Optuna's heartbeats
+belong to `optimize`, and wait for minutes also where the number of a process on this machine tells at once that it
+is dead.
 """
 
-import json
-import os
-import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event, Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cofill.errors import CofillError, SettingsError, TrainingDivergedError
-from cofill.processes import behave_as_worker
+from cofill.crew import Duty, StoppedError
+from cofill.errors import SettingsError, TrainingDivergedError
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
     from cofill.models.history import EpochRecord
-    from cofill.tuning.data import SearchData
+    from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import Plan
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_SIGNS_OF_LIFE = 30.0
-
-
-class StoppedError(Exception):
-    """Whoever started this worker has gone, or has told it to stop."""
 
 
 def run_trials(
@@ -145,37 +140,22 @@ def _check(still_wanted: Callable[[], bool]) -> None:
         raise StoppedError("the search was stopped")
 
 
-def main() -> int:
-    """What runs in a process of its own; 0, or 1 with the problem on standard error."""
-    behave_as_worker()
-    told_to_stop = Event()
-    signal.signal(signal.SIGTERM, lambda *_: told_to_stop.set())  # at the next epoch, not amid a word to the storage
-    try:
-        job = json.loads(sys.stdin.buffer.readline())
-        content = sys.stdin.buffer.read()
+def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
+    """In a worker of the crew: what takes part in a search."""
+    from cofill.tuning.search_data import SearchData
+    from cofill.tuning.storage import storage_explained
+    from cofill.tuning.study import Plan, open_study
 
-        from cofill.tuning.data import SearchData
-        from cofill.tuning.storage import storage_explained
-        from cofill.tuning.study import Plan, open_study
+    duty.stop_between_steps()  # at the next epoch, not amid a word to the storage
 
-        plan = Plan.from_json(job["plan"])
-        study = open_study(job["url"], job["name"], plan)  # before torch, whose import takes seconds
+    def take_part(task: Any) -> None:
+        plan = Plan.from_json(task["plan"])
+        study = open_study(task["url"], task["name"], plan)  # before torch, whose import takes seconds
 
         import torch
 
         torch.set_num_threads(1)
-        with storage_explained(job["url"]):
-            run_trials(
-                *(study, plan, SearchData.from_bytes(content), job["trials"]),
-                still_wanted=lambda: not told_to_stop.is_set() and os.getppid() == job["parent"],
-            )
-    except StoppedError:
-        return 0
-    except CofillError as error:
-        sys.stderr.write(f"{' '.join(str(error).split())}\n")
-        return 1
-    return 0
+        with storage_explained(task["url"]):
+            run_trials(study, plan, SearchData.from_bytes(content), task["trials"], still_wanted=duty.wanted)
 
-
-if __name__ == "__main__":
-    sys.exit(main())
+    return take_part

@@ -1,0 +1,137 @@
+"""A search: a crew of workers on one study, and what a person sees meanwhile."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from optuna import Study
+from optuna.trial import TrialState
+
+from cofill.cores import cores
+from cofill.crew import Failed, crew_for, crew_progress
+from cofill.errors import CofillError
+from cofill.tuning.search_data import SearchData
+from cofill.tuning.storage import storage_explained
+from cofill.tuning.study import FINISHED, Plan, open_study
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_TO_STOP = 10.0  # what workers leave undone after them is done again
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a search is."""
+
+    finished: int
+    trials: int
+    best: float | None
+
+
+Watch = Callable[[Standing], None]
+
+
+def search(
+    data: SearchData,
+    plan: Plan,
+    *,
+    url: str,
+    name: str = "cofill",
+    trials: int = 200,
+    workers: int | None = None,
+    watch: Watch | None = None,
+) -> Study:
+    """Go on with the study, or begin it, until it has that many finished trials; `watch` is called now and then.
+
+    Each of the workers (default: one a core) is a process with one thread. The study may be worked on by other
+    searches at the same time. Whatever is interrupted goes on with the same call. A worker that is killed is no
+    problem as long as others live: they do its trial again.
+    """
+    study = open_study(url, name, plan)
+    task = {"url": url, "name": name, "plan": plan.to_json(), "trials": trials}
+    with storage_explained(url):
+        standing = _standing(study, trials)
+        if watch is not None:
+            watch(standing)
+        wanted = min(workers or cores(), max(trials - standing.finished, 0))
+        with crew_for(
+            [task] * wanted,
+            "cofill.tuning.trials:begin_work",
+            workers=wanted,
+            threads=1,
+            equipment=data.to_bytes() if wanted else b"",
+            muted=True,
+            look_every=_SECONDS_BETWEEN_LOOKS,
+            seconds_to_stop=_SECONDS_TO_STOP,
+        ) as heard:
+            for news in heard:
+                if isinstance(news, Failed) and not news.killed:
+                    raise CofillError(news.problem)
+                if watch is not None:
+                    watch(_standing(study, trials))
+        standing = _standing(study, trials)
+    if standing.finished < trials:
+        raise CofillError(
+            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory; "
+            f"the same command goes on, with fewer --workers if need be"
+        )
+    if watch is not None:
+        watch(standing)
+    return study
+
+
+def _standing(study: Study, trials: int) -> Standing:
+    finished = study.get_trials(deepcopy=False, states=FINISHED)
+    values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE and trial.value is not None]
+    return Standing(len(finished), trials, min(values, default=None))
+
+
+# What a person sees
+
+
+@contextmanager
+def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
+    """Shows trials done, the best so far and the time left, whenever a trial has ended."""
+    if quiet:
+        yield None
+        return
+    clock = _Clock()
+    shown = -1
+    with crew_progress("searching") as show:
+
+        def watch(standing: Standing) -> None:
+            nonlocal shown
+            left = clock.left(standing)
+            if standing.finished != shown:
+                shown = standing.finished
+                show(_told(standing, left), shown, standing.trials, shown >= standing.trials)
+
+        yield watch
+
+
+class _Clock:
+    """From the trials since the first one that ended here, the time that the others will take."""
+
+    def __init__(self) -> None:
+        self._before: int | None = None
+        self._first: tuple[float, int] | None = None
+
+    def left(self, standing: Standing) -> float | None:
+        """Seconds; None where nothing can be said yet."""
+        if self._before is None:
+            self._before = standing.finished
+        if self._first is None and standing.finished > self._before:  # what came before was the start of the workers
+            self._first = time.monotonic(), standing.finished
+        if self._first is None or standing.finished == self._first[1]:
+            return None
+        each = (time.monotonic() - self._first[0]) / (standing.finished - self._first[1])
+        return each * (standing.trials - standing.finished)
+
+
+def _told(standing: Standing, left: float | None) -> str:
+    parts = [f"{standing.finished} of {standing.trials} trials"]
+    if standing.best is not None:
+        parts.append(f"best validation RMSE {standing.best:.4f}")
+    if left:
+        parts.append(f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left")
+    return "  ".join(parts)
