@@ -27,8 +27,7 @@ from tempfile import TemporaryFile
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from cofill.errors import CofillError
-from cofill.warning_lines import show_warning
+from cofill.errors import CofillError, show_warning
 
 THREADS_OF_LIBRARIES = (
     "OMP_NUM_THREADS",

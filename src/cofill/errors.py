@@ -10,8 +10,11 @@ CofillError
 ├── CheckpointError       a checkpoint that is missing, broken or of another run
 └── ModelFileError        a model folder that is truncated, altered or of a newer version
 
-Each message names the thing, the limit, what was found, and the next step, on one line.
+Each message names the thing, the limit, what was found, and the next step, on one line. So is a warning, at a terminal.
 """
+
+import sys
+from typing import Any
 
 
 class CofillError(Exception):
@@ -51,3 +54,8 @@ class CheckpointError(CofillError):
 
 class ModelFileError(CofillError):
     """A model folder that is truncated, altered or of a newer version."""
+
+
+def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """In place of `warnings.showwarning`: one line, without the place in the code."""
+    sys.stderr.write(f"cofill: warning: {message}\n")

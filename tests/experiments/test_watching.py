@@ -2,7 +2,7 @@
 
 import pytest
 
-from cofill.experiments.running import Event, Standing, duration
+from cofill.experiments.missing_runs import Event, Standing, duration
 from cofill.experiments.runs import Part, Run
 
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from cofill.compiling import compiled
+from cofill.machine import compiled
 from cofill.models.cfn.kernels import Floats
 
 

@@ -9,8 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from cofill import __version__
-from cofill.errors import CofillError
-from cofill.warning_lines import show_warning
+from cofill.errors import CofillError, show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cofill.cores import cores
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, TrainingDivergedError
 from cofill.evaluation import evaluate, evaluate_ranking
@@ -17,6 +16,7 @@ from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run
 from cofill.experiments.source_code import code_of
 from cofill.experiments.warming import warm_up
+from cofill.machine import cores
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender
 

@@ -8,8 +8,8 @@ from typing import Any
 from cofill import __version__
 from cofill.charts.graphs import write_picture
 from cofill.errors import SettingsError
+from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
-from cofill.experiments.running import experiment_progress, finish
 from cofill.files import replacing
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."

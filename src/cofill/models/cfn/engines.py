@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cofill.config import CFNSettings
-from cofill.cores import cores
+from cofill.machine import cores
 from cofill.models.cfn import kernels
 from cofill.models.cfn.activation import activated, slope_times
 from cofill.models.cfn.layers import DenoisingLoss

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from cofill.compiling import compiled
 from cofill.config import CFNSettings
+from cofill.machine import compiled
 from cofill.models.cfn.activation import activated, slope_times
 from cofill.models.cfn.engines import FusedEngine
 from cofill.models.cfn.kernels import Floats, Ints

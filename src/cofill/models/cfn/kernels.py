@@ -15,7 +15,7 @@ from math import exp, tanh
 import numpy as np
 import numpy.typing as npt
 
-from cofill.compiling import compiled
+from cofill.machine import compiled
 from cofill.models.cfn.prefetch import prefetch_row
 
 Floats = npt.NDArray[np.float32]

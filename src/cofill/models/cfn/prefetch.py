@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from cofill.compiling import compiled
+from cofill.machine import compiled
 
 _FLOATS_A_LINE = 16  # 64 bytes
 _FOR_READING, _KEEP_IN_ALL_CACHES, _DATA = 0, 3, 1

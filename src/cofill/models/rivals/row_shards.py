@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from pydantic import Field
 
-from cofill.cores import cores
 from cofill.data.sparse import SparseRows
+from cofill.machine import cores
 from cofill.models.rivals.rival import RivalSettings
 
 # More shards than threads: one that finds its core taken by another program leaves its share to the others.
