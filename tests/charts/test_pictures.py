@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.charts.axes import round_axis, round_step, tick_label, tight_axis
-from cofill.charts.graphs import HEIGHT, WIDTH, Series, bars, curves, histogram
+from cofill.charts.graphs import HEIGHT, WIDTH, Mark, Series, bars, curves, histogram
 from cofill.charts.label_places import Box, Point, place_labels, width_of
 from cofill.charts.markup import Markup, element, text, together
 from cofill.charts.neighbour_map import kept_neighbours, map_of, principal_components
@@ -69,6 +69,19 @@ def test_curves_stay_inside(points: list[tuple[float, float]]) -> None:
     assert "epoch" in picture
     assert "RMSE (points)" in picture
     assert ">two<" in picture
+
+
+@pytest.mark.parametrize("best", [0, 3, 8, 15, 25, 29])
+def test_what_is_said_of_a_point_covers_no_curve(best: int) -> None:
+    scores = [0.87 + 0.0004 * (epoch - best) ** 2 for epoch in range(30)]
+    one = Series("one", range(30), scores)
+    picture = curves("about", [one], x="x", y="y", mark=Mark(best, scores[best], "x" * 24))
+    assert inside(picture)
+    (words,) = re.findall(r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)" class="note">', picture)
+    before = {"start": 0.0, "middle": 12 * 6.6, "end": 24 * 6.6}[words[2]]
+    left, base = float(words[0]) - before, float(words[1])
+    path = re.findall(r"[ML]([\d.]+) ([\d.]+)", picture)
+    assert not any(left <= float(x) <= left + 24 * 6.6 and base - 9 <= float(y) <= base for x, y in path)
 
 
 @settings(max_examples=50, deadline=None)

@@ -158,14 +158,12 @@ def curves(
         else:
             points = [(across(px), up(py)) for px, py in zip(one.x, one.y, strict=True)]
             parts.append(_path(points, f"curve {_colour(number)} {_DASHES[number % len(_DASHES)]}"))
+    drawn = [(across(px), up(py)) for one in series for px, py in _along(one)]
     if mark is not None:
         at, height = across(mark.x), up(mark.y)
         parts.append(element("circle", cx=at, cy=height, r=5, class_="mark"))
-        late = at > (_LEFT + WIDTH - _RIGHT) / 2
-        above = height - 12 if height - 12 > _TOP + 12 else height + 22
-        parts.append(_label(mark.text, at, above, "end" if late else "start", "note"))
+        parts.append(_note(mark.text, at, height, drawn))
     if len(series) > 1:
-        drawn = [(across(px), up(py)) for one in series for px, py in _along(one)]
         parts.append(_legend([one.name for one in series], drawn))
     return _picture(about, parts)
 
@@ -231,6 +229,24 @@ def _along(series: Series) -> list[tuple[float, float]]:
     places = np.arange(len(series.x))
     found = np.interp(share, places, series.x), np.interp(share, places, series.y)
     return list(zip(found[0].tolist(), found[1].tolist(), strict=True))
+
+
+def _note(words: str, x: float, y: float, drawn: Sequence[tuple[float, float]]) -> Markup:
+    """Above the point or below it, left, right or centred: where there is room, and least of what is drawn is covered."""
+    width = len(words) * 1.1 * _CHARACTER * _SMALL  # it is bold
+    late = x > (_LEFT + WIDTH - _RIGHT) / 2
+    anchors = {"start": x, "end": x - width, "middle": x - width / 2}
+    order = ("end", "start", "middle") if late else ("start", "end", "middle")
+    choices = [(anchors[anchor], base, anchor) for base in (y - 12, y + 22, y - 34, y - 56, y - 78) for anchor in order]
+    covered = [
+        (
+            left < _LEFT or left + width > WIDTH or base < _TOP + 12 or base > HEIGHT - _BOTTOM - 4,
+            sum(left <= px <= left + width and base - _SMALL <= py <= base + 4 for px, py in drawn),
+        )
+        for left, base, _ in choices
+    ]
+    _, base, anchor = choices[covered.index(min(covered))]
+    return _label(words, x, base, anchor, "note")
 
 
 def _legend(names: Sequence[str], drawn: Sequence[tuple[float, float]]) -> Markup:
