@@ -232,7 +232,7 @@ def _along(series: Series) -> list[tuple[float, float]]:
 
 
 def _note(words: str, x: float, y: float, drawn: Sequence[tuple[float, float]]) -> Markup:
-    """Above the point or below it, left, right or centred: where there is room, and least of what is drawn is covered."""
+    """Above the point or below it, to a side or centred: where there is room, and least of the curves is covered."""
     width = len(words) * 1.1 * _CHARACTER * _SMALL  # it is bold
     late = x > (_LEFT + WIDTH - _RIGHT) / 2
     anchors = {"start": x, "end": x - width, "middle": x - width / 2}
