@@ -9,8 +9,7 @@ from cofill.data.side_information import SideInformation
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval
 from cofill.experiments import EXPERIMENTS, experiment, paper
-from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import Plan
+from cofill.experiments.plan import LINEUP, Plan
 from cofill.experiments.reproducing import reproduce
 from cofill.experiments.result_table import Cell, Table
 from cofill.experiments.runs import Run

@@ -10,9 +10,9 @@ import pytest
 
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.lineup import LINEUP
 from cofill.experiments.measuring import perform
 from cofill.experiments.missing_runs import Event, finish
+from cofill.experiments.plan import LINEUP
 from cofill.experiments.runs import Part, Store
 
 from .conftest import MakePlan

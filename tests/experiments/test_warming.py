@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cofill.experiments import measuring, warming
+from cofill.experiments import measuring
 from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.lineup import LINEUP
 from cofill.experiments.measuring import perform, reset_peak
+from cofill.experiments.plan import LINEUP
 
 from .conftest import MakePlan
 
@@ -18,11 +18,11 @@ from .conftest import MakePlan
 @pytest.fixture(autouse=True)
 def cold(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a process that has just begun."""
-    monkeypatch.setattr(warming, "_warm", set())
+    monkeypatch.setattr(measuring, "_warm", set())
 
 
 def test_a_corner_of_the_data(data: ExperimentData) -> None:
-    few = warming.corner(data)
+    few = measuring.corner(data)
     assert len(few.ratings.users) == len(few.ratings.items) == 40
     assert 40 < len(few.ratings) < len(data.ratings)
     of = {(u, i): r for u, i, r in data.ratings.frame().select("user", "item", "rating").iter_rows()}
@@ -44,7 +44,7 @@ def test_every_algorithm_is_warmed_up_once(
         trained.append(len(train))
 
     monkeypatch.setattr(measuring, "_fit", counted)
-    plan, corner = make_plan(), len(warming.corner(data).ratings)
+    plan, corner = make_plan(), len(measuring.corner(data).ratings)
     for split in (0, 1):
         perform(plan.run(LINEUP[label], split), data, threads=1, report=lambda share: None)
     assert trained == [corner, 1350, 1350]

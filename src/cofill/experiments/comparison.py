@@ -5,8 +5,8 @@ Lists of recommendations are what the paper names as future work; the models are
 
 from cofill.evaluation import paired
 from cofill.experiments import paper
-from cofill.experiments.lineup import LINEUP, Contender
 from cofill.experiments.plan import (
+    LINEUP,
     SETTINGS_NOTE,
     VERDICT_NOTE,
     Experiment,
@@ -19,6 +19,7 @@ from cofill.experiments.plan import (
 )
 from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
+from cofill.models import Contender
 
 _REFERENCE = "V-CFN"
 _MEASURES = (

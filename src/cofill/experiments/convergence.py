@@ -7,8 +7,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from cofill.charts.graphs import Chart, Line
-from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
+from cofill.experiments.plan import LINEUP, SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
 from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
 

@@ -4,8 +4,7 @@ from typing import Any
 
 from cofill.evaluation import paired
 from cofill.experiments import paper
-from cofill.experiments.lineup import LINEUP
-from cofill.experiments.plan import SETTINGS_NOTE, VERDICT_NOTE, Experiment, Plan, Result, interval, verdict
+from cofill.experiments.plan import LINEUP, SETTINGS_NOTE, VERDICT_NOTE, Experiment, Plan, Result, interval, verdict
 from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
 

@@ -8,9 +8,15 @@ from cofill.charts.graphs import Chart
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison
 from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.lineup import LINEUP, QUICK, Contender
 from cofill.experiments.result_table import Table
 from cofill.experiments.runs import Part, Record, Run, Store, Task
+from cofill.models import Contender, algorithms, contenders
+
+LINEUP: Mapping[str, Contender] = contenders()
+"""Who takes part: every algorithm that the registry gives a name in tables."""
+
+QUICK: Mapping[str, Mapping[str, Any]] = {name: entry.quick for name, entry in algorithms().items()}
+"""For a quick look: what makes an algorithm quick, and no good."""
 
 RATIO = 0.9
 """The share trained on, where nothing else is said."""

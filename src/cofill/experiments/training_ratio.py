@@ -1,10 +1,10 @@
 """Figure "trainingRatio": RMSE against the share of the ratings trained on, hyperparameters kept."""
 
 from cofill.charts.graphs import Chart, Dash, Line
-from cofill.experiments.lineup import Contender
 from cofill.experiments.plan import SETTINGS_NOTE, Experiment, Plan, Result, interval
 from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
+from cofill.models import Contender
 
 _LABELS = ("fitted means", "ALS-WR", "SVDFeature", "I-AutoRec", "U-CFN", "U-CFN++", "V-CFN", "V-CFN++")
 _RATIOS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)

@@ -33,8 +33,7 @@ from cofill.data.sparse import SparseRows
 from cofill.machine import compiled
 from cofill.models.matrix import Floats
 from cofill.models.rivals.factors import Arrays, Factors
-from cofill.models.rivals.rival import Done, Rival, TrainingData
-from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
+from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
 
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]

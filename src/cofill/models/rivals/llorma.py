@@ -29,8 +29,7 @@ from cofill.config import Settings
 from cofill.machine import compiled
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.rivals.factors import Arrays, Factors, Given
-from cofill.models.rivals.rival import Done, Rival, TrainingData
-from cofill.models.rivals.row_shards import RowShards, ThreadedSettings
+from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
 
 
 class LLORMASettings(ThreadedSettings):
