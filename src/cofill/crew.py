@@ -40,6 +40,11 @@ _SECONDS_TO_STOP = 5.0
 _SECONDS_BETWEEN_LINES = 15.0
 
 
+def cores() -> int:
+    """How many this process may use: fewer than the machine has where a container or `taskset` says so."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 # What the parent hears
 
 

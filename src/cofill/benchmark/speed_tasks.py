@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.benchmark.own_process import answer_as_process, percentiles
-from cofill.machine import compiled
+from cofill.compiling import compiled
 
 Floats = npt.NDArray[np.float32]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from cofill.crew import cores
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.side_information import SideInformation
@@ -22,7 +23,6 @@ from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run
 from cofill.experiments.source_code import code_of
-from cofill.machine import cores
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender
 

@@ -7,11 +7,10 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from cofill.crew import Advanced, Duty, Failed, crew_for, crew_progress, problem_of
+from cofill.crew import Advanced, Duty, Failed, cores, crew_for, crew_progress, problem_of
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
-from cofill.machine import cores
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,9 @@ import uvicorn
 from prometheus_client import multiprocess
 from threadpoolctl import threadpool_limits
 
-from cofill.crew import THREADS_OF_LIBRARIES, behave_as_worker, how_it_ended, stop_workers
+from cofill.crew import THREADS_OF_LIBRARIES, behave_as_worker, cores, how_it_ended, stop_workers
 from cofill.data.features import UnknownFeatureWarning
 from cofill.errors import CofillError, SettingsError
-from cofill.machine import cores
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
 from cofill.serving.metrics import FOLDER

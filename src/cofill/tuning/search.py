@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import TrialState
 
-from cofill.crew import Failed, crew_for, crew_progress
+from cofill.crew import Failed, cores, crew_for, crew_progress
 from cofill.errors import CofillError
-from cofill.machine import cores
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_explained
 from cofill.tuning.study import FINISHED, Plan, open_study

@@ -6,17 +6,17 @@ import torch
 
 from cofill.config import Activation, CFNSettings
 from cofill.models.cfn.full_batch import FullBatchEngine
-from cofill.models.cfn.layers import DenoisingLoss
+from cofill.models.cfn.loss import DenoisingLoss
 from cofill.models.cfn.minibatch import gather
 from cofill.models.cfn.network import CFNetwork
 from tests.models.cfn.test_kernels import ACTIVATIONS, ROWS, new_network, scaled_rows
 
-STEPS, FIRST_STEP, DECAY = 6, 0.01, 0.3
+STEPS, FIRST_STEP, DECAY, BETA = 6, 0.01, 0.3, 0.7
 
 
 def settings_of(activation: Activation, threads: int) -> CFNSettings:
-    return CFNSettings.of(
-        {"hidden": 16, "activation": activation, "learning_rate": FIRST_STEP, "weight_decay": DECAY, "threads": threads}
+    return CFNSettings(
+        hidden=(16,), activation=activation, learning_rate=FIRST_STEP, weight_decay=DECAY, beta=BETA, threads=threads
     )
 
 
@@ -26,7 +26,7 @@ def by_autograd(network: CFNetwork) -> tuple[float, list[torch.Tensor]]:
     rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entry_rows, batch.entry_columns))
     inputs, targets, corrupted = (torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.corrupted))
     codes = network.encode(rows, columns, inputs, ROWS)
-    loss = DenoisingLoss(1.0, 1.0)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
+    loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
     gradients = torch.autograd.grad(loss + DECAY / 2 * squares, list(network.parameters()))
     return loss.item() * ROWS, list(gradients)

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from cofill.data.features.known import SideFeatures
 from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
+from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
@@ -45,7 +46,9 @@ class ColumnWeights:
         codes: RowCodes,
         features: SideFeatures,
         prior: ColumnPrior | None,
+        loss: Loss,
     ) -> None:
+        loss.require_squared_error("the closed form of a column's output weights")  # here, for all of `fold_in`
         self._network = network
         self._scaling = scaling
         self._known = known

@@ -3,12 +3,13 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.config import CompletionSettings
+from cofill.config import CFNSettings
 from cofill.data.features.known import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.column_weights import ColumnWeights
 from cofill.models.cfn.fold_in import ColumnPrior
+from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
@@ -36,7 +37,7 @@ class Completion(FilledMatrix):
         network: CFNetwork,
         scaling: Scaling,
         known: KnownRatings,
-        settings: CompletionSettings,
+        settings: CFNSettings,
         *,
         row_features: SideFeatures,
         column_features: SideFeatures,
@@ -57,7 +58,9 @@ class Completion(FilledMatrix):
         self._half_trusted = settings.trust_length * scaling.typical_length
         self._trust_features = settings.trust_features
         self.codes = RowCodes(network, scaling, known, row_features)
-        self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior)
+        self.column_weights = ColumnWeights(
+            network, scaling, known, self.codes, column_features, prior, Loss.of(settings)
+        )
         self._read = known.trained.counts()  # (rows,) ratings that the network takes in
         self._catch_up()
 

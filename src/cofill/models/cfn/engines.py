@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from cofill.config import CFNSettings
-from cofill.machine import cores
+from cofill.crew import cores
 from cofill.models.cfn import kernels
 from cofill.models.cfn.activation import activated, slope_times
-from cofill.models.cfn.layers import DenoisingLoss
+from cofill.models.cfn.loss import DenoisingLoss, Loss
 from cofill.models.cfn.minibatch import Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
@@ -32,7 +32,7 @@ class TrainingEngine(Protocol):
     def __exit__(self, *problem: object) -> None: ...
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
-        """Move the weights once; returns sum_e c_e (y_e - x_e)^2 before the move."""
+        """Move the weights once; returns the loss, summed over entries, before the move."""
 
     def settle(self) -> None:
         """Make the network's parameters current: nothing may be pending when they are read."""
@@ -68,7 +68,7 @@ class TorchEngine:
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         self.network = network
         self.device = network.input.weight.device
-        self.loss = DenoisingLoss(settings.alpha, settings.beta)
+        self.loss = DenoisingLoss(*Loss.of(settings))
         self.optimizer = torch.optim.SGD(
             network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
@@ -138,6 +138,7 @@ class FusedEngine:
             raise ValueError("the fused engine works on the CPU")
         self.network = network
         self.settings = settings
+        self.loss = Loss.of(settings)
         self.shards = shard_count(settings)
         self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
         self._w_in = network.input.weight.detach().numpy()
@@ -168,12 +169,11 @@ class FusedEngine:
         step = log1p(-learning_rate * self.settings.weight_decay)
 
         codes, backward = self._middle(self._encode(minibatch), minibatch.features, learning_rate)
-        alpha, beta = self.settings.alpha, self.settings.beta
         dh = self._buffer(minibatch.batch, self._deep)
         losses = self._on_shards(
             lambda s: kernels.decode_and_step(
                 self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
-                *entries, minibatch.targets, minibatch.corrupted, alpha, beta, codes, bounds[s], bounds[s + 1], dh[s],
+                *entries, minibatch.targets, minibatch.corrupted, self.loss, codes, bounds[s], bounds[s + 1], dh[s],
             )
         )  # fmt: skip
         dz = backward(dh.sum(0))

@@ -1,9 +1,10 @@
 """New columns without training: the weights of a column from the codes of the rows that it rated.
 
-The codes of the rows are fixed, so a column's output weights are a regression on them. What a column looks like before
-its first rating is learned from the trained ones: the mean and the covariance of their weights. That is ridge
-regression in the directions in which columns really differ, and a far better guess from few ratings than pulling
-every weight towards zero alike. A column that was trained is held in place by the ratings it was trained on.
+The codes of the rows are fixed and the loss is squared error (`ColumnWeights` checks it), so a column's output weights
+are a regression on them. What a column looks like before its first rating is learned from the trained ones: the mean
+and the covariance of their weights. That is ridge regression in the directions in which columns really differ, and a
+far better guess from few ratings than pulling every weight towards zero alike. A column that was trained is held in
+place by the ratings it was trained on.
 
 A column's weights and its bias are one vector here, (width + 1,), and a code has a 1 at its end.
 """

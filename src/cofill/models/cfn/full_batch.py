@@ -1,19 +1,21 @@
 """Training by the whole matrix at once: gradients over all known ratings, and resilient propagation."""
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
+from cofill.compiling import compiled
 from cofill.config import CFNSettings
-from cofill.machine import compiled
 from cofill.models.cfn.activation import activated, slope_times
 from cofill.models.cfn.engines import FusedEngine
 from cofill.models.cfn.kernels import Floats, Ints
+from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.models.cfn.minibatch import Minibatch
 from cofill.models.cfn.network import CFNetwork
 
 
 class FullBatchEngine(FusedEngine):
-    """Steps of RProp on sum over known (y - x)^2 / B + weight_decay / 2 (|W_in|^2 + |W_out|^2), biases let alone.
+    """Steps of RProp on the loss + weight_decay / 2 (|W_in|^2 + |W_out|^2), biases let alone.
 
     For networks with one hidden layer, without features and without noise. Both big layers meet known ratings only, on
     shards, as those of the fused engine do.
@@ -38,7 +40,7 @@ class FullBatchEngine(FusedEngine):
 
     @torch.no_grad()
     def _find_gradients(self, minibatch: Minibatch) -> float:
-        """Of loss and decay, into the parameters' own; returns sum_e (y_e - x_e)^2."""
+        """Of loss and decay, into the parameters' own; returns the loss, summed over entries."""
         entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
         bounds = minibatch.bounds(self.shards)
         network = self.network
@@ -52,8 +54,8 @@ class FullBatchEngine(FusedEngine):
         dh = self._buffer(*hidden.shape)
         losses = self._on_shards(
             lambda s: output_gradients(
-                self._w_out, self._b_out, *entries, minibatch.targets, hidden, bounds[s], bounds[s + 1],
-                dh[s], dw_out, db_out,
+                self._w_out, self._b_out, *entries, minibatch.targets, minibatch.corrupted, self.loss, hidden,
+                bounds[s], bounds[s + 1], dh[s], dw_out, db_out,
             )
         )  # fmt: skip
         dz = slope_times(dh.sum(0), hidden, network.activation)
@@ -77,6 +79,8 @@ def output_gradients(
     starts: Ints,
     entry_rows: Ints,
     targets: Floats,
+    corrupted: npt.NDArray[np.bool_],
+    loss: Loss,
     hidden: Floats,
     first: int,
     last: int,
@@ -84,10 +88,11 @@ def output_gradients(
     dweight: Floats,
     dbias: Floats,
 ) -> float:
-    """The gradients of W, b and, over this shard, of h; those of W must come as zeros. Returns sum_e (y_e - x_e)^2."""
+    """The gradients of W, b and, over this shard, of h; those of W must come as zeros. Returns the loss, summed over
+    entries."""
     batch, width = hidden.shape
-    per_row = np.float32(2.0 / batch)
-    loss = 0.0
+    per_row = np.float32(1.0 / batch)
+    total = 0.0
     dh[:] = 0
     for c in range(first, last):
         column = present[c]
@@ -98,15 +103,15 @@ def output_gradients(
             dot = np.float32(0)
             for q in range(width):
                 dot += h_i[q] * w[q]
-            error = dot + bias[column] - targets[e]
-            loss += error * error
-            g = per_row * error
+            lost, derivative = loss_and_derivative(loss, dot + bias[column], targets[e], corrupted[e])
+            total += lost
+            g = per_row * derivative
             gradient_sum += g
             for q in range(width):
                 dh_i[q] += g * w[q]
                 dw[q] += g * h_i[q]
         dbias[column] = gradient_sum
-    return loss
+    return total
 
 
 @compiled

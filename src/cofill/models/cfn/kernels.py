@@ -11,17 +11,58 @@ is the logarithm of this minibatch's own decay, log(1 - learning_rate * weight_d
 """
 
 from math import exp, tanh
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
-from cofill.machine import compiled
-from cofill.models.cfn.prefetch import prefetch_row
+from cofill.compiling import compiled
+from cofill.models.cfn.loss import Loss, loss_and_derivative
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+
+# The columns of a minibatch lie far apart in memory, so the hardware cannot guess which one follows. Asking for the
+# next column's weights while the present one is worked on (prefetching) hides most of the wait.
+_FLOATS_A_LINE = 16  # 64 bytes
+_FOR_READING, _KEEP_IN_ALL_CACHES, _DATA = 0, 3, 1
+
+
+def _generate_prefetch(typing_context: Any, array: Any, row: Any, column: Any) -> Any:
+    """Code that asks for the cache line of array[row, column], a float32 matrix."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array_type = signature.args[0]
+        matrix = context.make_array(array_type)(context, builder, arguments[0])
+        wide = ir.IntType(64)
+        indices = [builder.sext(i, wide) if i.type.width < wide.width else i for i in arguments[1:]]
+        shape = cgutils.unpack_tuple(builder, matrix.shape)
+        strides = cgutils.unpack_tuple(builder, matrix.strides)
+        address = cgutils.get_item_pointer2(context, builder, matrix.data, shape, strides, array_type.layout, indices)
+        address = builder.bitcast(address, ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        hint = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag]), "llvm.prefetch.p0"
+        )
+        builder.call(hint, [address, *(ir.Constant(flag, v) for v in (_FOR_READING, _KEEP_IN_ALL_CACHES, _DATA))])
+        return context.get_dummy_value()
+
+    return types.void(array, row, column), generate
+
+
+_prefetch_line: Any = intrinsic(_generate_prefetch)
+
+
+@compiled
+def prefetch_row(matrix: npt.NDArray[np.float32], row: int) -> None:
+    """Ask for all of matrix[row]; the row must exist."""
+    for column in range(0, matrix.shape[1], _FLOATS_A_LINE):
+        _prefetch_line(matrix, row, column)
 
 
 @compiled
@@ -108,8 +149,7 @@ def decode_and_step(
     entry_rows: Ints,
     targets: Floats,
     corrupted: npt.NDArray[np.bool_],
-    alpha: float,
-    beta: float,
+    loss: Loss,
     hidden: Floats,
     first: int,
     last: int,
@@ -117,16 +157,16 @@ def decode_and_step(
 ) -> float:
     """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
 
-    dh_i = dL/dh_i over this shard; returns its part of sum_e c_e (y_e - x_e)^2. `hidden` may be wider than `dh`: what
-    follows are side features, which nobody asks the gradient of.
+    dh_i = dL/dh_i over this shard; returns its part of the loss, summed over entries. `hidden` may be wider than `dh`:
+    what follows are side features, which nobody asks the gradient of.
     """
     batch, width = hidden.shape
     deep = dh.shape[1]
     keep = np.float32(exp(step))
     rate = np.float32(learning_rate)
-    per_row = np.float32(2.0 / batch)
+    per_row = np.float32(1.0 / batch)
     gradients = np.empty(batch, np.float32)
-    loss = 0.0
+    total = 0.0
     dh[:] = 0
     for c in range(first, last):
         if c + 2 < last:
@@ -148,10 +188,9 @@ def decode_and_step(
             if squash:
                 y = np.float32(tanh(y))
                 slope = 1 - y * y
-            error = y - targets[start + e]
-            emphasis = np.float32(alpha) if corrupted[start + e] else np.float32(beta)
-            loss += emphasis * error * error
-            gradients[e] = per_row * emphasis * error * slope
+            lost, derivative = loss_and_derivative(loss, y, targets[start + e], corrupted[start + e])
+            total += lost
+            gradients[e] = per_row * derivative * slope
             gradient_sum += gradients[e]
         # dh of every row but the last, then the last one together with the step: one pass less over w.
         for e in range(count - 1):
@@ -177,7 +216,7 @@ def decode_and_step(
                 w[q] += move * h_i[q]
         bias[column] = b * keep - rate * gradient_sum
         seen[column] = decay + step
-    return loss
+    return total
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""The two big layers and the loss in plain torch, each usable on its own (see `cofill.nn`).
+"""The two big layers in plain torch, each usable on its own (see `cofill.nn`).
 
 A minibatch of sparse rows is given as its known entries: for entry e, `rows[e]` in 0..B-1 says which row of the
 minibatch it belongs to, `columns[e]` its column, `values[e]` its value. What is not listed is unknown, which is
@@ -81,20 +81,6 @@ class SampledOutput(nn.Module):
     def everywhere(self, hidden: Tensor) -> Tensor:
         """(B, width) -> (B, columns): every column, known or not."""
         return functional.linear(hidden, self.weight, self.bias)
-
-
-class DenoisingLoss(nn.Module):
-    """sum_e c_e (y_e - x_e)^2 / B with c_e = alpha where the input was corrupted, beta elsewhere."""
-
-    def __init__(self, alpha: float, beta: float) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.beta = beta
-
-    def forward(self, outputs: Tensor, targets: Tensor, corrupted: Tensor, batch: int) -> Tensor:
-        """(n,), (n,), (n,) bool -> scalar"""
-        weights = torch.where(corrupted, self.alpha, self.beta).to(outputs.dtype)
-        return (weights * (outputs - targets) ** 2).sum() / batch
 
 
 def fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator | None) -> Tensor:

@@ -28,9 +28,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.machine import compiled
 from cofill.models.matrix import Floats
 from cofill.models.rivals.factors import Arrays, Factors
 from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData

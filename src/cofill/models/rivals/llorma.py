@@ -25,8 +25,8 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from cofill.compiling import compiled
 from cofill.config import Settings
-from cofill.machine import compiled
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.rivals.factors import Arrays, Factors, Given
 from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData

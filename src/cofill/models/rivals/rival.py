@@ -11,10 +11,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from cofill.config import Settings
+from cofill.crew import cores
 from cofill.data.described import DescribedRatings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.machine import cores
 from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.rivals.factors import FactorMatrix, Factors, Stars

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
-from cofill.machine import compiled
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.rivals.factors import STARS, Arrays, Factors, Given
 from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
