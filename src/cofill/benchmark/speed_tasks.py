@@ -92,7 +92,7 @@ def compare(
             batch = corrupt(gather(read, order[first : first + config.batch]), corruption, own)
             engine.step(batch, config.learning_rate / 10)
             entries += len(batch)
-            columns += len(batch.present)
+            columns += len(batch.entries.present)
         return time.perf_counter() - started, entries, columns
 
     fused = FusedEngine(new_network(rows, config, "train"), config)

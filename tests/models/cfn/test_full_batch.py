@@ -23,8 +23,10 @@ def settings_of(activation: Activation, threads: int) -> CFNSettings:
 def by_autograd(network: CFNetwork) -> tuple[float, list[torch.Tensor]]:
     """The loss of all rows, and the gradients of loss and decay."""
     batch = gather(scaled_rows(), np.arange(ROWS))
-    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entry_rows, batch.entry_columns))
-    inputs, targets, corrupted = (torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.corrupted))
+    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
+    inputs, targets, corrupted = (
+        torch.from_numpy(a) for a in (batch.entries.inputs, batch.entries.targets, batch.entries.corrupted)
+    )
     codes = network.encode(rows, columns, inputs, ROWS)
     loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
@@ -61,7 +63,7 @@ def test_a_weight_hurries_while_its_gradient_keeps_its_sign() -> None:
         signs.append(torch.sign(by_autograd(network)[1][0]))
         engine.step(batch, FIRST_STEP)
         moved.append(network.input.weight.detach() - before)
-    rated = torch.from_numpy(batch.present.astype(np.int64))
+    rated = torch.from_numpy(batch.entries.present.astype(np.int64))
     torch.testing.assert_close(moved[0][rated], -FIRST_STEP * signs[0][rated], rtol=0, atol=1e-6)
     steady = (signs[0] == signs[1]) & (signs[1] == signs[2])
     assert steady[rated].float().mean() > 0.1

@@ -32,16 +32,16 @@ def loss_by_hand(weights: Weights, batch: Minibatch, settings: CFNSettings) -> f
     total = 0.0
     columns = batch.entry_columns
     for row in range(batch.batch):
-        mine = batch.entry_rows == row
+        mine = batch.entries.rows == row
         side = batch.features[row].astype(np.float64)
-        z = batch.inputs[mine] @ weights["input.weight"][columns[mine]] + weights["input.bias"]
+        z = batch.entries.inputs[mine] @ weights["input.weight"][columns[mine]] + weights["input.bias"]
         code = np.append(f(z + side @ weights.get("input.side", np.zeros((len(side), len(z))))), side)
         for n in range(len(settings.hidden) - 1):
             code = np.append(f(weights[f"middle.{n}.weight"] @ code + weights[f"middle.{n}.bias"]), side)
         y = weights["output.weight"][columns[mine]] @ code + weights["output.bias"][columns[mine]]
         y = np.tanh(y) if settings.output == "tanh" else y
-        emphasis = np.where(batch.corrupted[mine], settings.alpha, settings.beta)
-        total += float((emphasis * (y - batch.targets[mine]) ** 2).sum())
+        emphasis = np.where(batch.entries.corrupted[mine], settings.alpha, settings.beta)
+        total += float((emphasis * (y - batch.entries.targets[mine]) ** 2).sum())
     return total / batch.batch
 
 
@@ -75,8 +75,8 @@ def minibatch(settings: CFNSettings, features: int) -> Minibatch:
     rows = ScaledRows(sparse, rng.uniform(0.5, 2, ROWS).astype(np.float32), side, presence=0.4)
     corruption = Corruption.of(settings, with_features=features > 0)
     batch = corrupt(gather(rows, np.arange(ROWS)), corruption, torch.Generator().manual_seed(1))
-    assert batch.corrupted.any()
-    assert not batch.corrupted.all()
+    assert batch.entries.corrupted.any()
+    assert not batch.entries.corrupted.all()
     return batch
 
 
@@ -109,12 +109,14 @@ def test_the_definition(hidden: tuple[int, ...], activation: str, output: str, f
     expected = gradients(weights_of(network), batch, settings)
     network.double()
     engine = TorchEngine(network, settings)
-    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entry_rows, batch.entry_columns))
+    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
     inputs, side, targets = (
-        torch.from_numpy(a.astype(np.float64)) for a in (batch.inputs, batch.features, batch.targets)
+        torch.from_numpy(a.astype(np.float64)) for a in (batch.entries.inputs, batch.features, batch.entries.targets)
     )
     codes = network.encode(rows, columns, inputs, batch.batch, side)
-    loss = engine.loss(network.decode(codes, rows, columns), targets, torch.from_numpy(batch.corrupted), batch.batch)
+    loss = engine.loss(
+        network.decode(codes, rows, columns), targets, torch.from_numpy(batch.entries.corrupted), batch.batch
+    )
     assert loss.item() == pytest.approx(loss_by_hand(weights_of(network), batch, settings), rel=1e-12)
     loss.backward()
     assert ("input.side" in expected) == (features > 0)

@@ -233,9 +233,9 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
     known = gather(rows, np.arange(ROWS))
     with torch.no_grad():
         expected = network.encode(
-            torch.from_numpy(known.entry_rows.astype(np.int64)),
+            torch.from_numpy(known.entries.rows.astype(np.int64)),
             torch.from_numpy(known.entry_columns.astype(np.int64)),
-            torch.from_numpy(known.inputs),
+            torch.from_numpy(known.entries.inputs),
             ROWS,
             torch.from_numpy(rows.features),
         ).numpy()

@@ -35,8 +35,8 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
     assert np.flatnonzero(clean.features[:, -1]).tolist() == [EMPTY]
     generator = torch.Generator().manual_seed(0)
     noisy = corrupt(clean, Corruption(noise, 0.3, cold_ratio=0.4), generator)
-    silent = np.array([not noisy.inputs[noisy.entry_rows == row].any() for row in range(ROWS)])
-    hidden = np.array([noisy.corrupted[noisy.entry_rows == row].all() for row in range(ROWS)])
+    silent = np.array([not noisy.entries.inputs[noisy.entries.rows == row].any() for row in range(ROWS)])
+    hidden = np.array([noisy.entries.corrupted[noisy.entries.rows == row].all() for row in range(ROWS)])
     assert 10 < (silent & hidden).sum() < 40
     np.testing.assert_array_equal(noisy.features[:, -1], silent & hidden)
     np.testing.assert_array_equal(noisy.features[:, 0], clean.features[:, 0])

@@ -83,12 +83,12 @@ class TorchEngine:
         rows, columns, inputs, features, targets, corrupted = (
             torch.from_numpy(array).to(self.device)
             for array in (
-                minibatch.entry_rows.astype(np.int64),
+                minibatch.entries.rows.astype(np.int64),
                 minibatch.entry_columns.astype(np.int64),
-                minibatch.inputs,
+                minibatch.entries.inputs,
                 minibatch.features,
-                minibatch.targets,
-                minibatch.corrupted,
+                minibatch.entries.targets,
+                minibatch.entries.corrupted,
             )
         )
         codes = self.network.encode(rows, columns, inputs, minibatch.batch, features)
@@ -108,9 +108,9 @@ class TorchEngine:
         for first, last, chosen, local in _chunks_of_rows(entry_rows, self._rows_at_once(rows)):
             known = gather(rows, chosen)
             codes = self.network.encode(
-                torch.from_numpy(known.entry_rows.astype(np.int64)).to(self.device),
+                torch.from_numpy(known.entries.rows.astype(np.int64)).to(self.device),
                 torch.from_numpy(known.entry_columns.astype(np.int64)).to(self.device),
-                torch.from_numpy(known.inputs).to(self.device),
+                torch.from_numpy(known.entries.inputs).to(self.device),
                 known.batch,
                 torch.from_numpy(known.features).to(self.device),
             )
@@ -141,17 +141,17 @@ class FusedEngine:
         self.loss = Loss.of(settings)
         self.shards = shard_count(settings)
         self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
-        self._w_in = network.input.weight.detach().numpy()
-        self._w_out = network.output.weight.detach().numpy()
+        self._input, self._output = (
+            kernels.Columns(layer.weight.detach().numpy(), np.zeros(network.columns))
+            for layer in (network.input, network.output)
+        )
         self._b_out = network.output.bias.detach().numpy()
-        self._deep = self._w_out.shape[1] - network.features  # hidden units that the output layer reads
+        self._deep = self._output.weight.shape[1] - network.features  # hidden units that the output layer reads
         side = [] if network.input.side is None else [network.input.side]
         self._small = [network.input.bias, *side, *network.middle.parameters()]
         self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
         self._torch_threads = torch.get_num_threads()
-        self._decay = 0.0
-        self._seen_in = np.zeros(network.columns)
-        self._seen_out = np.zeros(network.columns)
+        self._decay = 0.0  # the logarithm of all decay due since everything was last up to date
         self._partial: kernels.Floats = np.empty(0, np.float32)
 
     def __enter__(self) -> Self:
@@ -164,39 +164,29 @@ class FusedEngine:
         torch.set_num_threads(self._torch_threads)
 
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
-        entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
-        bounds = minibatch.bounds(self.shards)
-        step = log1p(-learning_rate * self.settings.weight_decay)
-
-        codes, backward = self._middle(self._encode(minibatch), minibatch.features, learning_rate)
+        entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
+        step = kernels.Step(learning_rate, self._decay, log1p(-learning_rate * self.settings.weight_decay))
+        codes, backward = self._middle(self._encode(minibatch, bounds), minibatch.features, learning_rate)
         dh = self._buffer(minibatch.batch, self._deep)
         losses = self._on_shards(
             lambda s: kernels.decode_and_step(
-                self._w_out, self._b_out, self._seen_out, self._decay, step, learning_rate, self.network.squash,
-                *entries, minibatch.targets, minibatch.corrupted, self.loss, codes, bounds[s], bounds[s + 1], dh[s],
+                self._output, self._b_out, step, self.loss, self.network.squash,
+                entries, codes, bounds[s], bounds[s + 1], dh[s],
             )
         )  # fmt: skip
         dz = backward(dh.sum(0))
-        self._on_shards(
-            lambda s: kernels.step_input(
-                self._w_in, self._seen_in, self._decay, step, learning_rate,
-                *entries, minibatch.inputs, dz, bounds[s], bounds[s + 1],
-            )
-        )  # fmt: skip
-        self._decay += step
+        self._on_shards(lambda s: kernels.step_input(self._input, step, entries, dz, bounds[s], bounds[s + 1]))
+        self._decay += step.decay
         return sum(losses)
 
     def settle(self) -> None:
         if self._decay == 0:
             return
         cuts = np.linspace(0, self.network.columns, self.shards + 1).astype(np.int64)
-        seen_bias = self._seen_out.copy()  # the bias keeps time with its weights
-        for weight, seen in (
-            (self._b_out[:, None], seen_bias),
-            (self._w_out, self._seen_out),
-            (self._w_in, self._seen_in),
-        ):
-            self._on_shards(partial(_apply_decay_to_shard, weight=weight, seen=seen, decay=self._decay, cuts=cuts))
+        # The bias keeps time with its weights.
+        bias = kernels.Columns(self._b_out[:, None], self._output.decayed.copy())
+        for columns in (bias, self._output, self._input):
+            self._on_shards(partial(_apply_decay_to_shard, columns=columns, decay=self._decay, cuts=cuts))
         self._decay = 0.0
 
     @torch.no_grad()
@@ -206,7 +196,7 @@ class FusedEngine:
         for first, last, chosen, local in _chunks_of_rows(entry_rows, _CHUNK):
             known = gather(rows, chosen)
             features = torch.from_numpy(known.features)
-            z = torch.from_numpy(self._encode(known)) + self.network.input.offset(features)
+            z = torch.from_numpy(self._encode(known, known.bounds(self.shards))) + self.network.input.offset(features)
             codes = self.network.code(z, features)
             asked = (codes.numpy(), local, entry_columns[first:last])
             cuts = np.linspace(0, last - first, self.shards + 1).astype(np.int64)
@@ -214,7 +204,7 @@ class FusedEngine:
             self._on_shards(
                 partial(
                     _outputs_of_shard,
-                    weight=self._w_out,
+                    weight=self._output.weight,
                     bias=self._b_out,
                     asked=asked,
                     cuts=cuts,
@@ -273,17 +263,12 @@ class FusedEngine:
 
         return codes, backward
 
-    def _encode(self, minibatch: Minibatch) -> kernels.Floats:
-        """z without its offset: (B, widths[0])."""
-        bounds = minibatch.bounds(self.shards)
-        z = self._buffer(minibatch.batch, self._w_in.shape[1])
+    def _encode(self, minibatch: Minibatch, bounds: kernels.Longs) -> kernels.Floats:
+        """z without its offset: (B, widths[0]); `bounds` are those of the shards."""
+        z = self._buffer(minibatch.batch, self._input.weight.shape[1])
         self._on_shards(
-            lambda s: kernels.encode(
-                self._w_in, self._seen_in, self._decay,
-                minibatch.present, minibatch.starts, minibatch.entry_rows, minibatch.inputs,
-                bounds[s], bounds[s + 1], z[s],
-            )
-        )  # fmt: skip
+            lambda s: kernels.encode(self._input, self._decay, minibatch.entries, bounds[s], bounds[s + 1], z[s])
+        )
         total: kernels.Floats = z.sum(0)
         return total
 
@@ -301,10 +286,8 @@ class FusedEngine:
         return self._partial[:needed].reshape(self.shards, batch, width)
 
 
-def _apply_decay_to_shard(
-    s: int, *, weight: kernels.Floats, seen: kernels.Doubles, decay: float, cuts: kernels.Longs
-) -> None:
-    kernels.apply_decay(weight, seen, decay, cuts[s], cuts[s + 1])
+def _apply_decay_to_shard(s: int, *, columns: kernels.Columns, decay: float, cuts: kernels.Longs) -> None:
+    kernels.apply_decay(columns, decay, cuts[s], cuts[s + 1])
 
 
 def _outputs_of_shard(

@@ -1,14 +1,13 @@
 """Training by the whole matrix at once: gradients over all known ratings, and resilient propagation."""
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from cofill.compiling import compiled
 from cofill.config import CFNSettings
 from cofill.models.cfn.activation import activated, slope_times
 from cofill.models.cfn.engines import FusedEngine
-from cofill.models.cfn.kernels import Floats, Ints
+from cofill.models.cfn.kernels import Entries, Floats
 from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.models.cfn.minibatch import Minibatch
 from cofill.models.cfn.network import CFNetwork
@@ -41,26 +40,25 @@ class FullBatchEngine(FusedEngine):
     @torch.no_grad()
     def _find_gradients(self, minibatch: Minibatch) -> float:
         """Of loss and decay, into the parameters' own; returns the loss, summed over entries."""
-        entries = (minibatch.present, minibatch.starts, minibatch.entry_rows)
-        bounds = minibatch.bounds(self.shards)
+        entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
         network = self.network
         self._rprop.zero_grad(set_to_none=False)
         dw_in, db_in, dw_out, db_out = (
             _gradient(parameter)
             for parameter in (network.input.weight, network.input.bias, network.output.weight, network.output.bias)
         )
-        z = torch.from_numpy(self._encode(minibatch)).add_(network.input.bias)
+        z = torch.from_numpy(self._encode(minibatch, bounds)).add_(network.input.bias)
         hidden = activated(z, network.activation).numpy()
         dh = self._buffer(*hidden.shape)
         losses = self._on_shards(
             lambda s: output_gradients(
-                self._w_out, self._b_out, *entries, minibatch.targets, minibatch.corrupted, self.loss, hidden,
-                bounds[s], bounds[s + 1], dh[s], dw_out, db_out,
+                self._output.weight, self._b_out, self.loss, entries, hidden, bounds[s], bounds[s + 1],
+                dh[s], dw_out, db_out,
             )
         )  # fmt: skip
         dz = slope_times(dh.sum(0), hidden, network.activation)
         db_in[:] = dz.sum(0)
-        self._on_shards(lambda s: input_gradients(*entries, minibatch.inputs, dz, bounds[s], bounds[s + 1], dw_in))
+        self._on_shards(lambda s: input_gradients(entries, dz, bounds[s], bounds[s + 1], dw_in))
         for layer in (network.input, network.output):
             torch.from_numpy(_gradient(layer.weight)).add_(layer.weight, alpha=self.settings.weight_decay)
         return sum(losses)
@@ -75,12 +73,8 @@ def _gradient(parameter: torch.nn.Parameter) -> Floats:
 def output_gradients(
     weight: Floats,
     bias: Floats,
-    present: Ints,
-    starts: Ints,
-    entry_rows: Ints,
-    targets: Floats,
-    corrupted: npt.NDArray[np.bool_],
     loss: Loss,
+    entries: Entries,
     hidden: Floats,
     first: int,
     last: int,
@@ -90,6 +84,8 @@ def output_gradients(
 ) -> float:
     """The gradients of W, b and, over this shard, of h; those of W must come as zeros. Returns the loss, summed over
     entries."""
+    present, starts, entry_rows = entries.present, entries.starts, entries.rows
+    targets, corrupted = entries.targets, entries.corrupted
     batch, width = hidden.shape
     per_row = np.float32(1.0 / batch)
     total = 0.0
@@ -115,17 +111,9 @@ def output_gradients(
 
 
 @compiled
-def input_gradients(
-    present: Ints,
-    starts: Ints,
-    entry_rows: Ints,
-    inputs: Floats,
-    dz: Floats,
-    first: int,
-    last: int,
-    dweight: Floats,
-) -> None:
+def input_gradients(entries: Entries, dz: Floats, first: int, last: int, dweight: Floats) -> None:
     """dW[j] = sum_i x_ij dz_i; it must come as zeros."""
+    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
     for c in range(first, last):
         dw = dweight[present[c]]
         for e in range(starts[c], starts[c + 1]):

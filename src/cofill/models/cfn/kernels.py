@@ -1,17 +1,15 @@
 """The two big layers, fused, for the CPU: what `layers.py` defines, at the speed of memory.
 
-Entries come in column order (see `minibatch.py`): those of the c-th column present are `starts[c]:starts[c + 1]`.
 A kernel works on one shard, the run `first:last` of the columns present, and lets other threads run meanwhile. A
 shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
 each; every shard has its own part of these sums.
 
-Weight decay is applied late: `seen[j]` is the logarithm of all decay already applied to column j's weights and
-`decay` that of all decay due before this minibatch, so exp(decay - seen[j]) brings column j up to date. `step`
-is the logarithm of this minibatch's own decay, log(1 - learning_rate * weight_decay).
+Weight decay is applied late (lazily): a column's weights are brought up to date when a minibatch next meets it. Decay
+is counted in logarithms: what is due to column j is the factor exp(step.decay_before - columns.decayed[j]).
 """
 
 from math import exp, tanh
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +24,34 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Entries(NamedTuple):
+    """n known entries of B rows in column order; those of the c-th column present are starts[c]:starts[c + 1]."""
+
+    present: Ints  # (C,) ascending
+    starts: Ints  # (C + 1,)
+    rows: Ints  # (n,) in 0..B-1
+    inputs: Floats  # (n,)
+    targets: Floats  # (n,)
+    corrupted: Flags  # (n,)
+
+
+class Columns(NamedTuple):
+    """What a big layer has of every column."""
+
+    weight: Floats  # (columns, width)
+    decayed: Doubles  # (columns,) the logarithm of all decay already applied to each
+
+
+class Step(NamedTuple):
+    """How far the weights move for this minibatch."""
+
+    learning_rate: float
+    decay_before: float  # the logarithm of all decay due before this minibatch
+    decay: float  # that of its own: log(1 - learning_rate * weight_decay)
+
 
 # The columns of a minibatch lie far apart in memory, so the hardware cannot guess which one follows. Asking for the
 # next column's weights while the present one is worked on (prefetching) hides most of the wait.
@@ -107,26 +133,17 @@ def gather_by_column(
 
 
 @compiled
-def encode(
-    weight: Floats,
-    seen: Doubles,
-    decay: float,
-    present: Ints,
-    starts: Ints,
-    entry_rows: Ints,
-    inputs: Floats,
-    first: int,
-    last: int,
-    z: Floats,
-) -> None:
-    """z_i = sum over this shard of x_ij W[j]."""
+def encode(columns: Columns, decay: float, entries: Entries, first: int, last: int, z: Floats) -> None:
+    """z_i = sum over this shard of x_ij W[j]; `decay` is the logarithm of all decay due."""
+    weight, decayed = columns
+    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
     width = weight.shape[1]
     z[:] = 0
     for c in range(first, last):
         if c + 2 < last:
             prefetch_row(weight, present[c + 2])
         w = weight[present[c]]
-        factor = np.exp(np.float32(decay - seen[present[c]]))
+        factor = np.exp(np.float32(decay - decayed[present[c]]))
         for entry in range(starts[c], starts[c + 1]):
             x = inputs[entry] * factor
             if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
@@ -137,19 +154,12 @@ def encode(
 
 @compiled
 def decode_and_step(
-    weight: Floats,
+    columns: Columns,
     bias: Floats,
-    seen: Doubles,
-    decay: float,
-    step: float,
-    learning_rate: float,
-    squash: bool,
-    present: Ints,
-    starts: Ints,
-    entry_rows: Ints,
-    targets: Floats,
-    corrupted: npt.NDArray[np.bool_],
+    step: Step,
     loss: Loss,
+    squash: bool,
+    entries: Entries,
     hidden: Floats,
     first: int,
     last: int,
@@ -160,10 +170,13 @@ def decode_and_step(
     dh_i = dL/dh_i over this shard; returns its part of the loss, summed over entries. `hidden` may be wider than `dh`:
     what follows are side features, which nobody asks the gradient of.
     """
+    weight, decayed = columns
+    present, starts, entry_rows = entries.present, entries.starts, entries.rows
+    targets, corrupted = entries.targets, entries.corrupted
     batch, width = hidden.shape
     deep = dh.shape[1]
-    keep = np.float32(exp(step))
-    rate = np.float32(learning_rate)
+    keep = np.float32(exp(step.decay))
+    rate = np.float32(step.learning_rate)
     per_row = np.float32(1.0 / batch)
     gradients = np.empty(batch, np.float32)
     total = 0.0
@@ -175,7 +188,7 @@ def decode_and_step(
         start = starts[c]
         count = starts[c + 1] - start
         w = weight[column]
-        factor = np.exp(np.float32(decay - seen[column]))
+        factor = np.exp(np.float32(step.decay_before - decayed[column]))
         b = bias[column] * factor
         gradient_sum = np.float32(0)
         for e in range(count):
@@ -215,34 +228,23 @@ def decode_and_step(
             for q in range(width):
                 w[q] += move * h_i[q]
         bias[column] = b * keep - rate * gradient_sum
-        seen[column] = decay + step
+        decayed[column] = step.decay_before + step.decay
     return total
 
 
 @compiled
-def step_input(
-    weight: Floats,
-    seen: Doubles,
-    decay: float,
-    step: float,
-    learning_rate: float,
-    present: Ints,
-    starts: Ints,
-    entry_rows: Ints,
-    inputs: Floats,
-    dz: Floats,
-    first: int,
-    last: int,
-) -> None:
+def step_input(columns: Columns, step: Step, entries: Entries, dz: Floats, first: int, last: int) -> None:
     """W[j] -= learning_rate * sum_i x_ij dz_i, and its decay. A column whose inputs are all zero waits."""
+    weight, decayed = columns
+    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
     width = weight.shape[1]
-    rate = np.float32(learning_rate)
+    rate = np.float32(step.learning_rate)
     for c in range(first, last):
         if c + 2 < last:
             prefetch_row(weight, present[c + 2])
         column = present[c]
         w = weight[column]
-        shrink = np.exp(np.float32(decay - seen[column] + step))
+        shrink = np.exp(np.float32(step.decay_before - decayed[column] + step.decay))
         for entry in range(starts[c], starts[c + 1]):
             move = -rate * inputs[entry]
             if move != 0:
@@ -250,18 +252,19 @@ def step_input(
                 for q in range(width):
                     w[q] = shrink * w[q] + move * dz_i[q]
                 shrink = np.float32(1)
-                seen[column] = decay + step
+                decayed[column] = step.decay_before + step.decay
 
 
 @compiled
-def apply_decay(weight: Floats, seen: Doubles, decay: float, first: int, last: int) -> None:
+def apply_decay(columns: Columns, decay: float, first: int, last: int) -> None:
     """Bring the columns first:last up to date and set their clocks back to zero."""
+    weight, decayed = columns
     for column in range(first, last):
-        factor = np.exp(np.float32(decay - seen[column]))
+        factor = np.exp(np.float32(decay - decayed[column]))
         w = weight[column]
         for q in range(weight.shape[1]):
             w[q] *= factor
-        seen[column] = 0
+        decayed[column] = 0
 
 
 @compiled

@@ -3,31 +3,27 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.kernels import Floats, Ints, Longs, gather_by_column
+from cofill.models.cfn.kernels import Entries, Floats, Ints, Longs, gather_by_column
 from cofill.models.cfn.scaling import ScaledRows
 
 
 @dataclass(frozen=True)
 class Minibatch:
-    """n known entries of B rows; the entries of the c-th column present are starts[c]:starts[c + 1]."""
+    """The known entries of B rows. Inputs are the targets with noise, plus presence where they are shown, times the
+    loudness of their row (input scaling by row length).
+    """
 
-    present: Ints  # (C,) ascending
-    starts: Ints  # (C + 1,)
-    entry_rows: Ints  # (n,) in 0..B-1
-    targets: Floats  # (n,)
-    inputs: Floats  # (n,) the targets with noise, plus presence where they are shown, times the loudness of their row
-    corrupted: npt.NDArray[np.bool_]  # (n,)
+    entries: Entries
     loudness: Floats  # (B,)
     features: Floats  # (B, P), P may be 0
     presence: float
     marks_empty: bool  # whether the last feature says that a row shows nothing
 
     def __len__(self) -> int:
-        return len(self.targets)
+        return len(self.entries.targets)
 
     @property
     def batch(self) -> int:
@@ -37,12 +33,12 @@ class Minibatch:
     @property
     def entry_columns(self) -> Ints:
         """(n,)"""
-        return np.repeat(self.present, np.diff(self.starts))
+        return np.repeat(self.entries.present, np.diff(self.entries.starts))
 
     def bounds(self, shards: int) -> Longs:
         """Where to cut the columns present so that every shard has about as many entries: (shards + 1,)."""
-        cuts = np.searchsorted(self.starts, np.arange(shards + 1) * (len(self) / shards))
-        cuts[-1] = len(self.present)
+        cuts = np.searchsorted(self.entries.starts, np.arange(shards + 1) * (len(self) / shards))
+        cuts[-1] = len(self.entries.present)
         return cuts.astype(np.int64)
 
 
@@ -53,18 +49,12 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
         known.indptr, known.indices, known.values, chosen, known.columns
     )
     loudness = rows.loudness[chosen]
-    nothing = np.zeros(len(targets), np.bool_)
     inputs = (targets + np.float32(rows.presence)) * loudness[entry_rows]
-    features = rows.features[chosen]
+    clean = np.zeros(len(targets), np.bool_)
     return Minibatch(
-        present,
-        starts,
-        entry_rows,
-        targets,
-        inputs,
-        nothing,
+        Entries(present, starts, entry_rows, inputs, targets, clean),
         loudness,
-        features,
+        rows.features[chosen],
         rows.presence,
         rows.marks_empty,
     )
@@ -72,13 +62,14 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
 
 def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
     """The same entries with noise on their inputs; rows that show nothing after it are marked, where rows are."""
-    entry_rows, targets = torch.from_numpy(clean.entry_rows), torch.from_numpy(clean.targets)
-    noisy, corrupted = corruption(entry_rows, targets, clean.batch, generator, presence=clean.presence)
-    inputs = noisy.numpy() * clean.loudness[clean.entry_rows]
+    entries = clean.entries
+    rows, targets = torch.from_numpy(entries.rows), torch.from_numpy(entries.targets)
+    noisy, corrupted = corruption(rows, targets, clean.batch, generator, presence=clean.presence)
+    inputs = noisy.numpy() * clean.loudness[entries.rows]
     features = clean.features
     if clean.marks_empty:
         shown = noisy.numpy() != 0
         shown |= ~corrupted.numpy()
-        empty = np.bincount(clean.entry_rows, shown, clean.batch) == 0
+        empty = np.bincount(entries.rows, shown, clean.batch) == 0
         features = np.column_stack([features[:, :-1], empty.astype(np.float32)])
-    return replace(clean, inputs=inputs, corrupted=corrupted.numpy(), features=features)
+    return replace(clean, entries=entries._replace(inputs=inputs, corrupted=corrupted.numpy()), features=features)
