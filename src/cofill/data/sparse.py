@@ -34,6 +34,13 @@ class SparseRows:
         known = slice(int(self.indptr[i]), int(self.indptr[i + 1]))
         return self.indices[known], self.values[known]
 
+    def take(self, chosen: npt.NDArray[np.int64]) -> "SparseRows":
+        """The chosen rows, in that order."""
+        counts = self.counts()[chosen]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        entries = np.repeat(self.indptr[chosen] - indptr[:-1], counts) + np.arange(indptr[-1])
+        return SparseRows(indptr, self.indices[entries], self.values[entries], self.columns)
+
     def counts(self) -> npt.NDArray[np.int64]:
         """(rows,): how many ratings each row knows."""
         return np.diff(self.indptr)

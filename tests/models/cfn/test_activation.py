@@ -13,7 +13,7 @@ from cofill.config import Activation
 from cofill.data.splits import random_split
 from cofill.data.world import make_world
 from cofill.errors import SettingsError
-from cofill.models.cfn.activation import activated, activated_in_numpy, slope_times
+from cofill.models.cfn.layers import activated, activated_in_numpy, activation_gradient
 from tests.models.contract import rmse
 
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
@@ -30,7 +30,7 @@ def test_numpy_and_the_slope_are_those_of_torch(activation: Activation) -> None:
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, h.detach().numpy(), rtol=0, atol=1e-6)
     assert leaf.grad is not None
-    slope = slope_times(np.full_like(z, 3), h.detach().numpy(), activation)
+    slope = activation_gradient(np.full_like(z, 3), h.detach().numpy(), activation)
     np.testing.assert_allclose(slope, 3 * leaf.grad.numpy(), rtol=0, atol=1e-6)
 
 

@@ -9,11 +9,10 @@ import torch
 
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.codes import encode_rows, take_rows
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
 from cofill.models.cfn.minibatch import corrupt, gather
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import ScaledRows
 
 ROWS, COLUMNS = 40, 60
@@ -244,5 +243,5 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
     for row in range(ROWS):
         one = np.array([row])
-        alone = ScaledRows(take_rows(rows.known, one), rows.loudness[one], rows.features[one], rows.presence)
+        alone = ScaledRows(rows.known.take(one), rows.loudness[one], rows.features[one], rows.presence)
         np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)

@@ -19,9 +19,9 @@ import torch
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
-from cofill.models.cfn.codes import encode_rows
 from cofill.models.cfn.engines import TorchEngine
 from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
+from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import TrainingState, new_network, run_epochs

@@ -12,7 +12,7 @@ import torch
 from cofill.config import CFNSettings
 from cofill.crew import cores
 from cofill.models.cfn import kernels
-from cofill.models.cfn.activation import activated, slope_times
+from cofill.models.cfn.layers import activated, activation_gradient
 from cofill.models.cfn.loss import DenoisingLoss, Loss
 from cofill.models.cfn.minibatch import Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
@@ -254,7 +254,7 @@ class FusedEngine:
 
         def backward(dh: kernels.Floats) -> kernels.Floats:
             keep = 1 - learning_rate * self.settings.weight_decay
-            dz = slope_times(dh, hidden, self.network.activation)
+            dz = activation_gradient(dh, hidden, self.network.activation)
             slope = torch.from_numpy(dz)
             bias.mul_(keep).sub_(slope.sum(0), alpha=learning_rate)
             if side is not None:

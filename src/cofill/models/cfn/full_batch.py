@@ -5,9 +5,9 @@ import torch
 
 from cofill.compiling import compiled
 from cofill.config import CFNSettings
-from cofill.models.cfn.activation import activated, slope_times
 from cofill.models.cfn.engines import FusedEngine
 from cofill.models.cfn.kernels import Entries, Floats
+from cofill.models.cfn.layers import activated, activation_gradient
 from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.models.cfn.minibatch import Minibatch
 from cofill.models.cfn.network import CFNetwork
@@ -56,7 +56,7 @@ class FullBatchEngine(FusedEngine):
                 dh[s], dw_out, db_out,
             )
         )  # fmt: skip
-        dz = slope_times(dh.sum(0), hidden, network.activation)
+        dz = activation_gradient(dh.sum(0), hidden, network.activation)
         db_in[:] = dz.sum(0)
         self._on_shards(lambda s: input_gradients(entries, dz, bounds[s], bounds[s + 1], dw_in))
         for layer in (network.input, network.output):

@@ -1,4 +1,4 @@
-"""The two big layers in plain torch, each usable on its own (see `cofill.nn`).
+"""The two big layers in plain torch, each usable on its own (see `cofill.nn`), and the function of the hidden layers.
 
 A minibatch of sparse rows is given as its known entries: for entry e, `rows[e]` in 0..B-1 says which row of the
 minibatch it belongs to, `columns[e]` its column, `values[e]` its value. What is not listed is unknown, which is
@@ -6,11 +6,19 @@ not zero: it adds nothing to a sum, to the loss or to a gradient.
 """
 
 import math
+from typing import assert_never
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from cofill.config import Activation
+
+Floats = npt.NDArray[np.float32]
+
+_HALF = np.float32(0.5)
 
 
 class SparseInput(nn.Module):
@@ -88,3 +96,44 @@ def fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generat
     bound = 1 / math.sqrt(fan_in)
     # From numpy, which asks the system for huge pages: columns lie far apart, and finding small pages costs time.
     return torch.from_numpy(np.empty(shape, np.float32)).uniform_(-bound, bound, generator=generator)
+
+
+def activated(z: Tensor, activation: Activation) -> Tensor:
+    """h = f(z): the definition."""
+    match activation:
+        case "tanh":
+            return torch.tanh(z)
+        case "sigmoid":
+            return torch.sigmoid(z)
+        case "identity":
+            return z
+        case _:
+            assert_never(activation)
+
+
+def activated_in_numpy(z: Floats, activation: Activation) -> Floats:
+    """The same without torch."""
+    match activation:
+        case "tanh":
+            return np.tanh(z)
+        case "sigmoid":
+            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
+            return h
+        case "identity":
+            return z
+        case _:
+            assert_never(activation)
+
+
+def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
+    """dz = dh f'(z), where h = f(z)."""
+    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
+        match activation:
+            case "tanh":
+                return dh * (1 - h * h)
+            case "sigmoid":
+                return dh * (h * (1 - h))
+            case "identity":
+                return dh
+            case _:
+                assert_never(activation)

@@ -1,14 +1,20 @@
-"""The autoencoder as a torch module: the executable definition, any depth, any device."""
+"""The autoencoder as a torch module: the executable definition, any depth, any device; and rows read through it."""
 
 from itertools import pairwise
 from typing import Self, cast
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from cofill.config import NetworkSettings
-from cofill.models.cfn.activation import activated
-from cofill.models.cfn.layers import SampledOutput, SparseInput, fan_in_uniform
+from cofill.models.cfn.layers import SampledOutput, SparseInput, activated, activated_in_numpy, fan_in_uniform
+from cofill.models.cfn.scaling import ScaledRows
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
 
 _BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 
@@ -109,3 +115,39 @@ def fan_in_linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.L
     layer.weight = nn.Parameter(fan_in_uniform((fan_out, fan_in), fan_in, generator))
     layer.bias = nn.Parameter(fan_in_uniform((fan_out,), fan_in, generator))
     return layer
+
+
+@torch.no_grad()
+def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
+    """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing."""
+    weight = network.input.weight
+    known = rows.known
+    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.loudness, known.counts())
+    if known.rows == 1 and weight.device.type == "cpu":
+        return _encode_one(network, known.indices, inputs, rows.features[0])[None]
+    z = functional.embedding_bag(
+        torch.from_numpy(known.indices.astype(np.int64)).to(weight.device),
+        weight,
+        torch.from_numpy(known.indptr[:-1]).to(weight.device),
+        mode="sum",
+        per_sample_weights=torch.from_numpy(inputs).to(weight.device),
+    )
+    features = torch.from_numpy(rows.features).to(weight.device)
+    codes: Floats = network.code(z + network.input.offset(features), features).cpu().numpy()
+    return codes
+
+
+def _encode_one(network: CFNetwork, columns: Ints, inputs: Floats, features: Floats) -> Floats:
+    """The same for a single row in numpy alone: (width,).
+
+    Somebody waits for this one, and what follows is numpy's. Its threads and torch's spin in each other's way: with
+    torch here, fold-in and top 10 of 10,000 items took 7 ms instead of 1.5 ms.
+    """
+    z = inputs @ network.input.weight.numpy()[columns] + network.input.bias.numpy()
+    if network.input.side is not None:
+        z += features @ network.input.side.numpy()
+    code: Floats = np.append(activated_in_numpy(z, network.activation), features)
+    for layer in network.middle:
+        weight, bias = (parameter.numpy() for parameter in layer.parameters())
+        code = np.append(activated_in_numpy(weight @ code + bias, network.activation), features)
+    return code

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from cofill.config import CFNSettings
-from cofill.models.cfn.activation import activated
-from cofill.models.cfn.codes import encode_rows, take_rows
 from cofill.models.cfn.kernels import Longs
-from cofill.models.cfn.network import CFNetwork, fan_in_linear
+from cofill.models.cfn.layers import activated
+from cofill.models.cfn.network import CFNetwork, encode_rows, fan_in_linear
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
 from cofill.models.history import EpochRecord, Phase, Report
@@ -66,7 +65,7 @@ def pretrained_network(
 def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
     return replace(
         rows,
-        known=take_rows(rows.known, chosen),
+        known=rows.known.take(chosen),
         loudness=rows.loudness[chosen],
         features=rows.features[chosen],
     )

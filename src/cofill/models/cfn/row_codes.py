@@ -5,8 +5,7 @@ import numpy.typing as npt
 
 from cofill.data.features.known import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.codes import encode_rows, take_rows
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import described_as_trained, grown
@@ -120,7 +119,7 @@ class RowCodes:
         codes = np.empty((len(rows), self._network.width), np.float32)
         for first in range(0, len(rows), _CHUNK):
             chosen = rows[first : first + _CHUNK]
-            part = take_rows(self._known.trained, chosen)
+            part = self._known.trained.take(chosen)
             scaled = self._scaling.down_with(part, self._scaling.means[chosen], self._features.trained[chosen])
             codes[first : first + _CHUNK] = encode_rows(self._network, scaled)
         return codes

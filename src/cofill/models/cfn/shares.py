@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.models.cfn.activation import activated_in_numpy, slope_times
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
+from cofill.models.cfn.layers import activated_in_numpy, activation_gradient
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
@@ -78,7 +78,7 @@ def along_the_path(
     for at in range(len(hidden) - 1, -1, -1):
         width = hidden[at].shape[1]
         by_beside += np.tensordot(_SHARES, slope[:, :, width:], 1)
-        slope = slope_times(slope[:, :, :width], hidden[at][:-1, None], network.activation)
+        slope = activation_gradient(slope[:, :, :width], hidden[at][:-1, None], network.activation)
         if at:
             slope = slope @ middle[at - 1][0]
     by_sum = np.tensordot(_SHARES, slope, 1)  # (m, k): the slope by what the input layer sums up, on average
