@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from cofill.data.datasets import UnpublishedFileWarning
+from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
-from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.ratings import Ratings
 from cofill.models.cfn.cfn import CFN
 from tests.cli.conftest import HYBRID, QUICK, Run

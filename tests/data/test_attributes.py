@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from cofill import Features
-from cofill.data.attributes import MOST_VALUES, AttributeColumn, Attributes
-from cofill.data.features.readable import LONGEST_TEXT, MOST_TAGS
+from cofill.data.attributes import AttributeColumn, Attributes
+from cofill.data.features.kind import MOST_VALUES
+from cofill.data.features.kinds.tags import MOST_TAGS
+from cofill.data.features.kinds.text import LONGEST_TEXT
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError, UnknownIdError
 

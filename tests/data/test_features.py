@@ -287,7 +287,7 @@ def test_reduction_is_that_of_the_paper() -> None:
 def test_many_rows_are_reduced_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = csr_array(np.random.default_rng(4).poisson(0.7, (60, 45)))
     few = Features.read((np.arange(60), counts), reduce_to=6)
-    monkeypatch.setattr("cofill.data.features.reduction.SMALL_SIDE", 10)
+    monkeypatch.setattr("cofill.data.features.source.SMALL_SIDE", 10)
     np.testing.assert_allclose(Features.read((np.arange(60), counts), reduce_to=6).values, few.values, atol=1e-5)
     turned = Features.read((np.arange(45), csr_array(counts.T)), reduce_to=6)
     monkeypatch.undo()

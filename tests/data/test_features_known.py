@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 
 Floats = npt.NDArray[np.float32]
 

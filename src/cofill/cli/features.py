@@ -3,18 +3,17 @@
 import argparse
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
 from cofill.data import datasets
-from cofill.data.features.source import SourceKind
+from cofill.data.features.kinds import TABLE, source_kinds
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from cofill.data.features import FeatureReport, Features
-    from cofill.data.features.columns import Column
+    from cofill.data.features import FeatureReport, Features, Kind
 
 _LISTED = 12  # categories that a table shows
 
@@ -25,7 +24,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--kind",
-        choices=get_args(SourceKind),
+        choices=source_kinds(),
         help="what the file holds (default: tags if it has a column tag, or a table)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
@@ -49,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 def _file(path: Path, options: argparse.Namespace) -> int:
     if options.one_way_links and options.kind != "links":
         raise SettingsError("--one-way-links goes with --kind links; leave it out")
-    if options.feature_kind and options.kind not in (None, "table"):
+    if options.feature_kind and options.kind not in (None, TABLE):
         raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")
     reading = FeatureReading.of(options)
     features = reading.read(path, options.kind)
@@ -60,7 +59,7 @@ def _file(path: Path, options: argparse.Namespace) -> int:
     show_features(str(path), features)
     if not options.quiet:
         (source,) = features.sources
-        what = "features" if source.kind == "table" else source.kind
+        what = "features" if source.kind == TABLE else source.kind
         note(f"next: cofill train ratings.csv --item-{what} {quote(str(path))} --out model  (or --user-{what})")
     return 0
 
@@ -95,7 +94,7 @@ def _model(folder: Path, options: argparse.Namespace) -> int:
     hints = []
     for side, features in sides.items():
         if features is not None:
-            rows = [_told(column, line.width) for column, line in _columns(features) if column.kind != "skip"]
+            rows = [_told(column, line.width) for column, line in _columns(features) if column.used]
             columns = ("column", "what belongs there", "columns made", "such as")
             print_table(f"{side.capitalize()}s are described to this model by", columns, rows)
             hints.append(_hint(folder, side, features))
@@ -110,13 +109,13 @@ def _refuse_reading(options: argparse.Namespace, what: str) -> None:
             raise SettingsError(f"{options.source} is {what}; leave out --{name.replace('_', '-')}")
 
 
-def _columns(features: "Features") -> "list[tuple[Column, FeatureReport]]":
+def _columns(features: "Features") -> "list[tuple[Kind, FeatureReport]]":
     columns = [column for source in features.sources for column in source.columns]
     return list(zip(columns, features.report(), strict=True))
 
 
 def _document(features: "Features") -> dict[str, Any]:
-    about = [line._asdict() | {"categories": list(column.choices)} for column, line in _columns(features)]
+    about = [line._asdict() | {"categories": list(column.categories)} for column, line in _columns(features)]
     return {"ids": len(features.ids), "columns": features.width, "names": list(features.names), "about": about}
 
 
@@ -125,19 +124,12 @@ def _counts(known: dict[str, int]) -> dict[str, int]:
     return {"ids": known["described"] + known["unrated"], **known}
 
 
-def _told(column: "Column", width: int) -> tuple[str, str, int, str]:
+def _told(column: "Kind", width: int) -> tuple[str, str, int, str]:
     """A row of the table for those who want to describe somebody or something new."""
-    between = f" with {column.separator!r} between them"
-    holds = {
-        "several": f"categories{between}",
-        "tags": f"tags{between}",
-        "links": f"ids{between}",
-        "vectors": f"{column.length} numbers{between}",
-        "date": "a title that ends in its year" if column.lenient else column.holds,
-    }.get(column.kind, column.holds)
-    listed = ", ".join(column.choices[:_LISTED])
-    more = f" and {len(column.choices) - _LISTED} more" if len(column.choices) > _LISTED else ""
-    return column.name, holds, width, f"{listed}{more}" or column.example
+    known = column.categories
+    listed = ", ".join(known[:_LISTED])
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    return column.name, column.belongs, width, f"{listed}{more}" or column.example
 
 
 def _hint(folder: Path, side: Side, features: "Features") -> str:
@@ -145,25 +137,5 @@ def _hint(folder: Path, side: Side, features: "Features") -> str:
     if side == "item":
         return f"next: cofill recommend {model} --user ID --item-features new.csv  (a table with these columns)"
     columns = [column for column, _ in _columns(features) if "=" not in column.name and column.name.isprintable()]
-    examples = (quote(f"{column.name}={value}") for column in columns if (value := _value(column)) is not None)
+    examples = (quote(f"{column.name}={value}") for column in columns if (value := column.suggested()) is not None)
     return f"next: cofill recommend {model} --describe {next(examples, 'COLUMN=VALUE')}"
-
-
-def _value(column: "Column") -> str | None:
-    """What could stand in a description; None if a short word cannot say it."""
-    from numpy import format_float_positional
-
-    from cofill.data.layout import is_number
-
-    if column.kind == "number":
-        usual = format_float_positional(column.mean, precision=4, fractional=False, trim="-")
-        return column.example if is_number(column.example) else usual
-    if column.kind == "flag":
-        return "yes"
-    if column.kind == "date":
-        return None if column.lenient else str(round(column.mean))
-    if column.kind in ("category", "several", "tags", "links"):
-        named = map(str, column.choices or column.terms or ())
-        splits = column.kind != "category"
-        return next((one for one in named if one.isprintable() and not (splits and column.separator in one)), None)
-    return None

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from cofill.cli.options import count
 from cofill.cli.output import note, print_table
 from cofill.data import datasets
 from cofill.data.datasets import SideInformation, UnpublishedFileWarning
-from cofill.data.features.kinds import Kind
-from cofill.data.features.source import SourceKind
+from cofill.data.features.kinds import TABLE, column_kinds, whole_sources
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
 
@@ -25,12 +24,10 @@ if TYPE_CHECKING:
 Side = Literal["item", "user"]
 SIDES: tuple[Side, ...] = ("item", "user")
 
-_SOURCES: dict[str, tuple[SourceKind, str]] = {
-    "features": ("table", "a table with a row for each {side}: numbers, categories, dates, texts"),
-    "text": ("table", "a table with a text for each {side}, such as a plot or a description"),
-    "tags": ("tags", "a list of {side}, tag[, count]"),
-    "links": ("links", "a list of {side}, {side}[, weight]: who or what belongs together"),
-    "vectors": ("vectors", "a Parquet file with a vector for each {side}, such as an embedding"),
+_SOURCES: dict[str, tuple[str, str]] = {
+    "features": (TABLE, "a table with a row for each {side}: numbers, categories, dates, texts"),
+    "text": (TABLE, "a table with a text for each {side}, such as a plot or a description"),
+    **{called: (called, kind.flag_help) for called, kind in whole_sources().items()},
 }
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _READ_AS_LATIN_1 = "{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong"
@@ -41,7 +38,7 @@ _NO_SIDE_INFORMATION = "--without-side-information"
 class FeatureReading:
     """How files of side information are to be read, where that is said."""
 
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    kinds: Mapping[str, str] = field(default_factory=dict)
     size: int | None = None
     both_ways: bool = True
     quiet: bool = False
@@ -55,9 +52,7 @@ class FeatureReading:
         quiet = getattr(options, "quiet", False)
         return cls(kinds, options.feature_size, not options.one_way_links, quiet)
 
-    def read(
-        self, path: Path, kind: SourceKind | None, name: str | None = None, about: Side | None = None
-    ) -> "Features":
+    def read(self, path: Path, kind: str | None, name: str | None = None, about: Side | None = None) -> "Features":
         """The features of one file, which is about users or items, if that is known."""
         from cofill.data.features import Features
 
@@ -68,10 +63,10 @@ class FeatureReading:
             )
 
         def features(encoding: str) -> "Features":
-            columns = self._kinds_in(path, encoding) if self.kinds and kind in (None, "table") else {}
+            columns = self._kinds_in(path, encoding) if self.kinds and kind in (None, TABLE) else {}
             return Features.read(
                 path,
-                kind="table" if columns else kind,
+                kind=TABLE if columns else kind,
                 columns=columns or None,
                 name=name,
                 reduce_to=_default_size() if self.size is None else self.size,
@@ -82,7 +77,7 @@ class FeatureReading:
 
         return _in_either_encoding(features, path, self.quiet)
 
-    def _kinds_in(self, path: Path, encoding: str) -> dict[str, Kind]:
+    def _kinds_in(self, path: Path, encoding: str) -> dict[str, str]:
         """The kinds that are set for columns of this file."""
         from cofill.data.features.reading import read_raw
 
@@ -121,7 +116,7 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
 
 def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
     """How files of side information are to be read."""
-    kinds = ", ".join(get_args(Kind))
+    kinds = ", ".join(column_kinds())
     group.add_argument(
         "--feature-kind",
         action="append",
@@ -182,7 +177,7 @@ def _joined(
     where = dict.fromkeys(_used(parts), "the data set")
     for what, (kind, _) in _SOURCES.items():
         for path in getattr(options, f"{side}_{what}") or ():
-            part = reading.read(path, kind, None if kind == "table" else _free_name(kind, path, where), side)
+            part = reading.read(path, kind, None if kind == TABLE else _free_name(kind, path, where), side)
             for column in _used([part]):
                 if column in where:
                     raise DataError(f"{path}: its column {column!r} is also in {where[column]}; rename one of them")
@@ -195,7 +190,7 @@ def _used(parts: "Sequence[Features]") -> list[str]:
     return [column.name for part in parts for source in part.sources for column in source.used]
 
 
-def _free_name(kind: SourceKind, path: Path, taken: Iterable[str]) -> str:
+def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
     """What tags, links or vectors are called: a second file by its own name."""
     names = [kind, path.stem, *(f"{path.stem} {number}" for number in range(2, 1000))]
     return next(name for name in names if name not in taken)
@@ -217,7 +212,7 @@ def titles_in(path: Path) -> dict[Id, str]:
 
 def matched_side(side: Side, features: "Features | None", ratings: "Ratings") -> dict[str, Any] | None:
     """How many have both features and ratings, or only one of them; an error if none has both."""
-    from cofill.data.features.matching import matched
+    from cofill.data.described import matched
 
     ids, index = (ratings.items, ratings.item_index) if side == "item" else (ratings.users, ratings.user_index)
     return matched(features, side, ids, index)
@@ -289,13 +284,13 @@ def _latin_1(path: Path) -> str | None:
     return None
 
 
-def _column_kind(text: str) -> tuple[str, Kind]:
+def _column_kind(text: str) -> tuple[str, str]:
     column, _, kind = text.rpartition("=")
-    if not column or kind not in get_args(Kind):
+    if not column or kind not in column_kinds():
         raise argparse.ArgumentTypeError(
-            f"must be COLUMN=KIND with a kind among {', '.join(get_args(Kind))}, got {text!r}"
+            f"must be COLUMN=KIND with a kind among {', '.join(column_kinds())}, got {text!r}"
         )
-    return column, kind  # type: ignore[return-value]
+    return column, kind
 
 
 def _default_size() -> int:

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from cofill.cli.output import note
 from cofill.config import Orientation
+from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
-from cofill.data.features.matching import FeatureWidthWarning
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
 from cofill.data.world import World, make_world

@@ -2,12 +2,8 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from cofill.data.dataset_entry import Dataset, SideSource
-
-if TYPE_CHECKING:
-    from cofill.data.features import Kind
 
 __all__ = ["CATALOGUE", "Dataset", "SideSource"]
 
@@ -67,7 +63,7 @@ _GENRES_100K = (
     "unknown genre", "Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama",
     "Fantasy", "Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western",
 )  # fmt: skip
-_COLUMNS_100K: "dict[str, Kind]" = {
+_COLUMNS_100K = {
     "title": "skip",  # it has the year too, but not in every cell
     "release date": "date",
     "video date": "skip",

@@ -2,10 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cofill.data.features import Kind, SourceKind
 
 
 @dataclass(frozen=True)
@@ -13,14 +9,14 @@ class SideSource:
     """A member that says something about users or items, and how `Features.read` is to take it."""
 
     member: str
-    kind: "SourceKind"
+    kind: str
     brings: tuple[str, ...]
     """What it tells, in words for a list."""
     names: tuple[str, ...] | None = None
     """The columns of a file without a header."""
     id: str | None = None
     """The column of the ids; None where the kind says which it is."""
-    columns: "Mapping[str, Kind]" = field(default_factory=dict)
+    columns: Mapping[str, str] = field(default_factory=dict)
     """Kinds of columns that are not left to be found out."""
     name: str | None = None
     """What its columns are called after, where it is no table; None: tags, links."""

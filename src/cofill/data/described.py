@@ -1,13 +1,70 @@
-"""Ratings together with what is known of their users and items: what a model is fitted on."""
+"""Ratings together with what is known of their users and items: what a model is fitted on, and keeps current."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import Orientation
 from cofill.data.features import Features
-from cofill.data.features.known import SideFeatures
-from cofill.data.features.matching import matched, side_of
 from cofill.data.ratings import Ratings
+from cofill.data.vocabulary import Indices, Vocabulary
 from cofill.errors import DataError
+
+Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+class FeatureWidthWarning(UserWarning):
+    """So many features, or so few columns of ratings, that the features may outweigh what the ratings tell."""
+
+
+class SideFeatures:
+    """One vector for each row, or for each column, all of one width; zeros where nothing is known. Width 0: none."""
+
+    def __init__(self, trained: Floats, described: Bools | None = None) -> None:
+        """`described` (count,) tells those of which something is known, though it be all zeros, from the others.
+
+        Without it, those that are all zeros count as unknown.
+        """
+        self.trained = trained  # (count, width)
+        self.trained_described: Bools = np.asarray(trained.any(axis=1)) if described is None else described
+        self.values, self.described = self.trained, self.trained_described  # the same as they stand now
+        self._later: set[int] = set()
+
+    @classmethod
+    def none(cls, count: int) -> "SideFeatures":
+        return cls(np.zeros((count, 0), np.float32))
+
+    @property
+    def width(self) -> int:
+        return int(self.trained.shape[1])
+
+    def grow(self, count: int) -> None:
+        """Make room for indices below `count`; of new ones nothing is known."""
+        more = count - len(self.values)
+        if more > 0:
+            self.values = np.concatenate([self.values, np.zeros((more, self.width), np.float32)])
+            self.described = np.concatenate([self.described, np.zeros(more, np.bool_)])
+
+    def describe(self, index: int, vector: Floats) -> None:
+        """What is known of one index from now on."""
+        self.grow(index + 1)
+        if self.values is self.trained:
+            self.values = self.trained.copy()
+        if self.described is self.trained_described:
+            self.described = self.trained_described.copy()
+        self.values[index] = vector
+        self.described[index] = True
+        self._later.add(index)
+
+    def later(self) -> tuple[Longs, Floats]:
+        """Indices (n,) and vectors (n, width) of everything that was described later."""
+        indices = np.array(sorted(self._later), np.int64)
+        return indices, self.values[indices]
 
 
 @dataclass(frozen=True)
@@ -43,3 +100,57 @@ class DescribedRatings:
 
 def _features(source: object, about: Literal["user", "item"]) -> Features | None:
     return source if source is None or isinstance(source, Features) else Features.read(source, about=about)
+
+
+def side_of(features: Features | None, ids: Vocabulary) -> SideFeatures:
+    """The features in the order of `ids`, zeros where an id has none."""
+    if features is None:
+        return SideFeatures.none(len(ids))
+    return SideFeatures(features.aligned(ids), features.described(ids))
+
+
+def matched(features: Features | None, side: Orientation, ids: Vocabulary, index: Indices) -> dict[str, Any] | None:
+    """How many ids have both features and ratings, or only one of them; an error where no id has both.
+
+    `index` (n,) are those of `ids` that the ratings are of.
+    """
+    if features is None:
+        return None
+    if not features.width:
+        raise DataError(
+            f"the features of the {side}s have no column that can be used; see how they were read with report(), "
+            f"and set the kinds of columns (--feature-kind on the command line)"
+        )
+    rated = np.unique(index)
+    both = int(features.described(ids)[rated].sum())
+    if not both:
+        example = f"{features.ids.id(0)!r} here, {ids.id(int(rated[0]))!r} there"
+        raise DataError(
+            f"none of the {len(features.ids):,} {side}s with features is among the {len(rated):,} with ratings "
+            f"({example}); check which column holds the ids"
+        )
+    return {
+        "columns": features.width,
+        "described": both,
+        "undescribed": len(rated) - both,
+        "unrated": len(features.ids) - both,
+    }
+
+
+def warn_of_width(features: int, hidden: tuple[int, ...], columns: int) -> None:
+    """The paper's constraint for rows with features: features << hidden << columns of ratings."""
+    narrow = min(hidden)
+    if features and features >= narrow:
+        warnings.warn(
+            f"{features} feature columns beside a hidden layer of {narrow} may outweigh what the ratings tell: "
+            f"raise hidden (--hidden) above {features}, or read the features with a smaller reduce_to (--feature-size)",
+            FeatureWidthWarning,
+            stacklevel=3,
+        )
+    elif features and narrow >= columns:
+        warnings.warn(
+            f"a hidden layer of {narrow} is not narrower than the {columns} columns of ratings that it reads, so that "
+            f"nothing makes the network generalise: lower hidden (--hidden) below {columns}",
+            FeatureWidthWarning,
+            stacklevel=3,
+        )

@@ -14,7 +14,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.explanation import Given, Shares, replaced_shares
 from cofill.models.known import KnownRatings

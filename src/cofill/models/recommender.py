@@ -14,10 +14,8 @@ import numpy as np
 
 from cofill.config import Settings
 from cofill.data.attributes import Attributes
-from cofill.data.described import DescribedRatings
-from cofill.data.features import Features
-from cofill.data.features.known import SideFeatures
-from cofill.data.features.readable import ReadableColumn
+from cofill.data.described import DescribedRatings, SideFeatures
+from cofill.data.features import Features, ReadableColumn
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary

@@ -22,6 +22,7 @@ from fastapi import Query, Response
 from pydantic import BaseModel
 
 from cofill.crew import THREADS_OF_LIBRARIES
+from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
 from cofill.files import replacing
@@ -176,14 +177,10 @@ class ItemMap:
 def _grouping(served: ServedModel) -> tuple[str | None, Callable[[Id], str | None]]:
     """What colours can tell apart: the first column with few values, or else columns of yes and no, such as genres."""
     columns = served.model.item_attributes.columns()
-    few = [
-        column.name
-        for column in columns
-        if column.kind in ("several", "category") and 1 < len(column.values) <= _MOST_GROUPS
-    ]
+    few = [column.name for column in columns if 1 < len(column.values) <= _MOST_GROUPS and not _is_flag(column)]
     if few:
         return few[0], lambda item: _first(served.attributes_of(item).get(few[0]))
-    flags = sorted((dict(column.values).get(True, 0), column.name) for column in columns if column.kind == "flag")
+    flags = sorted((dict(column.values).get(True, 0), column.name) for column in columns if _is_flag(column))
     rarest_first = [name for _, name in flags] if 1 < len(flags) <= _MOST_GROUPS else []
 
     def flag_of(item: Id) -> str | None:
@@ -191,6 +188,10 @@ def _grouping(served: ServedModel) -> tuple[str | None, Callable[[Id], str | Non
         return next((name for name in rarest_first if attributes.get(name) is True), None)
 
     return None, flag_of
+
+
+def _is_flag(column: AttributeColumn) -> bool:
+    return any(isinstance(value, bool) for value, _ in column.values)
 
 
 def _first(value: Any) -> str | None:

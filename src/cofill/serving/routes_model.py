@@ -10,6 +10,7 @@ from fastapi import Query, Response
 from pydantic import BaseModel, Field, JsonValue
 
 from cofill.data.attributes import AttributeColumn
+from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
@@ -35,7 +36,7 @@ class ModelRatings(BaseModel):
 
 class FilterColumn(BaseModel):
     name: str
-    kind: Literal["number", "category", "several", "flag", "date", "text"]
+    kind: str = Field(json_schema_extra={"enum": list(readable_kinds())})
     values: list[dict[str, JsonValue]]
     low: float | str | None
     high: float | str | None
@@ -156,7 +157,5 @@ def _describing(features: "Features | None") -> list[dict[str, Any]]:
     if features is None:
         return []
     return [
-        {"column": line.column, "kind": line.kind, "example": line.example}
-        for line in features.report()
-        if line.kind != "skip"
+        {"column": line.column, "kind": line.kind, "example": line.example} for line in features.report() if line.used
     ]

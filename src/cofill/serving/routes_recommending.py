@@ -350,11 +350,11 @@ def where_of(words: Sequence[str], model: Recommender) -> Where:
 
     A column that is named more than once may have any of its values.
     """
-    kinds = {column.name: column.kind for column in model.item_attributes.columns()}
+    columns = {column.name: column for column in model.item_attributes.columns()}
     found: dict[str, Any] = {}
     for word in words:
-        column, value = _split(word, kinds)
-        if kinds.get(column) in ("number", "date") and ".." in value:
+        column, value = _split(word, columns)
+        if column in columns and columns[column].ordered and ".." in value:
             if column in found:
                 raise DataError(f"where={word}: {column} has two conditions; give one range")
             low, _, high = value.partition("..")

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.config import CFNSettings, Orientation
+from cofill.data.described import side_of
 from cofill.data.features import Features
-from cofill.data.features.matching import side_of
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError, SettingsError

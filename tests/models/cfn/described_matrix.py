@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.config import CFNSettings
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.completion import Completion

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as law
 from hypothesis import strategies as st
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.models.cfn.completion import Completion
 from cofill.models.known import KnownRatings
 from tests.models.cfn import described_matrix

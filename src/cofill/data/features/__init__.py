@@ -1,14 +1,15 @@
 """Side information: tables, tags, links and vectors into one matrix, and what was learned about their columns.
 
-file, frame, tuples -> reading -> kinds -> columns, table, lists, text, vectors -> reduction -> matrix
-                                                            |                                     |
-                                                        readable -> what items are in words       |
-                                                                                                  |
-                                                                      known <- matching with ratings
+file, frame, tuples -> reading -> sources -> kinds -> source -> features
+                                    |          |                   |
+                                 columns     words, filters      described ratings
+
+A kind of side information is one module in `kinds/`: number, flag, category, several, date, text, tags, links, vectors.
 """
 
-from cofill.data.features.kinds import Kind
-from cofill.data.features.matrix import FeatureReport, Features
-from cofill.data.features.source import SourceKind, UnknownFeatureWarning
+from cofill.data.features.columns import ReadableColumn
+from cofill.data.features.features import FeatureReport, Features
+from cofill.data.features.kind import Kind
+from cofill.data.features.source import UnknownFeatureWarning
 
-__all__ = ["FeatureReport", "Features", "Kind", "SourceKind", "UnknownFeatureWarning"]
+__all__ = ["FeatureReport", "Features", "Kind", "ReadableColumn", "UnknownFeatureWarning"]

@@ -1,226 +1,203 @@
-"""One column as it was learned: how its cells become numbers, or terms of the reduced block."""
+"""Columns of cells: as they were found, each different cell once, and as people read them."""
 
-import difflib
-from collections.abc import Callable
-from functools import cached_property
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictInt, StrictStr
 
-from cofill.data.features import cells as cells
-from cofill.data.features.cells import Cells, Coded, Mismatch
-from cofill.data.features.kinds import Judgement, is_vector
-from cofill.data.features.text import words
 from cofill.data.origin import quoted
-from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError
 
-Floats = npt.NDArray[np.float32]
-ColumnKind = Literal["number", "flag", "category", "several", "date", "text", "skip", "tags", "links", "vectors"]
-Count = Annotated[int, Field(ge=0)]
-CLIP = 5.0
-LISTED = 10
+if TYPE_CHECKING:
+    import polars as pl
+
+_Answer = TypeVar("_Answer")
+
+MISSING = frozenset({"", "N/A", "n/a", "NaN", "nan", "NULL", "null", "\\N", "(no genres listed)"})
 LONGEST_EXAMPLE = 40
-HOLDS: dict[ColumnKind, str] = {
-    "number": "a number",
-    "flag": "yes or no",
-    "category": "one category",
-    "several": "categories",
-    "date": "a year or a date",
-    "text": "a text",
-    "tags": "tags",
-    "links": "ids",
-    "vectors": "a vector",
-}
 
 
-class Column(BaseModel):
-    """What was learned of one column; everything that is needed to encode another cell of it."""
+class Mismatch(Exception):
+    """A cell that is not what its column holds: the problem, and the next step."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    def __init__(self, problem: str, advice: str = "correct it, or leave it empty") -> None:
+        super().__init__(problem)
+        self.advice = advice
 
-    name: StrictStr
-    kind: ColumnKind
-    distinct: Count | None
-    missing: Count
-    example: StrictStr
-    mean: FiniteFloat = 0.0
-    spread: Annotated[FiniteFloat, Field(ge=0.0)] = 0.0
-    """The standard deviation of a number or date; 0 if it is constant."""
-    separator: Annotated[StrictStr, Field(min_length=1)] = "|"
-    lenient: bool = False
-    choices: tuple[StrictStr, ...] = ()
-    """The categories that have a column each."""
-    terms: tuple[StrictStr, ...] | tuple[StrictInt, ...] | None = None
-    """What the column adds to the reduced block; None if it stands for itself."""
-    length: Count = 0
-    """Of a vector."""
+
+def misplaced(value: object, belongs: str) -> Mismatch:
+    """What is to be raised about a value where something else belongs."""
+    return Mismatch(f"found {quoted(value)} where {belongs} belongs")
+
+
+class Weighted(tuple[tuple[object, object], ...]):
+    """Pairs of a term and its weight: what a mapping in a description says."""
+
+
+@dataclass(frozen=True)
+class Coded:
+    """A column of n cells: the different ones, and where each of them stands."""
+
+    distinct: list[Any]
+    codes: npt.NDArray[np.int64]
+    """(n,): positions in `distinct`; -1 where a cell is missing."""
+    _answers: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """Of the feature columns that this column has for itself."""
-        if self.kind == "vectors":
-            return tuple(f"{self.name}[{position}]" for position in range(self.length))
-        if self.kind in ("number", "flag", "date"):
-            return (self.name,)
-        return tuple(f"{self.name}={choice}" for choice in self.choices)
+    def missing(self) -> int:
+        return int(np.count_nonzero(self.codes < 0))
 
-    @property
-    def holds(self) -> str:
-        """What belongs into a cell, for an error message."""
-        return HOLDS[self.kind]
+    def counts(self) -> npt.NDArray[np.int64]:
+        """How often each of the different cells stands there."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.distinct))
 
-    @cached_property
-    def place_of_term(self) -> Vocabulary | dict[str, int]:
-        """Where a term stands in `terms`; ids of links may be written as strings or integers."""
-        if self.kind == "links":
-            return Vocabulary(self.terms or ())
-        return {str(term): place for place, term in enumerate(self.terms or ())}
+    def taken(self, rows: npt.NDArray[np.int64]) -> "Coded":
+        """The cells of some rows, in that order."""
+        return Coded(self.distinct, self.codes[rows])
 
-    def encoded(self, of: Cells) -> Floats:
-        """(height, width): the numbers of this column's cells; zeros where one is missing."""
-        column = of.columns[self.name]
-        table = np.zeros((len(column.distinct) + 1, len(self.names)))
-        parsed = of.parsed(self.name, self._numbers)
-        if parsed:
-            table[:-1] = parsed
-        encoded: Floats = table[column.codes].astype(np.float32)  # -1, which is missing, takes the last row
-        return encoded
+    def once(self, question: "Callable[[Coded], _Answer]") -> _Answer:
+        """The answer to a question that several kinds ask about the same cells; it is worked out once."""
+        if question not in self._answers:
+            self._answers[question] = question(self)
+        answer: _Answer = self._answers[question]
+        return answer
 
-    def _numbers(self, value: object) -> npt.NDArray[np.float64]:
-        if self.kind == "vectors":
-            return np.clip(cells.vector(value, self.length) / (self.spread or 1.0), -CLIP, CLIP)
-        if self.kind in ("category", "several"):
-            named = (cells.category(value),) if self.kind == "category" else cells.several(value, self.separator)
-            hot = np.zeros(len(self.choices))
-            hot[[self._choice(name) for name in named]] = 1.0
-            return hot
-        if self.kind == "flag":
-            return np.array([cells.flag(value) or 0.0])
-        number = cells.number(value) if self.kind == "number" else cells.year(value, self.lenient)
-        if number is None or not self.spread:
-            return np.zeros(1)
-        with np.errstate(over="ignore"):
-            return np.clip([(number - self.mean) / self.spread], -CLIP, CLIP)
+    def share(self, holds: Callable[[Any], bool]) -> float:
+        """The share of the cells that are there for which something holds."""
+        counts = self.counts()
+        held = sum(count for value, count in zip(self.distinct, counts.tolist(), strict=True) if holds(value))
+        return float(held / max(int(counts.sum()), 1))
 
-    @cached_property
-    def _place_of_choice(self) -> dict[str, int]:
-        return {choice: place for place, choice in enumerate(self.choices)}
+    def all_read(self, parse: Callable[[Any], object]) -> bool:
+        """Whether `parse` refuses none of the cells."""
+        return all(is_read(parse, value) for value in self.distinct)
 
-    def _choice(self, name: str) -> int:
-        if name not in self._place_of_choice:
-            near = difflib.get_close_matches(name, self.choices, 1)
-            hint = f"did you mean {near[0]!r}? " if near else ""
-            known = ", ".join(quoted(choice) for choice in self.choices[:LISTED])
-            more = f" and {len(self.choices) - LISTED} more" if len(self.choices) > LISTED else ""
-            raise Mismatch(f"found the unknown category {quoted(name)}", f"{hint}known are {known}{more}")
-        return self._place_of_choice[name]
+    def is_text(self) -> bool:
+        """Whether all cells are text."""
+        return all(isinstance(value, str) for value in self.distinct)
 
-    def counted(self, value: object) -> dict[Any, float]:
-        """The terms of one cell, known or not, and how often each is there."""
-        if self.kind == "tags":
-            return dict(cells.tags(value))
-        if self.kind == "links":
-            return dict(cells.links(value))
-        if self.kind == "category":
-            return {cells.category(value): 1.0}
-        if self.kind == "several":
-            return dict.fromkeys(cells.several(value, self.separator), 1.0)
-        counts: dict[Any, float] = {}
-        for word in words(cells.text(value)):
-            counts[word] = counts.get(word, 0.0) + 1.0
-        return counts
+    def nearly_all_differ(self) -> bool:
+        """Whether so few cells repeat that they say nothing about each other."""
+        return len(self.distinct) >= 0.8 * int(self.counts().sum())
 
-    def place(self, term: Id) -> int:
-        """Where a term stands in `terms`; -1 if it is unknown."""
-        known = self.place_of_term
-        return int(known.find([term])[0]) if isinstance(known, Vocabulary) else known.get(str(term), -1)
+    def example(self) -> str:
+        """The first cell that is there."""
+        there = self.codes[self.codes >= 0]
+        if not len(there):
+            return ""
+        value = self.distinct[there[0]]
+        return shortened(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
 
 
-class Standard(NamedTuple):
-    """Mean and standard deviation of the numbers that are there."""
+@dataclass(frozen=True)
+class Cells:
+    """Columns of the same height, by name, and how an error about one of their cells is said."""
 
-    mean: float
-    spread: float
+    columns: Mapping[str, Coded]
+    rows: npt.NDArray[np.int64]
+    """(height,): where each row stands in the source, from 0."""
+    error: Callable[[int, str, str, str], DataError]
+    """The error about a row of the source and a column: the problem, and the next step."""
 
-
-def standard(numbers: npt.NDArray[np.float64]) -> Standard:
-    """Of `numbers` (n,), however large; a spread of 0 if they are all the same."""
-    if not len(numbers) or numbers.min() == numbers.max():
-        return Standard(float(numbers[0]) if len(numbers) else 0.0, 0.0)
-    unit = float(np.abs(numbers).max())
-    scaled = numbers / unit  # squares of the largest numbers would overflow
-    return Standard(float(scaled.mean()) * unit, float(scaled.std()) * unit)
-
-
-def learned(name: str, judgement: Judgement, of: Cells, reduce_to: int) -> Column:
-    """The column `name` of `of`; its terms are yet to be chosen if it belongs to the reduced block."""
-    column, kind = of.columns[name], judgement.kind
-    if judgement.vectors:
-        of.parsed(name, _refuse_vector)
-    about: dict[str, Any] = {
-        "name": name,
-        "kind": kind,
-        "distinct": len(column.distinct),
-        "missing": column.missing,
-        "example": _example(column),
-    }
-    if kind in ("number", "date"):
-        read = cells.number if kind == "number" else lambda value: cells.year(value, judgement.lenient)
-        read = _with_advice(read, name) if judgement.slips else read
-        parsed = np.array([np.nan if found is None else found for found in of.parsed(name, read)] + [np.nan])
-        numbers = parsed[column.codes]
-        there = np.sort(numbers[~np.isnan(numbers)])
-        mean, spread = standard(there)
-        about["missing"] = int(np.isnan(numbers).sum())
-        if not spread and len(there):
-            about["example"] += " in every row"
-        return Column(**about, mean=mean, spread=spread, lenient=judgement.lenient)
-    if kind in ("category", "several"):
-        read_several = cells.category if kind == "category" else lambda value: cells.several(value, judgement.separator)
-        found = of.parsed(name, read_several)
-        choices = sorted(set(found) if kind == "category" else {choice for each in found for choice in each})
-        about |= {"distinct": len(choices), "separator": judgement.separator}
-        return Column(**about, terms=()) if len(choices) > reduce_to else Column(**about, choices=tuple(choices))
-    if kind == "text":
-        of.parsed(name, cells.text)
-        return Column(**about, terms=())
-    if kind == "flag":
-        of.parsed(name, cells.flag)
-    return Column(**about)
+    def parsed(self, column: str, parse: Callable[[Any], Any]) -> list[Any]:
+        """`parse` of each different cell; the first cell in the source that it refuses is an error."""
+        coded = self.columns[column]
+        found: list[Any] = []
+        refused: dict[int, Mismatch] = {}
+        for code, value in enumerate(coded.distinct):
+            try:
+                found.append(parse(value))
+            except Mismatch as mismatch:
+                refused[code] = mismatch
+        if refused:
+            bad = np.flatnonzero(np.isin(coded.codes, list(refused)))
+            first = int(bad[np.argmin(self.rows[bad])])
+            worst = refused[int(coded.codes[first])]
+            raise self.error(int(self.rows[first]), column, str(worst), worst.advice)
+        return found
 
 
-def _refuse_vector(value: object) -> None:
-    if is_vector(value):
-        raise Mismatch(
-            f"found {quoted(value)}, a vector, where categories belong",
-            "read vectors with kind='vectors' (--item-vectors on the command line), or leave the column out",
-        )
+class ReadableColumn(NamedTuple):
+    """The cells of one column in words, null where one is missing."""
+
+    kind: str
+    """What the cells can be filtered as, which may be another kind than what was learned: bare years are numbers."""
+    cells: "pl.Series"
+    """Of one of the types that the kind names."""
+
+    def taken(self, rows: npt.NDArray[np.integer[Any]]) -> "ReadableColumn":
+        """The cells of some rows, in that order; null for -1."""
+        import polars as pl
+
+        wanted = pl.Series(rows.astype(np.int64))
+        return self._replace(cells=self.cells.gather(wanted.set(wanted < 0, None)))
 
 
-def _with_advice(read: Callable[[Any], float | None], name: str) -> Callable[[Any], float | None]:
-    """As `read`, for a column whose kind nobody has said: its slips may be none."""
+def coded(values: Iterable[object]) -> Coded:
+    """Cells of any kind, sorted out; empty ones and NaN are missing."""
+    places: dict[tuple[type, object], int] = {}
+    cleaned: dict[tuple[type, object], int] = {}
+    distinct: list[object] = []
+    codes: list[int] = []
+    for value in values:
+        value = _hashable(value)
+        key = (type(value), value)
+        code = places.get(key)
+        if code is None:
+            value = _clean(value)
+            code = -1
+            if value is not None:
+                code = cleaned.setdefault((type(value), value), len(distinct))
+                if code == len(distinct):
+                    distinct.append(value)
+            places[key] = code
+        codes.append(code)
+    return Coded(distinct, np.array(codes, np.int64))
 
-    def read_or_advise(value: Any) -> float | None:
-        try:
-            return read(value)
-        except Mismatch as slip:
-            kinds = f"columns={{{name!r}: 'category'}} (--feature-kind on the command line)"
-            raise Mismatch(str(slip), f"{slip.advice}, or pass {kinds} if these are categories") from slip
 
-    return read_or_advise
+def _hashable(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        return _hashable(value.tolist())
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Mapping):
+        return Weighted((_hashable(term), _hashable(weight)) for term, weight in value.items())
+    if isinstance(value, Weighted):
+        return value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        parts = tuple(_hashable(part) for part in value)
+        return tuple(sorted(parts, key=str)) if isinstance(value, (set, frozenset)) else parts
+    return value if type(value).__hash__ is not None else repr(value)
 
 
-def _example(column: Coded) -> str:
-    there = column.codes[column.codes >= 0]
-    if not len(there):
-        return ""
-    value = column.distinct[there[0]]
-    return shortened(", ".join(map(str, value)) if isinstance(value, tuple) else str(value))
+def _clean(value: Any) -> object:
+    if isinstance(value, str):
+        value = value.strip()
+        return None if value in MISSING else value
+    if isinstance(value, (float, Decimal, datetime)) and value != value:
+        return None  # NaN, or NaT of pandas
+    return value
+
+
+def is_read(parse: Callable[[Any], object], value: object) -> bool:
+    """Whether `parse` takes a value."""
+    try:
+        parse(value)
+    except Mismatch:
+        return False
+    return True
 
 
 def shortened(example: str) -> str:
     """An example on one line that fits a column of a printed table."""
     line = " ".join(example.split())
     return line if len(line) <= LONGEST_EXAMPLE else f"{line[: LONGEST_EXAMPLE - 3]}..."
+
+
+def legible(text: str) -> str:
+    """A text that can be written to a file: halves of characters, which JSON can have, are question marks."""
+    return text.encode("utf-8", "replace").decode("utf-8")

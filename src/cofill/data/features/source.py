@@ -1,24 +1,38 @@
-"""One source of side information as it was learned: its columns, and the base of its reduced block."""
+"""One source of side information as it was learned: its columns, and its reduced block.
+
+Columns of many terms are reduced together: (ids, terms) @ (terms, width), by a truncated singular value decomposition.
+"""
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.features.cells import Cells
-from cofill.data.features.columns import Column, Floats
+from cofill.data.features.columns import Cells, ReadableColumn
+from cofill.data.features.kind import Floats, Kind, TermKind
+from cofill.data.features.layout import ID_NAMES
+from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
+from cofill.data.roles import normalised, recognised
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    from cofill.data.features.kind import Matrix
 
-    Matrix = csr_array[Any, tuple[int, int]]
-
-SourceKind = Literal["table", "tags", "links", "vectors"]
+Longs = npt.NDArray[np.int64]
+About = Literal["user", "item"] | None
+"""Whose ids a source has; None if nobody has said so."""
+# Up to this many rows or columns, all products of two of them are found at once; beyond, vectors one by one.
+SMALL_SIDE = 1000
+# Directions that are weaker than this, relative to the strongest, are rounding errors.
+WEAKEST = 1e-5
 
 
 class UnknownFeatureWarning(UserWarning):
@@ -29,12 +43,13 @@ class UnknownFeatureWarning(UserWarning):
 class Source:
     """All that is needed to describe somebody or something new by the columns of one source."""
 
-    kind: SourceKind
+    kind: str
+    """table, or the kind that the whole source is of."""
     name: str
     """As people know it: the name of a file, "tags" and the like."""
     id_name: str | None
     """The column of the ids, which is no feature."""
-    columns: tuple[Column, ...]
+    columns: tuple[Kind, ...]
     base: Floats
     """(terms of all columns, width of the reduced block)."""
     weights: Floats
@@ -46,19 +61,19 @@ class Source:
         return "+".join(column.name for column in self.long)
 
     @property
-    def used(self) -> tuple[Column, ...]:
+    def used(self) -> tuple[Kind, ...]:
         """The columns that a description must have."""
-        return tuple(column for column in self.columns if column.kind != "skip")
+        return tuple(column for column in self.columns if column.used)
 
     @property
-    def short(self) -> tuple[Column, ...]:
+    def short(self) -> tuple[Kind, ...]:
         """The columns that stand for themselves."""
-        return tuple(column for column in self.used if column.terms is None)
+        return tuple(column for column in self.used if not isinstance(column, TermKind) or column.terms is None)
 
     @property
-    def long(self) -> tuple[Column, ...]:
+    def long(self) -> tuple[TermKind, ...]:
         """The columns that are reduced together."""
-        return tuple(column for column in self.used if column.terms is not None)
+        return tuple(column for column in self.used if isinstance(column, TermKind) and column.terms is not None)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,6 +85,11 @@ class Source:
         """How many feature columns each column has, and the reduced block."""
         own = [(column.name, len(column.names)) for column in self.short]
         return own + ([(self.block, self.base.shape[1])] if self.long else [])
+
+    def width_of(self, column: Kind) -> int:
+        """How many feature columns a column has; those that are reduced together each have all of the block."""
+        reduced = isinstance(column, TermKind) and column.terms is not None
+        return int(self.base.shape[1]) if reduced else len(column.names)
 
     def encoded(self, of: Cells, new: bool = True) -> Floats:
         """(height, width): rows of cells; those of sources other than tables may be absent.
@@ -84,7 +104,7 @@ class Source:
         height = len(of.rows)
         return np.concatenate(parts, axis=1) if parts else np.zeros((height, 0), np.float32)
 
-    def _nothing(self, column: Column, of: Cells) -> Floats:
+    def _nothing(self, column: Kind, of: Cells) -> Floats:
         return np.zeros((len(of.rows), len(column.names)), np.float32)
 
     def _reduced(self, of: Cells, new: bool) -> Floats:
@@ -93,8 +113,8 @@ class Source:
         for column, (begin, end) in zip(self.long, pairwise(ends.tolist()), strict=True):
             if column.name not in of.columns:
                 continue
-            counts = known_counts(column, of, new)
-            matrix = weighed(column, counts, self.weights[begin:end])
+            counts = _known_counts(column, of, new)
+            matrix = column.weighed(counts, self.weights[begin:end])
             there = np.unique(matrix.indices)  # one description has few of many terms
             reduced = matrix[:, there] @ self.base[begin:end][there].astype(np.float64)
             reduced = np.concatenate([reduced, np.zeros((1, reduced.shape[1]))])
@@ -103,7 +123,7 @@ class Source:
 
     def card(self) -> dict[str, Any]:
         """What is learned except arrays, ready for JSON."""
-        columns = [column.model_dump(mode="json", exclude_defaults=True) for column in self.columns]
+        columns = [column.card() for column in self.columns]
         return {"kind": self.kind, "name": self.name, "id": self.id_name, "columns": columns}
 
     def arrays(self) -> dict[str, Floats]:
@@ -111,36 +131,53 @@ class Source:
         return {"base": self.base, "weights": self.weights} if self.long else {}
 
     @classmethod
-    def restored(cls, card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> "Source":
-        """The inverse of `card` and `arrays`; ValueError if they do not fit together."""
-        if card["kind"] not in ("table", "tags", "links", "vectors"):
-            raise ValueError(f"features: there is no source of kind {card['kind']!r}")
+    def restored(
+        cls, card: Mapping[str, Any], columns: Sequence[Kind], arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> "Source":
+        """The inverse of `card`, whose columns are restored already, and `arrays`; ValueError if they do not fit."""
         for key in ("name", "id"):
             if not isinstance(card[key], str) and not (key == "id" and card[key] is None):
                 raise ValueError(f"features: the {key} of a source is {card[key]!r}")
-        columns = tuple(Column.model_validate(column) for column in card["columns"])
-        source = cls(card["kind"], card["name"], card["id"], columns, *no_block())
-        terms = 0
+        source = cls(card["kind"], card["name"], card["id"], tuple(columns), *no_block())
         for column in source.used:
-            for listed in (column.choices, column.terms or ()):
+            terms = column.terms or () if isinstance(column, TermKind) else ()
+            for listed in (column.categories, terms):
                 if len(set(listed)) != len(listed):
                     raise ValueError(f"features: column {column.name!r} lists a category or term twice")
-            reduced, always = column.terms is not None, column.kind in ("text", "tags", "links")
-            if reduced != always and column.kind not in ("category", "several"):
-                raise ValueError(f"features: column {column.name!r} is of kind {column.kind}, which its terms deny")
-            terms += len(column.terms or ())
         if not source.long:
             return source
         base, weights = arrays["base"], arrays["weights"]
-        if base.ndim != 2 or len(base) != terms or weights.shape != (terms,):
+        count = sum(len(column.terms or ()) for column in source.long)
+        if base.ndim != 2 or len(base) != count or weights.shape != (count,):
             raise ValueError(
-                f"features: {source.block} has {terms} terms, but a base of shape {base.shape} "
+                f"features: {source.block} has {count} terms, but a base of shape {base.shape} "
                 f"and weights of shape {weights.shape}"
             )
         for array in (base, weights):
             if array.dtype != np.float32 or not np.isfinite(array).all():
                 raise ValueError(f"features: the arrays of {source.block} are not finite float32 numbers")
-        return cls(card["kind"], card["name"], card["id"], columns, base, weights)
+        return replace(source, base=base, weights=weights)
+
+    def with_block(self, of: Cells, reduce_to: int) -> "Source":
+        """The source with the terms, weights and base of its long columns, learned from the cells."""
+        counted = [_all_counts(column, of) for column in self.long]
+        matrices, chosen, weights = [], {}, []
+        useful = any((found_in(counts) > 1).any() for _, counts in counted)
+        for column, (terms, counts) in zip(self.long, counted, strict=True):
+            found = found_in(counts)
+            kept = np.flatnonzero(found > 1) if useful else np.arange(len(terms))
+            weights.append(column.weights(found[kept], int(np.count_nonzero(np.diff(counts.indptr)))))
+            chosen[column.name] = column.model_copy(update={"terms": tuple(terms[place] for place in kept)})
+            matrices.append(column.weighed(counts[:, kept], weights[-1]))
+        columns = tuple(chosen.get(column.name, column) for column in self.columns)
+        return replace(self, columns=columns, weights=np.concatenate(weights)).reduced(matrices, reduce_to)
+
+    def reduced(self, matrices: "Sequence[Matrix]", reduce_to: int) -> "Source":
+        """The source with the base of its long columns, whose weighed counts are `matrices`."""
+        from scipy.sparse import hstack
+
+        together: Any = hstack(matrices, format="csr") if len(matrices) > 1 else matrices[0]
+        return replace(self, base=_reduced_base(together, reduce_to))
 
 
 def no_block() -> tuple[Floats, Floats]:
@@ -148,7 +185,108 @@ def no_block() -> tuple[Floats, Floats]:
     return np.zeros((0, 0), np.float32), np.zeros(0, np.float32)
 
 
-def known_counts(column: Column, of: Cells, new: bool) -> "Matrix":
+class Fitted(NamedTuple):
+    """What a source says: about whom, what, and how to say the same of others."""
+
+    ids: list[Id]
+    values: Floats
+    source: Source
+    readable: Mapping[str, ReadableColumn] = MappingProxyType({})
+    """What the columns say in words, in the order of the ids."""
+
+
+class Reading(NamedTuple):
+    """How the caller wants a source to be read."""
+
+    id: str | int | None
+    ids: Any
+    name: str | None
+    reduce_to: int
+    both_ways: bool
+    about: About
+    layout: Mapping[str, Any]
+    """How a text file is read."""
+
+    def id_position(self, raw: RawTable) -> int:
+        """Where the ids of a table stand."""
+        if self.id is not None:
+            return raw.position(self.id, "id")
+        if raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names))):
+            return 0
+        plain = [normalised(name) for name in raw.names]
+        if "id" in plain:
+            return plain.index("id")
+        found = [position for position, name in enumerate(plain) if name in ID_NAMES]
+        if self.about is not None and found:
+            found = sorted(recognised(raw.names)[self.about])
+            if not found:
+                refuse_other_side(raw, self.about)
+        if not found and not raw.headed:
+            return 0
+        if not found:
+            raise no_id(raw)
+        if len(found) > 1 and found[0] != 0:
+            both = " and ".join(quoted(raw.names[position]) for position in found[:2])
+            choice = f"choose one with id={raw.names[found[0]]!r}"
+            raise DataError(f"{raw.origin.name}: {both} could both be the id; {choice}")
+        return found[0]
+
+
+def no_id(raw: RawTable) -> DataError:
+    """The error about a table whose id column cannot be found."""
+    return DataError(
+        f"{raw.origin.name}: no column is recognised as the id; found {listed(raw.names)}; "
+        "say which with id=..., by name or position from 0"
+    )
+
+
+def refuse_other_side(raw: RawTable, about: Literal["user", "item"]) -> None:
+    """DataError if a column has a usual name of the other side's ids; to be asked if none has one of this side."""
+    other: Literal["user", "item"] = "item" if about == "user" else "user"
+    found = recognised(raw.names)[other]
+    if found:
+        raise DataError(
+            f"{raw.origin.name}: it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds "
+            f"ids of {other}s; swap the files of {about}s and {other}s, or rename the column to {about!r}"
+        )
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names of columns."""
+    shown = ", ".join(quoted(name) for name in names[:12])
+    return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"
+
+
+class WholeSource(ABC):
+    """A kind that has whole sources to itself, rather than columns of tables."""
+
+    flag_help: ClassVar[str]
+    """What such a file is, for the help of a flag; {side} is user or item."""
+    taken: ClassVar[str] = ""
+    """What is said to somebody who wants a source that `takes` to be of another kind."""
+
+    @classmethod
+    def takes(cls, source: Any, told: bool) -> bool:
+        """Whether `source`, which is no table, is of this kind; `told`: somebody says so."""
+        return False
+
+    @classmethod
+    def fit(cls, source: Any, reading: Reading) -> Fitted:
+        """Learn from a source that `takes`."""
+        raise NotImplementedError
+
+    @classmethod
+    def recognised(cls, raw: RawTable) -> bool:
+        """Whether a table of which nobody has said the kind is of this one."""
+        return False
+
+    @classmethod
+    @abstractmethod
+    def fit_raw(cls, raw: RawTable, reading: Reading) -> Fitted:
+        """Learn from a table."""
+
+
+def _known_counts(column: TermKind, of: Cells, new: bool) -> "Matrix":
     """(different cells, terms): how often each known term is in each cell; `new` ones without any are warned of."""
     from scipy.sparse import csr_array
 
@@ -174,7 +312,7 @@ def known_counts(column: Column, of: Cells, new: bool) -> "Matrix":
     )
 
 
-def _warn(column: Column, strangers: Sequence[object]) -> None:
+def _warn(column: Kind, strangers: Sequence[object]) -> None:
     cells = "a description" if len(strangers) == 1 else f"{len(strangers)} descriptions"
     warnings.warn(
         f"{column.name}: nothing in {cells} is known from two ids or more, such as {quoted(strangers[0])}; "
@@ -184,19 +322,76 @@ def _warn(column: Column, strangers: Sequence[object]) -> None:
     )
 
 
-def weighed(column: Column, counts: "Matrix", weights: Floats) -> "Matrix":
-    """The counts (rows, terms) of a column as they enter the reduction."""
-    if column.kind == "links":
-        return counts
-    matrix = counts.astype(np.float64)
-    if column.kind == "tags":
-        matrix.data = np.log1p(matrix.data)
-        return matrix
-    if column.kind == "text":
-        matrix.data = np.log1p(matrix.data) * weights[matrix.indices]
-    from scipy.sparse import diags_array
+def _all_counts(column: TermKind, of: Cells) -> "tuple[list[str], Matrix]":
+    """All terms of a column in order, and how often each row has each of them."""
+    found = of.parsed(column.name, column.counted)
+    terms = sorted({term for counts in found for term in counts})
+    place = {term: at for at, term in enumerate(terms)}
+    entries = [(row, place[term], count) for row, counts in enumerate(found) for term, count in counts.items()]
+    codes = of.columns[column.name].codes
+    rows, places, counts = zip(*entries, strict=True) if entries else ((), (), ())
+    distinct = counted_matrix(
+        np.array(rows, np.int64), np.array(places, np.int64), np.array(counts), (len(found) + 1, len(terms))
+    )
+    return terms, distinct[codes]  # -1, which is missing, takes the last row, which is empty
 
-    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
-    normal: Any = diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ matrix
-    scaled: Matrix = normal.tocsr()
-    return scaled
+
+def found_in(counts: "Matrix") -> Longs:
+    """(terms,): in how many rows of `counts` each term is."""
+    return np.bincount(counts.indices, minlength=counts.shape[1])
+
+
+def counted_matrix(rows: Longs, places: Longs, counts: npt.NDArray[np.float64], shape: tuple[int, int]) -> "Matrix":
+    """The sums of counts (n,) at rows (n,) and places (n,), the same whatever their order; sums of 0 are left out."""
+    from scipy.sparse import csr_array
+
+    order = np.lexsort((counts, places, rows))
+    matrix: Any = csr_array((counts[order].astype(np.float64), (rows[order], places[order])), shape=shape)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix  # type: ignore[no-any-return]
+
+
+def _reduced_base(matrix: "Matrix", to: int) -> Floats:
+    """(terms, at most `to`): the base B such that `matrix` (ids, terms) @ B are the reduced rows.
+
+    With the decomposition P D Q' they are P D^1/2, so B is Q D^-1/2, up to one factor: the mean squared length
+    of the rows that have anything is 1. Of each direction in Q the entry of the largest magnitude is positive.
+    """
+    if not matrix.nnz:
+        return np.zeros((matrix.shape[1], 0), np.float32)
+    strengths, directions = _decomposed(matrix.astype(np.float64), to)
+    largest = np.argmax(np.abs(directions), axis=0)
+    signs = np.where(directions[largest, np.arange(len(strengths))] < 0, -1.0, 1.0)
+    base = directions * (signs / np.sqrt(strengths))
+    rows = matrix @ base
+    filled = np.count_nonzero(np.diff(matrix.indptr))
+    length = np.sqrt(np.square(rows).sum() / filled)
+    return np.ascontiguousarray(base / length, dtype=np.float32)
+
+
+def _decomposed(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The greatest singular values (k,), descending, and their right vectors (terms, k)."""
+    ids, terms = matrix.shape
+    wide = terms > ids  # the shorter side is decomposed, and the other follows from it
+    squares, vectors = _eigenvectors(matrix if wide else matrix.T.tocsr(), to)
+    strengths = np.sqrt(np.maximum(squares, 0.0))
+    kept = np.flatnonzero(strengths > WEAKEST * strengths[0])
+    strengths, vectors = strengths[kept], vectors[:, kept]
+    return strengths, (matrix.T @ vectors) / strengths if wide else vectors
+
+
+def _eigenvectors(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """The greatest eigenvalues (k,) of the products of all rows with each other, descending, and vectors (rows, k)."""
+    rows = matrix.shape[0]
+    if rows <= SMALL_SIDE:
+        squares, vectors = np.linalg.eigh((matrix @ matrix.T).toarray())
+    else:
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
+        across = matrix.T.tocsr()
+        products: Any = LinearOperator((rows, rows), matvec=lambda row: matrix @ (across @ row), dtype=np.float64)
+        start = np.random.default_rng(0).standard_normal(rows)
+        squares, vectors = eigsh(products, k=min(to, rows - 1), v0=start)
+    order = np.argsort(-squares, kind="stable")[:to]
+    return squares[order], vectors[:, order]

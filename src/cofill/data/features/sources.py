@@ -1,123 +1,124 @@
-"""Every kind of source into features: which kind it is, where its ids are, who learns from it."""
+"""Every source into features: what it holds, where its ids are, and learning from tables."""
 
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, get_args
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from cofill.data.features.fitting import Fitted, fit_table
-from cofill.data.features.kinds import Kind
-from cofill.data.features.layout import ID_NAMES
-from cofill.data.features.lists import About, fit_links, fit_sparse, fit_tags, no_id, refuse_other_side
+import numpy as np
+
+from cofill.data.features import kinds
+from cofill.data.features.columns import Cells, coded
+from cofill.data.features.kinds.vectors import is_npy
 from cofill.data.features.reading import read_raw
-from cofill.data.features.source import SourceKind
+from cofill.data.features.source import Fitted, Reading, Source, no_block
 from cofill.data.features.table import RawTable
-from cofill.data.features.vectors import fit_arrays, fit_mapping, fit_raw_vectors, is_npy, is_vectors, load_npy
 from cofill.data.origin import quoted
-from cofill.data.roles import normalised, recognised
+from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 
 
-def read_source(
-    source: Any,
-    kind: SourceKind | None,
-    id: str | int | None,
-    ids: Any,
-    columns: Mapping[str, Kind] | None,
-    name: str | None,
-    reduce_to: int,
-    both_ways: bool,
-    layout: Mapping[str, Any],
-    about: About = None,
-) -> Fitted:
-    """Features of one source; `layout` is how a text file is read."""
-    if kind is not None and kind not in get_args(SourceKind):
-        raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(get_args(SourceKind))}")
-    if about not in (None, "user", "item"):
-        raise DataError(f"about={about!r} is no side; give 'user' or 'item', or leave it out")
-    if isinstance(reduce_to, bool) or not isinstance(reduce_to, int) or reduce_to < 1:
-        raise DataError(f"reduce_to={reduce_to!r} is no number of columns; give 1 or more")
-    if name is not None and not name.strip():
-        raise DataError("name='' names nothing; leave it out, or give one such as 'tags'")
-    if columns and kind not in (None, "table"):
-        raise DataError(f"columns= sets the kinds of a table's columns; leave it out for {kind}")
-    if ids is not None and not is_npy(source):
+def read_source(source: Any, kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> Fitted:
+    """Features of one source."""
+    whole = kinds.whole_sources()
+    _check(kind, columns, reading)
+    if reading.ids is not None and not is_npy(source):
         raise DataError("ids= is for .npy files; other sources have their ids inside, or say id=... for a column")
-    if is_npy(source) or is_vectors(source):
-        if kind not in (None, "vectors"):
-            raise DataError(f"kind={kind!r}, but the source holds vectors; pass kind='vectors', or another source")
-        return _fit_vectors(source, ids, name or "vectors", layout, about)
-    if _is_sparse(source):
-        if kind not in (None, "tags"):
-            raise DataError(f"kind={kind!r}, but a sparse matrix is read as tags; leave kind= out")
-        return fit_sparse(list(source[0]), source[1], name or "tags", reduce_to)
-    if kind == "vectors" and isinstance(source, tuple) and len(source) == 2:
-        return _fit_vectors(source, None, name or "vectors", layout, about)
-    raw = read_raw(source, **layout, id=id)
+    for called, owner in whole.items():
+        if owner.takes(source, told=False):
+            if kind not in (None, called):
+                raise DataError(f"kind={kind!r}, but {owner.taken}")
+            return owner.fit(source, reading)
+    if kind in whole and whole[kind].takes(source, told=True):
+        return whole[kind].fit(source, reading)
+    raw = read_raw(source, **reading.layout, id=reading.id)
     if kind is None:
         kind = _guessed(raw)
-    if kind == "tags":
-        return fit_tags(raw, id, name or "tags", reduce_to, about)
-    if kind == "links":
-        return fit_links(raw, id, name or "links", reduce_to, both_ways)
-    id_at = id_position(raw, id, about)
-    if kind == "vectors":
-        return fit_raw_vectors(raw, id_at, name or "vectors")
-    return fit_table(raw, id_at, columns, reduce_to, name)
+    if kind in whole:
+        return whole[kind].fit_raw(raw, reading)
+    return _fit_table(raw, columns or {}, reading)
 
 
-def _fit_vectors(source: Any, ids: Any, name: str, layout: Mapping[str, Any], about: About) -> Fitted:
-    if isinstance(source, Mapping):
-        return fit_mapping(source, name)
-    if not is_npy(source):
-        return fit_arrays(list(source[0]), source[1], name, "the vectors")
-    path = Path(source)
-    if ids is None:
-        raise DataError(
-            f"{path}: a .npy file has no ids; pass ids=..., one for each row, or the path of a file of them"
-        )
-    array = load_npy(path)
-    if isinstance(ids, (str, os.PathLike)):
-        raw = read_raw(ids, **layout, least=1)
-        ids = raw.ids(id_position(raw, None, about) if len(raw.names) > 1 else 0)[0]
-    return fit_arrays(list(ids), array, name, str(path))
+def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> None:
+    """DataError if the caller asks for what there is not."""
+    if kind is not None and kind not in kinds.source_kinds():
+        raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(kinds.source_kinds())}")
+    if reading.about not in (None, "user", "item"):
+        raise DataError(f"about={reading.about!r} is no side; give 'user' or 'item', or leave it out")
+    reduce_to = reading.reduce_to
+    if isinstance(reduce_to, bool) or not isinstance(reduce_to, int) or reduce_to < 1:
+        raise DataError(f"reduce_to={reduce_to!r} is no number of columns; give 1 or more")
+    if reading.name is not None and not reading.name.strip():
+        raise DataError("name='' names nothing; leave it out, or give one such as 'tags'")
+    if columns and kind not in (None, kinds.TABLE):
+        raise DataError(f"columns= sets the kinds of a table's columns; leave it out for {kind}")
 
 
-def _is_sparse(source: Any) -> bool:
-    if not (isinstance(source, tuple) and len(source) == 2):
-        return False
-    from scipy.sparse import issparse
-
-    return bool(issparse(source[1]))
-
-
-def _guessed(raw: RawTable) -> SourceKind:
-    if raw.headed and any(normalised(name) == "tag" for name in raw.names):
-        return "tags"
-    if raw.origin.name == "the tuples":
+def _guessed(raw: RawTable) -> str:
+    recognised = next((called for called, owner in kinds.whole_sources().items() if owner.recognised(raw)), None)
+    if recognised is None and raw.origin.name == "the tuples":
         raise DataError("tuples can be tags or links; say which with kind='tags' or kind='links'")
-    return "table"
+    return recognised or kinds.TABLE
 
 
-def id_position(raw: RawTable, id: str | int | None, about: About = None) -> int:
-    """Where the ids of a table stand."""
-    if id is not None:
-        return raw.position(id, "id")
-    if raw.names == tuple(f"column {position + 1}" for position in range(len(raw.names))):
-        return 0
-    plain = [normalised(name) for name in raw.names]
-    if "id" in plain:
-        return plain.index("id")
-    found = [position for position, name in enumerate(plain) if name in ID_NAMES]
-    if about is not None and found:
-        found = sorted(recognised(raw.names)[about])
-        if not found:
-            refuse_other_side(raw, about)
-    if not found and not raw.headed:
-        return 0
-    if not found:
-        raise no_id(raw)
-    if len(found) > 1 and found[0] != 0:
-        both = " and ".join(quoted(raw.names[position]) for position in found[:2])
-        raise DataError(f"{raw.origin.name}: {both} could both be the id; choose one with id={raw.names[found[0]]!r}")
-    return found[0]
+def _fit_table(raw: RawTable, told: Mapping[str, str], reading: Reading) -> Fitted:
+    """A table with a row for each id; `told` are the kinds of columns that the caller sets."""
+    id_at = reading.id_position(raw)
+    _check_columns(told, raw, id_at)
+    ids, of = table_cells(raw, id_at)
+    # In the order of the ids whatever the order of the lines: the same table gives the same numbers to the last bit.
+    order = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+    ordered = Cells({key: column.taken(order) for key, column in of.columns.items()}, of.rows[order], of.error)
+    columns = []
+    for key, column in ordered.columns.items():
+        learn = kinds.kind_called(told[key]).told(column) if key in told else kinds.judged(key, column)
+        columns.append(learn(key, ordered, reading.reduce_to))
+    source = Source(kinds.TABLE, reading.name or raw.label, raw.names[id_at], tuple(columns), *no_block())
+    if source.long:
+        source = source.with_block(ordered, reading.reduce_to)
+    refuse_clash(source.names, raw.origin.name)
+    return Fitted(ids, source.encoded(of, new=False), source, kinds.in_words(source.columns, of))
+
+
+def table_cells(raw: RawTable, id_at: int) -> tuple[list[Id], Cells]:
+    """The ids of a table in their order, each once, and the cells of all other columns."""
+    ids = raw.ids(id_at)[0]
+    columns = {
+        name: coded(cells) for at, (name, cells) in enumerate(zip(raw.names, raw.columns, strict=True)) if at != id_at
+    }
+    first_of: dict[Id, int] = {}
+    kept = []
+    for row, id in enumerate(ids):
+        first = first_of.setdefault(id, row)
+        if first == row:
+            kept.append(row)
+        elif differing := next(
+            (key for key, column in columns.items() if column.codes[first] != column.codes[row]), None
+        ):
+            unit, line = raw.origin.unit, raw.origin.line
+            raise DataError(
+                f"{raw.origin.name}, {unit} {line(row)}, column {quoted(raw.names[id_at])}: the id {quoted(id)} is "
+                f"there again after {unit} {line(first)}, with another {quoted(differing)}; keep one of them "
+                "(or pass kind='tags' or kind='links' if these are lists of those)"
+            )
+    rows = np.array(kept, np.int64)
+    return [ids[row] for row in kept], Cells(
+        {key: column.taken(rows) for key, column in columns.items()}, rows, raw.error
+    )
+
+
+def _check_columns(told: Mapping[str, str], raw: RawTable, id_at: int) -> None:
+    for column, kind in told.items():
+        if column == raw.names[id_at]:
+            raise DataError(f"{raw.origin.name}: {column!r} is the column of the ids; it has no kind")
+        raw.position(column, "columns")
+        if kind not in kinds.column_kinds():
+            known = ", ".join(kinds.column_kinds())
+            raise DataError(f"{raw.origin.name}: column {column!r} cannot be of kind {kind!r}; the kinds are {known}")
+
+
+def refuse_clash(names: Sequence[str], label: str) -> None:
+    """DataError if two feature columns have the same name."""
+    counts = Counter(names)
+    twice = next((name for name in names if counts[name] > 1), None)
+    if twice is not None:
+        raise DataError(f"{label}: two feature columns would be called {twice!r}; rename a column, or pass name=...")

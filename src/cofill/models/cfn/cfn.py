@@ -7,9 +7,7 @@ import numpy as np
 import torch
 
 from cofill.config import CFNSettings, Orientation, Settings
-from cofill.data.described import DescribedRatings
-from cofill.data.features.known import SideFeatures
-from cofill.data.features.matching import warn_of_width
+from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.engines import TrainingEngine, make_engine

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
 from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork

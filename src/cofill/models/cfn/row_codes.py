@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cofill.data.features.known import SideFeatures
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown

@@ -9,16 +9,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.features.cells import Cells, coded
-from cofill.data.features.columns import LISTED, Floats
-from cofill.data.features.fitting import refuse_clash, table_cells
-from cofill.data.features.kinds import Kind
-from cofill.data.features.readable import ReadableColumn, readable
-from cofill.data.features.source import Source, SourceKind
+from cofill.data.features import kinds
+from cofill.data.features.columns import Cells, ReadableColumn, coded
+from cofill.data.features.kind import Floats
+from cofill.data.features.reading import read_raw
+from cofill.data.features.source import Reading, Source
+from cofill.data.features.sources import read_source, refuse_clash, table_cells
 from cofill.data.features.table import RawTable
 from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
+
+LISTED = 10
 
 
 class FeatureReport(NamedTuple):
@@ -33,6 +35,11 @@ class FeatureReport(NamedTuple):
     """How many different values, categories, tags or targets there are."""
     missing: int
     example: str
+
+    @property
+    def used(self) -> bool:
+        """Whether a model learns from the column."""
+        return kinds.kind_called(self.kind).used
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,10 +58,10 @@ class Features:
         cls,
         source: object,
         *,
-        kind: SourceKind | None = None,
+        kind: str | None = None,
         id: str | int | None = None,
         ids: Sequence[Id] | npt.NDArray[Any] | str | os.PathLike[str] | None = None,
-        columns: Mapping[str, Kind] | None = None,
+        columns: Mapping[str, str] | None = None,
         names: Sequence[str] | None = None,
         name: str | None = None,
         reduce_to: int = 50,
@@ -84,10 +91,9 @@ class Features:
         tags are those of items. `names` gives the columns of a file without header their names. `name` is what
         tags, links or vectors are called in `names` and in descriptions.
         """
-        from cofill.data.features.sources import read_source
-
-        given = {"names": names, "separator": separator, "header": header, "encoding": encoding}
-        fitted = read_source(source, kind, id, ids, columns, name, reduce_to, both_ways, given, about)
+        layout = {"names": names, "separator": separator, "header": header, "encoding": encoding}
+        reading = Reading(id, ids, name, reduce_to, both_ways, about, layout)
+        fitted = read_source(source, kind, columns, reading)
         return cls(Vocabulary(fitted.ids), fitted.values, (fitted.source,), fitted.readable)
 
     @classmethod
@@ -148,7 +154,7 @@ class Features:
         weights; vectors a list of numbers.
         """
         used = {column.name: column for source in self.sources for column in source.used}
-        ignored = {column.name for source in self.sources for column in source.columns if column.kind == "skip"}
+        ignored = {column.name for source in self.sources for column in source.columns if not column.used}
         ignored |= {source.id_name for source in self.sources if source.id_name is not None}
         for key in description:
             if key not in used and key not in ignored:
@@ -167,9 +173,9 @@ class Features:
 
     def in_words(self, descriptions: Sequence[Mapping[str, object]]) -> dict[str, ReadableColumn]:
         """What descriptions that `encode` takes say in words, by column, in their order."""
-        used = [column for source in self.sources for column in source.used]
+        used = tuple(column for source in self.sources for column in source.used)
         cells = {column.name: coded(about[column.name] for about in descriptions) for column in used}
-        return readable(used, Cells(cells, np.arange(len(descriptions)), _description_error))
+        return kinds.in_words(used, Cells(cells, np.arange(len(descriptions)), _description_error))
 
     def encode_table(
         self,
@@ -186,9 +192,6 @@ class Features:
 
         Tags, links and vectors are `unmentioned` unless there is a column of the source's name, with cells like a|b|c.
         """
-        from cofill.data.features.reading import read_raw
-        from cofill.data.features.sources import id_position
-
         known = {column.name for part in self.sources for column in part.used}
         known |= {part.id_name for part in self.sources if part.id_name is not None}
         raw = read_raw(
@@ -196,10 +199,11 @@ class Features:
         )
         if id is None:
             id = next((part.id_name for part in self.sources if part.id_name in raw.names), None)
-        found, cells = table_cells(raw, id_position(raw, id))
+        reading = Reading(id, None, None, 1, both_ways=True, about=None, layout={})
+        found, cells = table_cells(raw, reading.id_position(raw))
         for part in self.sources:
             for column in part.used:
-                if part.kind == "table" and column.name not in cells.columns:
+                if part.kind == kinds.TABLE and column.name not in cells.columns:
                     raise DataError(
                         f"{raw.origin.name}: there is no column {column.name!r}, which holds {column.holds}; "
                         "add it, with empty cells where it is unknown"
@@ -211,7 +215,7 @@ class Features:
             first, last = last, last + len(part.names)
             if not any(column.name in cells.columns for column in part.used):
                 values[:, first:last] = unmentioned
-        words = readable([column for part in self.sources for column in part.used], cells)
+        words = kinds.in_words(tuple(column for part in self.sources for column in part.used), cells)
         return Features(Vocabulary(found), values, self.sources, words)
 
     def _refuse_nearly_named(self, raw: RawTable, cells: Cells) -> None:
@@ -237,9 +241,7 @@ class Features:
         lines = []
         for source in self.sources:
             for column in source.columns:
-                own = 0 if column.kind == "skip" else len(column.names)
-                width = own if column.terms is None else source.base.shape[1]
-                about = (column.kind, width, column.distinct, column.missing, column.example)
+                about = (column.kind, source.width_of(column), column.distinct, column.missing, column.example)
                 lines.append(FeatureReport(source.name, column.name, *about))
         return lines
 
@@ -259,7 +261,7 @@ class Features:
         """The inverse of `card` and `arrays`; ValueError if they do not fit together."""
         try:
             sources = tuple(
-                Source.restored(
+                _restored_source(
                     part,
                     {key.removeprefix(f"{at}."): array for key, array in arrays.items() if key.startswith(f"{at}.")},
                 )
@@ -273,6 +275,12 @@ class Features:
         if values.shape != shape or values.dtype != np.float32 or not np.isfinite(values).all():
             raise ValueError(f"features: found values of shape {values.shape} where finite ones of {shape} belong")
         return restored
+
+
+def _restored_source(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Source:
+    if card["kind"] not in kinds.source_kinds():
+        raise ValueError(f"features: there is no source of kind {card['kind']!r}")
+    return Source.restored(card, [kinds.restored(column) for column in card["columns"]], arrays)
 
 
 def _loosely(name: str) -> str:

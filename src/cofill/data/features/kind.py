@@ -1,0 +1,268 @@
+"""What a kind of side information is: how its cells are judged, learned, encoded, put into words and filtered by.
+
+A kind is a subclass of `Kind` in a module below `kinds/`, and an entry in the list there. An instance is one column as
+it was learned. What needs nothing learned are class methods: to judge, to learn, and to filter cells in words.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
+
+from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible
+from cofill.data.origin import quoted
+from cofill.data.vocabulary import Id
+
+if TYPE_CHECKING:
+    import polars as pl
+    from scipy.sparse import csr_array
+
+    Matrix = csr_array[Any, tuple[int, int]]
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Count = Annotated[int, Field(ge=0)]
+TermNames = tuple[StrictStr, ...] | tuple[StrictInt, ...]
+Learn = Callable[[str, Cells, int], "Kind"]
+"""Learns the column of a name from its cells; more categories than the number are reduced, as texts are."""
+CLIP = 5.0
+MOST_VALUES = 100
+
+
+class Summary(NamedTuple):
+    """What stands in a column of readable cells, for those who want to filter by it."""
+
+    values: tuple[tuple[str | bool, int], ...] = ()
+    """Each value and how often it is there, the most frequent first."""
+    low: Any = None
+    """The least and the greatest of kinds that have an order; None if all are missing."""
+    high: Any = None
+
+
+class Kind(BaseModel):
+    """One column as it was learned: everything that is needed to encode another cell of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    called: ClassVar[str]
+    """The kind's name in files, in Python and on the command line."""
+    holds: ClassVar[str]
+    """What belongs into a cell, for an error message."""
+    one: ClassVar[str] = ""
+    """What a condition of a filter names, where that is not a whole cell."""
+    in_tables: ClassVar[bool] = True
+    """Whether the column of a table can be of this kind."""
+    used: ClassVar[bool] = True
+    """Whether a model learns from it."""
+    ordered: ClassVar[bool] = False
+    """Whether a filter can have bounds."""
+
+    name: StrictStr
+    kind: StrictStr
+    distinct: Count | None
+    missing: Count
+    example: StrictStr
+
+    # To judge and to learn.
+
+    @classmethod
+    def fits(cls, name: str, column: Coded) -> Learn | None:
+        """How to learn a column of a table whose kind nobody has said; None if it is of another kind."""
+        return None
+
+    @classmethod
+    def told(cls, column: Coded) -> Learn:
+        """How to learn a column of a table that somebody says is of this kind."""
+        return cls.learn
+
+    @classmethod
+    def learn(cls, name: str, of: Cells, reduce_to: int) -> Self:
+        """The column `name` of `of`."""
+        return cls(**cls.seen(name, of))
+
+    @classmethod
+    def seen(cls, name: str, of: Cells) -> dict[str, Any]:
+        """What is kept of a column of any kind."""
+        column = of.columns[name]
+        about = {"distinct": len(column.distinct), "missing": column.missing, "example": column.example()}
+        return {"name": name, "kind": cls.called, **about}
+
+    # To encode.
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the feature columns that this column has for itself."""
+        return ()
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """What a cell can name, if that is a closed list."""
+        return ()
+
+    def numbers(self, value: Any) -> Doubles:
+        """(len(names),): one cell as it is encoded; Mismatch if it is no cell of this column."""
+        return np.zeros(len(self.names))
+
+    def encoded(self, of: Cells) -> Floats:
+        """(height, len(names)): the numbers of this column's cells; zeros where one is missing."""
+        column = of.columns[self.name]
+        table = np.zeros((len(column.distinct) + 1, len(self.names)))
+        parsed = of.parsed(self.name, self.numbers)
+        if parsed:
+            table[:-1] = parsed
+        encoded: Floats = table[column.codes].astype(np.float32)  # -1, which is missing, takes the last row
+        return encoded
+
+    def card(self) -> dict[str, Any]:
+        """What was learned, ready for JSON; `model_validate` is the inverse."""
+        return self.model_dump(mode="json", exclude_defaults=True)
+
+    # To put into words.
+
+    def words(self, of: Cells) -> ReadableColumn | None:
+        """The cells of this column in words; None if people cannot read them."""
+        return None
+
+    @property
+    def belongs(self) -> str:
+        """What a description has to have here, for those who write one."""
+        return self.holds
+
+    def suggested(self) -> str | None:
+        """What could stand in a description, as an example; None if a short word cannot say it."""
+        return None
+
+    # To filter cells in words.
+
+    @classmethod
+    def types(cls) -> tuple[Any, ...]:
+        """The polars types that cells in words may have; none if there are no such cells."""
+        return ()
+
+    @classmethod
+    def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
+        """(n,): which cells are what is wanted, null where they are missing; Mismatch if `value` is no such cell."""
+        raise cls.misfit(value)
+
+    @classmethod
+    def bounds(cls, value: Any) -> tuple[Any, Any]:
+        """The least and the greatest cell that a value stands for, of kinds that are `ordered`."""
+        raise cls.misfit(value)
+
+    @classmethod
+    def summed_up(cls, cells: "pl.Series") -> Summary:
+        """What stands in the cells (n,), none of which is null."""
+        if cls.ordered:
+            return Summary(low=cells.min(), high=cells.max())
+        found = cells.alias("value").value_counts(name="count")
+        counted = sorted(found.iter_rows(), key=lambda row: (-row[1], row[0]))
+        return Summary(tuple(counted[:MOST_VALUES]))
+
+    @classmethod
+    def shown(cls, cell: Any) -> Any:
+        """One cell in words that is not missing, as Python has it."""
+        return cell
+
+    @classmethod
+    def converted(cls, cells: "pl.Series") -> "pl.Series":
+        """Cells in words of the same column that were found to be of another kind, as cells of this kind."""
+        return cells
+
+    @classmethod
+    def met(cls, cells: "pl.Series", condition: object) -> Bools:
+        """(n,): which cells meet a condition: a value, a list of values, or bounds; Mismatch if it does not fit."""
+        if isinstance(condition, Mapping):
+            return cls._within(cells, condition)
+        wanted = condition if isinstance(condition, (list, tuple, set, frozenset)) else [condition]
+        met = np.zeros(len(cells), np.bool_)
+        for value in wanted:
+            met |= _filled(cls.equal(cells, legible(value.strip()) if isinstance(value, str) else value))
+        return met
+
+    @classmethod
+    def _within(cls, cells: "pl.Series", bounds: Mapping[Any, object]) -> Bools:
+        given = {key: bound for key, bound in bounds.items() if bound is not None}
+        if not cls.ordered or not given or not bounds.keys() <= {"min", "max"}:
+            raise cls.misfit(dict(bounds))
+        met = np.ones(len(cells), np.bool_)
+        low: Any = None
+        if "min" in given:
+            low = cls.bounds(given["min"])[0]
+            met &= _filled(cells >= low)
+        if "max" in given:
+            high = cls.bounds(given["max"])[1]
+            if low is not None and low > high:
+                raise Mismatch(f"the min {quoted(given['min'])} is above the max {quoted(given['max'])}", "swap them")
+            met &= _filled(cells <= high)
+        return met
+
+    @classmethod
+    def wanted(cls, parse: Callable[[Any], Any], value: object) -> Any:
+        """The value of a condition as `parse` reads it; what counts as missing in a cell is no condition."""
+        try:
+            found = parse(value)
+        except Mismatch:
+            found = None
+        if found is None:
+            raise cls.misfit(value)
+        return found
+
+    @classmethod
+    def misfit(cls, value: object) -> Mismatch:
+        """What is to be raised about a condition that does not fit."""
+        takes = ", a list of values, or {'min': ..., 'max': ...}" if cls.ordered else " or a list of values"
+        return Mismatch(
+            f"found {quoted(value)} where {cls.one or cls.holds} belongs",
+            f"a column of kind {cls.called} takes a value{takes}",
+        )
+
+
+def _filled(met: "pl.Series") -> Bools:
+    return met.fill_null(value=False).to_numpy().astype(np.bool_)
+
+
+class TermKind(Kind):
+    """A kind whose cells are terms: so many different ones that they are counted, and reduced to a few columns."""
+
+    terms: TermNames | None = None
+    """What the column adds to the reduced block of its source; None if it stands for itself."""
+
+    @abstractmethod
+    def counted(self, value: Any) -> Mapping[Any, float]:
+        """The terms of one cell, known or not, and how often each is there."""
+
+    def place(self, term: Id) -> int:
+        """Where a term stands in `terms`; -1 if it is unknown."""
+        return self._places.get(str(term), -1)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {str(term): place for place, term in enumerate(self.terms or ())}
+
+    def weights(self, found_in: npt.NDArray[np.int64], filled: int) -> Floats:
+        """(terms,): how much terms say that are found in so many of all `filled` cells."""
+        return np.ones(len(found_in), np.float32)
+
+    def weighed(self, counts: "Matrix", weights: Floats) -> "Matrix":
+        """The counts (rows, terms) as they enter the reduction."""
+        return unit_rows(counts.astype(np.float64))
+
+    def card(self) -> dict[str, Any]:
+        """As that of any kind; the terms, which can be thousands, stand last."""
+        found = super().card()
+        return found | ({"terms": found.pop("terms")} if "terms" in found else {})
+
+
+def unit_rows(matrix: "Matrix") -> "Matrix":
+    """Rows divided by their lengths."""
+    from scipy.sparse import diags_array
+
+    lengths = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
+    normal: Any = diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ matrix
+    scaled: Matrix = normal.tocsr()
+    return scaled

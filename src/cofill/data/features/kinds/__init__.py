@@ -1,0 +1,76 @@
+"""Every kind of side information, and which of them a column is of.
+
+A new kind is a module with a subclass of `Kind`, and an entry in `KINDS`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cofill.data.features.columns import Cells, Coded, ReadableColumn
+from cofill.data.features.kind import Kind, Learn
+from cofill.data.features.kinds.category import Category
+from cofill.data.features.kinds.date import Date
+from cofill.data.features.kinds.flag import Flag
+from cofill.data.features.kinds.links import Links
+from cofill.data.features.kinds.number import Number
+from cofill.data.features.kinds.several import Several
+from cofill.data.features.kinds.skip import Skip
+from cofill.data.features.kinds.tags import Tags
+from cofill.data.features.kinds.text import Text
+from cofill.data.features.kinds.vectors import Vectors
+from cofill.data.features.source import WholeSource
+from cofill.data.roles import USUAL_NAMES, normalised
+
+TABLE = "table"
+# A column of a table is of the first kind that its cells fit.
+KINDS: list[type[Kind]] = [Tags, Links, Vectors, Flag, Date, Number, Several, Text, Category, Skip]
+
+
+def kind_called(name: str) -> type[Kind]:
+    """The kind of that name; ValueError if there is none."""
+    for kind in KINDS:
+        if kind.called == name:
+            return kind
+    raise ValueError(f"there is no kind {name!r}; the kinds are {', '.join(kind.called for kind in KINDS)}")
+
+
+def column_kinds() -> tuple[str, ...]:
+    """The kinds that a column of a table can be of."""
+    return tuple(kind.called for kind in KINDS if kind.in_tables)
+
+
+def whole_sources() -> dict[str, type[WholeSource]]:
+    """The kinds that have whole sources to themselves."""
+    return {kind.called: kind for kind in KINDS if issubclass(kind, WholeSource)}
+
+
+def source_kinds() -> tuple[str, ...]:
+    """What a source can be: a table, or of a kind that has whole sources."""
+    return (TABLE, *whole_sources())
+
+
+def readable_kinds() -> tuple[str, ...]:
+    """The kinds that cells in words can be of, which are those that lists can be filtered by."""
+    return tuple(kind.called for kind in KINDS if kind.types())
+
+
+def judged(name: str, column: Coded) -> Learn:
+    """How to learn a column whose kind nobody has said; one that says nothing, or fits no kind, is skipped."""
+    asked: list[type[Kind]] = [Skip, *KINDS]
+    for kind in asked:
+        learn = kind.fits(name, column)
+        if learn is not None:
+            return learn
+    return Skip.learn
+
+
+def restored(card: Mapping[str, Any]) -> Kind:
+    """The column that has this card; ValueError if it has none."""
+    return kind_called(card["kind"]).model_validate(card)
+
+
+def in_words(columns: tuple[Kind, ...], of: Cells) -> dict[str, ReadableColumn]:
+    """The columns that people can read, of those that `of` has; titles are kept elsewhere."""
+    there = (column for column in columns if column.name in of.columns)
+    found = {column.name: column.words(of) for column in there if normalised(column.name) not in USUAL_NAMES["title"]}
+    return {name: words for name, words in found.items() if words is not None}
