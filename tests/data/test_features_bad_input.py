@@ -94,7 +94,7 @@ FILES = {
     ),
     "an unknown kind of column": File(
         "id,age\n1,2\n",
-        ": column 'age' cannot be of kind 'float'; the kinds are flag, date, number, several, text, category, skip",
+        ": column 'age' cannot be of kind 'float'; the kinds are skip, flag, date, number, several, text, category",
         {"columns": {"age": "float"}},
     ),
     "a kind for the ids": File(

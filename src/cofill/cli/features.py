@@ -10,6 +10,7 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import FeatureReading, Side, add_feature_reading, show_features
 from cofill.data import datasets
 from cofill.data.features.kinds import TABLE, source_kinds
+from cofill.data.features.kinds.links import Links
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _file(path: Path, options: argparse.Namespace) -> int:
-    if options.one_way_links and options.kind != "links":
+    if options.one_way_links and options.kind != Links.called:
         raise SettingsError("--one-way-links goes with --kind links; leave it out")
     if options.feature_kind and options.kind not in (None, TABLE):
         raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")

@@ -23,7 +23,7 @@ from cofill.data.roles import USUAL_NAMES, normalised
 
 TABLE = "table"
 # A column of a table is of the first kind that its cells fit.
-KINDS: list[type[Kind]] = [Tags, Links, Vectors, Flag, Date, Number, Several, Text, Category, Skip]
+KINDS: list[type[Kind]] = [Tags, Links, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
 
 
 def kind_called(name: str) -> type[Kind]:
@@ -56,8 +56,7 @@ def readable_kinds() -> tuple[str, ...]:
 
 def judged(name: str, column: Coded) -> Learn:
     """How to learn a column whose kind nobody has said; one that says nothing, or fits no kind, is skipped."""
-    asked: list[type[Kind]] = [Skip, *KINDS]
-    for kind in asked:
+    for kind in KINDS:
         learn = kind.fits(name, column)
         if learn is not None:
             return learn
