@@ -297,7 +297,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
         "ids are strings or integers: .cast(pl.Int64) in polars, .astype('int64') in pandas",
     ),
     "an unknown kind": (
-        lambda: Features.read(TABLE, kind="tabel"),  # type: ignore[arg-type]
+        lambda: Features.read(TABLE, kind="tabel"),
         "there is no kind 'tabel' of features; the kinds are table, tags, links, vectors",
     ),
     "nothing to reduce to": (

@@ -154,8 +154,9 @@ def test_a_card_of_a_kind_that_is_gone(films: Features) -> None:
 
 def test_every_kind_is_the_module_of_its_name() -> None:
     here = Path(kinds.__file__).parent
-    assert {kind.called for kind in kinds.KINDS} == {path.stem for path in here.glob("[a-z]*.py")}
-    assert all(kind.__module__ == f"{kinds.__name__}.{kind.called}" for kind in kinds.KINDS)
+    learned = [kind for kind in kinds.KINDS if kind.used]
+    assert {kind.called for kind in learned} == {path.stem for path in here.glob("[a-z]*.py")}
+    assert all(kind.__module__ == f"{kinds.__name__}.{kind.called}" for kind in learned)
 
 
 def test_nobody_else_compares_the_names_of_kinds() -> None:

@@ -1,8 +1,8 @@
 """Side information: tables, tags, links and vectors into one matrix, and what was learned about their columns.
 
-file, frame, tuples -> reading -> sources -> kinds -> source -> features
-                                    |          |                   |
-                                 columns     words, filters      described ratings
+file, frame, tuples -> reading -> columns -> kinds -> source -> features -> described ratings
+                                               |
+                                  what items are in words -> attributes
 
 A kind of side information is one module in `kinds/`: number, flag, category, several, date, text, tags, links, vectors.
 """

@@ -3,8 +3,9 @@
 A new kind is a module with a subclass of `Kind`, and an entry in `KINDS`.
 """
 
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from cofill.data.features.columns import Cells, Coded, ReadableColumn
 from cofill.data.features.kind import Kind, Learn
@@ -12,9 +13,8 @@ from cofill.data.features.kinds.category import Category
 from cofill.data.features.kinds.date import Date
 from cofill.data.features.kinds.flag import Flag
 from cofill.data.features.kinds.links import Links
-from cofill.data.features.kinds.number import Number
+from cofill.data.features.kinds.number import MOST, Number
 from cofill.data.features.kinds.several import Several
-from cofill.data.features.kinds.skip import Skip
 from cofill.data.features.kinds.tags import Tags
 from cofill.data.features.kinds.text import Text
 from cofill.data.features.kinds.vectors import Vectors
@@ -22,6 +22,26 @@ from cofill.data.features.source import WholeSource
 from cofill.data.roles import USUAL_NAMES, normalised
 
 TABLE = "table"
+NAMES_AN_ADDRESS = re.compile(r"zip|postal|postcode|phone|e-?mail|url$|link$", re.IGNORECASE)
+
+
+class Skip(Kind):
+    """A column that nothing is learned from: addresses, ids of other catalogues, titles, and whatever fits no kind."""
+
+    called: ClassVar[str] = "skip"
+    holds: ClassVar[str] = "anything"
+    used: ClassVar[bool] = False
+
+    @classmethod
+    def fits(cls, name: str, column: Coded) -> Learn | None:
+        useless = not column.distinct or NAMES_AN_ADDRESS.search(name) or column.share(_is_address) >= MOST
+        return cls.learn if useless else None
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("http://", "https://"))
+
+
 # A column of a table is of the first kind that its cells fit.
 KINDS: list[type[Kind]] = [Tags, Links, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
 
