@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
+from cofill.serving.replies import FilterColumn
 
 import cofill
 from cofill import CFN, Recommender
@@ -18,7 +19,6 @@ from cofill.data.features import Features, Kind, ReadableColumn, kinds
 from cofill.data.features.columns import Cells, Coded, misplaced
 from cofill.data.features.kind import Learn
 from cofill.errors import DataError
-from cofill.serving.replies import FilterColumn
 
 
 def minutes(value: object) -> int:

@@ -1,4 +1,4 @@
-"""Runs in this process, in others, alone, interrupted: the same results, none of them twice."""
+"""Runs in this process, in others, alone, interrupted: the same results, none of them twice; and the time left."""
 
 import subprocess
 import sys
@@ -11,9 +11,9 @@ import pytest
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.measuring import perform
-from cofill.experiments.missing_runs import Event, finish
+from cofill.experiments.missing_runs import Event, Standing, duration, finish
 from cofill.experiments.plan import LINEUP
-from cofill.experiments.runs import Part, Store
+from cofill.experiments.runs import Part, Run, Store
 
 from .conftest import MakePlan
 
@@ -129,3 +129,33 @@ def test_a_search_touches_no_test_rating(make_plan: MakePlan, data: ExperimentDa
     assert "rmse" not in result
     assert len(result["validation_curve"]) == 2
     assert min(result["validation_curve"]) == result["validation_rmse"]
+
+
+# What a person sees
+
+
+def run_of(label: str, seed: int) -> Run:
+    return Run(label, "measure", "means", {"seed": seed}, Part("random", 0.9, seed), "aa", None)
+
+
+def test_the_time_left() -> None:
+    slow, quick = [run_of("slow", seed) for seed in (0, 1)], [run_of("quick", seed) for seed in (2, 3)]
+    standing = Standing([*slow, *quick], {slow[0].digest: 100.0}, workers=2)
+    assert standing.left() == pytest.approx((100 + 2 * 100) / 2)  # of the quick ones nothing is known yet
+    standing.take(Event(quick[0], 1.0, {"seconds": 10.0}))
+    assert standing.left() == pytest.approx((100 + 10) / 2)
+    standing.take(Event(slow[1], 0.25))
+    assert standing.left() == pytest.approx((75 + 10) / 2)
+    assert standing.completed == 2.25
+    assert standing.told() == "2 of 4 runs  now slow 25%  about 42 s left"
+    standing.take(Event(slow[1], 1.0, {"seconds": 90.0}))
+    standing.take(Event(quick[1], 1.0, {"seconds": 9.0}))
+    assert standing.told() == "4 of 4 runs"
+
+
+def test_nothing_is_known_before_the_first_run() -> None:
+    assert Standing([run_of("slow", 0)], {}, workers=1).left() is None
+
+
+def test_durations() -> None:
+    assert [duration(seconds) for seconds in (4.4, 61, 3725)] == ["4 s", "1 min 01 s", "1 h 02 min"]

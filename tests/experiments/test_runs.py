@@ -1,12 +1,15 @@
-"""The name of a run says all that its result depends on, and nothing else."""
+"""The name of a run says all that its result depends on, and nothing else; and what is finished is kept."""
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cofill.experiments.runs import Part, Run
+from cofill.errors import DataError
+from cofill.experiments.runs import Part, Run, Store
 from cofill.experiments.source_code import code_of
 
 RUN = Run("V-CFN", "measure", "cfn", {"orientation": "item", "seed": 1}, Part("random", 0.9, 1), "aa", None)
@@ -64,3 +67,50 @@ def test_a_run_survives_json() -> None:
     again = Run.from_json(json.loads(json.dumps(RUN.as_json())))
     assert again == RUN
     assert again.digest == RUN.digest
+
+
+# The store
+
+KEPT = Run("fitted means", "measure", "means", {"seed": 0}, Part("random", 0.9, 0), "aa", None)
+
+
+def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
+    store = Store(tmp_path / "deep" / "runs")
+    assert store.find(KEPT) is None
+    store.keep(KEPT, {"result": {"rmse": 0.9}, "seconds": 1.5})
+    found = store.find(KEPT)
+    assert found is not None
+    assert found["result"] == {"rmse": 0.9}
+    assert found["run"]["settings"]["mean_damping"] == 7.0
+    assert [path.name for path in store.folder.iterdir()] == [f"{KEPT.digest}.json"]
+
+
+def test_a_record_says_when_and_by_what_it_was_made(tmp_path: Path) -> None:
+    first, second = Store(tmp_path), Store(tmp_path)
+    first.keep(KEPT, {"result": {}})
+    found = second.find(KEPT)
+    assert found is not None
+    assert found["session"] == first.session != second.session
+    assert found["code"] == KEPT.code
+    assert abs((datetime.now(UTC) - datetime.fromisoformat(found["finished"])).total_seconds()) < 60
+
+
+def test_a_run_of_other_code_is_outdated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(tmp_path)
+    assert not store.outdated(KEPT)
+    store.keep(KEPT, {"result": {}})
+    assert not store.outdated(KEPT)
+    monkeypatch.setattr("cofill.experiments.runs.code_of", lambda algorithm: "new")
+    again = replace(KEPT)
+    assert store.outdated(again)
+    assert store.find(again) is None
+    store.keep(again, {"result": {}})
+    assert not store.outdated(again)
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"digest": "other"}', "[]"])
+def test_what_is_no_record_is_refused(tmp_path: Path, content: str) -> None:
+    store = Store(tmp_path)
+    store.path(KEPT).write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=r"not the record of .*; remove it, and it is run again"):
+        store.find(KEPT)
