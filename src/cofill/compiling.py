@@ -17,19 +17,20 @@ _RELAXED = {"reassoc", "contract", "arcp", "nsz"}
 
 def compiled(function: _Function) -> _Function:
     """`function` as machine code, kept on disk between runs; it does not hold the interpreter's lock."""
-    dispatcher = numba.njit(nogil=True, fastmath=_RELAXED, error_model="numpy")(function)
-    dispatcher._cache = _KernelCache(function)
+    dispatcher: Any = numba.njit(nogil=True, fastmath=_RELAXED, error_model="numpy")(function)
+    dispatcher._cache = cast(Any, _KernelCache)(function)
     return cast(_Function, dispatcher)
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(FunctionCache):
     """Machine code on disk, which is stale as soon as a compiled function that it calls has changed.
 
     numba itself looks at the file of the kernel alone, and would go on with the old loss after a change of `loss.py`.
     """
 
     def _index_key(self, *arguments: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(*arguments), hashlib.sha256(_code(self._py_func).encode()).hexdigest())
+        numbas: Any = super()
+        return (*numbas._index_key(*arguments), hashlib.sha256(_code(self._py_func).encode()).hexdigest())
 
 
 def _code(function: FunctionType) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-from cofill.serving.replies import FilterColumn
+from cofill.serving.routes_model import FilterColumn
 
 import cofill
 from cofill import CFN, Recommender

@@ -100,7 +100,7 @@ def output_gradients(
             for q in range(width):
                 dot += h_i[q] * w[q]
             lost, derivative = loss_and_derivative(loss, dot + bias[column], targets[e], corrupted[e])
-            total += lost
+            total += float(lost)
             g = per_row * derivative
             gradient_sum += g
             for q in range(width):

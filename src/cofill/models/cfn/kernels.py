@@ -202,7 +202,7 @@ def decode_and_step(
                 y = np.float32(tanh(y))
                 slope = 1 - y * y
             lost, derivative = loss_and_derivative(loss, y, targets[start + e], corrupted[start + e])
-            total += lost
+            total += float(lost)
             gradients[e] = per_row * derivative * slope
             gradient_sum += gradients[e]
         # dh of every row but the last, then the last one together with the step: one pass less over w.
