@@ -1,8 +1,10 @@
 """What can be imported, and that asking for help does not wait for torch."""
 
+import ast
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +59,12 @@ def test_nothing_heavy_is_imported(code: str) -> None:
     check = f"\nimport sys\nheavy = [n for n in {HEAVY!r} if n in sys.modules]\nassert not heavy, heavy"
     done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_inside_nothing_but_the_version_is_taken_from_the_package_itself() -> None:
+    """So that the layers, which `make check` looks at, cannot be gone round."""
+    package = Path(cofill.__file__).parent
+    for path in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.module == "cofill" and not node.level:
+                assert [name.name for name in node.names] == ["__version__"], path
