@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pytest
-from cofill.serving.routes_model import FilterColumn
 
 import cofill
 from cofill import CFN, Recommender
@@ -19,6 +18,7 @@ from cofill.data.features import Features, Kind, ReadableColumn, kinds
 from cofill.data.features.columns import Cells, Coded, misplaced
 from cofill.data.features.kind import Learn
 from cofill.errors import DataError
+from cofill.serving.routes_model import FilterColumn
 
 
 def minutes(value: object) -> int:
