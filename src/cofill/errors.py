@@ -1,7 +1,7 @@
 """Everything that cofill raises on purpose.
 
 CofillError
-├── DataError             a file, frame or array that cannot be read as ratings
+├── DataError             a file, frame or array that cannot be read
 ├── DatasetError          a data set that cannot be found, downloaded or checked
 ├── SettingsError         a setting outside its range, or one that does not exist
 ├── UnknownIdError        an id that the model has never seen, where one is needed
@@ -10,19 +10,105 @@ CofillError
 ├── CheckpointError       a checkpoint that is missing, broken or of another run
 └── ModelFileError        a model folder that is truncated, altered or of a newer version
 
-Each message names the thing, the limit, what was found, and the next step, on one line. So is a warning, at a terminal.
+Each message names the thing, the limit, what was found, and the next step, on one line. A DataError keeps them apart:
+`where`, `found` and `remedy`. A remedy names arguments, which are `separator=';'` in Python and `--separator ';'` on
+the command line; whoever shows the error says which words to use. A warning is one line too, at a terminal.
 """
 
 import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+LONGEST_QUOTE = 60
 
 
 class CofillError(Exception):
     """The root of the tree above. The command line prints it without a stack trace."""
 
 
+def quoted(found: object) -> str:
+    """What was found, in quotes on one line, shortened if it is long."""
+    text = repr(found)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 4]}...{text[0]}"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where something was found."""
+
+    source: str
+    """The path of a file, or "the DataFrame" and the like."""
+    unit: str = "row"
+    """"line" in a text file, else "row"."""
+    number: int | None = None
+    """Of the line or row, from 1."""
+    column: str | None = None
+    """As a message calls it, such as "column 'userId'"."""
+
+    def __str__(self) -> str:
+        line = "" if self.number is None else f", {self.unit} {self.number}"
+        return f"{self.source}{line}" + ("" if self.column is None else f", {self.column}")
+
+
+Argument = Callable[[str, Any], str]
+"""(name, value) -> how a caller writes that argument; the value is ... where any will do."""
+
+
+def in_python(name: str, value: Any) -> str:
+    """An argument as Python writes it."""
+    return f"{name}=..." if value is ... else f"{name}={value!r}"
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """What to do. {names} in the text are arguments, with their values; {no_header} is header a second time."""
+
+    text: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def passing(cls, text: str, **arguments: Any) -> "Remedy":
+        """A remedy with arguments; the value ... stands for any."""
+        return cls(text, arguments)
+
+    def worded(self, argument: Argument) -> str:
+        if not self.arguments:
+            return self.text
+        return self.text.format_map(
+            {name: argument(name.removeprefix("no_"), value) for name, value in self.arguments.items()}
+        )
+
+    def __add__(self, other: "Remedy") -> "Remedy":
+        if not (self.arguments or other.arguments):
+            return Remedy(self.text + other.text)
+        plain = [part.text if part.arguments else _literal(part.text) for part in (self, other)]
+        return Remedy("".join(plain), {**self.arguments, **other.arguments})
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 class DataError(CofillError, ValueError):
-    """A file, frame or array that cannot be read as ratings."""
+    """A file, frame or array that cannot be read."""
+
+    def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
+        self.found = found
+        self.remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
+        self.where = Place(where) if isinstance(where, str) else where
+        super().__init__(self.worded(in_python))
+
+    def worded(self, argument: Argument) -> str:
+        """The message, with arguments in the words of where the reader is."""
+        remedy = self.remedy.worded(argument)
+        return ("" if self.where is None else f"{self.where}: ") + self.found + (f"; {remedy}" if remedy else "")
+
+    def said_of(self, source: str) -> "DataError":
+        """The same error about a source that the reader knows by another name."""
+        return self if self.where is None else DataError(
+            self.found, self.remedy, where=replace(self.where, source=source)
+        )  # fmt: skip
 
 
 class DatasetError(CofillError):

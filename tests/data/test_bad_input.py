@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from cofill.data import text
+from cofill.data import delimited
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 
@@ -27,6 +27,7 @@ class File(NamedTuple):
     name: str = "r.csv"
 
 
+SKIPPING = ", or have such lines skipped with skip_bad_lines=100"
 NUMBER = "where a number belongs; correct or remove it"
 FINITE = "where a finite number belongs; correct or remove it"
 EMPTY = "fill it in or remove the line"
@@ -34,8 +35,8 @@ TIME = "where a time belongs; write Unix seconds or ISO dates throughout, or lea
 CLOSE = 'close it, and write a quote inside a cell as ""'
 HEADER_ONLY = ": a header and no ratings below it; add ratings, or pass header=False if line 1 is one"
 NO_LINES = ": the file is empty; it needs one line for each rating: user, item, rating"
-SAVE = "is not UTF-8; save the file as UTF-8, for example with iconv -f latin1 -t utf-8"
-FLAG = "on the command line), by name or position from 0"
+SAVE = "is not UTF-8; if the file is older, pass encoding='latin-1'; or save it as UTF-8"
+POSITION = ", by name or position from 0"
 UNDECIDED = (
     "is no number, and no cell is a usual column name; pass header=True with user=..., item=..., rating=..., "
     "or header=False and correct the line"
@@ -56,7 +57,8 @@ FILES = {
         "1::2::3::4\n1::3::x::4\n", f", line 2, column 3 (rating): found 'x' {NUMBER}", {}, "r.dat"
     ),
     "underscore in a number": File(HEAD + "1,2,1_0,4\n", f", line 2, column 'rating': found '1_0' {NUMBER}"),
-    "decimal comma": File("1;2;3,5\n", f", line 1, column 3 (rating): found '3,5' {NUMBER}"),
+    "decimal comma or thousands": File("1;2;3,500\n", f", line 1, column 3 (rating): found '3,500' {NUMBER}"),
+    "decimal commas and points": File("1;2;3.5\n1;3;3,5\n", f", line 2, column 3 (rating): found '3,5' {NUMBER}"),
     "hexadecimal": File(HEAD + "1,2,0x3,4\n", f", line 2, column 'rating': found '0x3' {NUMBER}"),
     "NaN": File(GOOD + "1,3,NaN,4\n", f", line 3, column 'rating': found 'NaN' {FINITE}"),
     "NaN first, no header": File("1,3,nan\n", f", line 1, column 3 (rating): found 'nan' {FINITE}"),
@@ -134,7 +136,9 @@ FILES = {
     "Latin-1 below a quote": File(
         HEAD.encode() + b'"1",2,3,4\n' * 20_000 + b"1,\xff,3,4\n", f", line 20002: byte 0xff {SAVE}"
     ),
-    "UTF-16": File(GOOD.encode("utf-16"), ": the file is UTF-16, not UTF-8; save it as UTF-8"),
+    "UTF-16": File(
+        GOOD.encode("utf-16"), ": the file is UTF-16, not UTF-8; pass encoding='utf-16', or save it as UTF-8"
+    ),
     "truncated gzip": File(
         gzip.compress(GOOD.encode())[:-6],
         ": the gzip data is broken or cut short (Compressed file ended before the end-of-stream "
@@ -145,7 +149,15 @@ FILES = {
     ),
     "not gzip": File(GOOD, ": this is not gzip data; rename it without .gz, or fetch the file again", {}, "r.csv.gz"),
     "gzip of nothing": File(gzip.compress(b""), NO_LINES, {}, "r.csv.gz"),
-    "zip": File(b"PK\x03\x04rest", ": this is a zip archive; unpack it and pass the ratings file in it", {}, "r.zip"),
+    "broken zip": File(
+        b"PK\x03\x04rest",
+        ": the zip data is broken or cut short (File is not a zip file); fetch the file again",
+        {},
+        "r.zip",
+    ),
+    "zstd": File(
+        b"\x28\xb5\x2f\xfdrest", ": this is a zstd archive; unpack it and pass the ratings file in it", {}, "r.zst"
+    ),
     "empty Parquet": File(
         "", ": the file is empty; it needs one row for each rating: user, item, rating", {}, "r.parquet"
     ),
@@ -155,18 +167,15 @@ FILES = {
     ),
     "missing column": File(
         "who,item,rating\n1,2,3\n",
-        f": no column is recognised as the user; found 'who', 'item', 'rating'; "
-        f"say which with user=... (--user-column {FLAG}",
+        f": no column is recognised as the user; found 'who', 'item', 'rating'; say which with user=...{POSITION}",
     ),
     "two columns": File(
         "user,item\n1,2\n",
-        f": no column is recognised as the rating; found 'user', 'item'; "
-        f"say which with rating=... (--rating-column {FLAG}",
+        f": no column is recognised as the rating; found 'user', 'item'; say which with rating=...{POSITION}",
     ),
     "two columns, no header": File(
         "1,2\n3,4\n",
-        ", line 1: found '1,2', which no usual separator cuts into user, item and rating; "
-        "pass separator=... (--separator on the command line)",
+        ", line 1: found '1,2', which no usual separator cuts into user, item and rating; pass separator=...",
     ),
     "no such column": File(
         GOOD,
@@ -174,11 +183,16 @@ FILES = {
         "pass one of them as item=...",
         {"item": "nope"},
     ),
-    "no such position": File(GOOD, ": user=4 is not a column; there are 4: give 0 to 3", {"user": 4}),
-    "negative position": File(GOOD, ": user=-1 is not a column; there are 4: give 0 to 3", {"user": -1}),
+    "no such position": File(
+        GOOD, ": 4 is not the position of a column; there are 4; pass user=..., from 0 to 3", {"user": 4}
+    ),
+    "negative position": File(
+        GOOD, ": -1 is not the position of a column; there are 4; pass user=..., from 0 to 3", {"user": -1}
+    ),
     "a name without a header": File(
         "1,2,3\n",
-        ": user='u' names a column, but there is no header; give its position from 0, or header=True",
+        ": 'u', which is to be the user, names a column, but there is no header; "
+        "give its position from 0, or header=True",
         {"user": "u", "header": False},
     ),
     "the same column twice": File(
@@ -206,15 +220,15 @@ FILES = {
     ),
     "no separator": File(
         "hello\nworld\n",
-        ", line 1: found 'hello', which no usual separator cuts into user, item and rating; "
-        "pass separator=... (--separator on the command line)",
+        ", line 1: found 'hello', which no usual separator cuts into user, item and rating; pass separator=...",
     ),
     "ambiguous separator": File(
         "1|2,3|4,5|6\n2|2,3|4,5|6\n",
-        ": both '|' and ',' could be the separator; pass the right one, such as separator='|' "
-        "(--separator on the command line)",
+        ": both '|' and ',' could be the separator; pass the right one, such as separator='|'",
     ),
-    "impossible separator": File(GOOD, ": '' cannot separate columns; use one such as ',' or '::'", {"separator": ""}),
+    "impossible separator": File(
+        GOOD, ": '' cannot separate columns; use one such as separator=','", {"separator": ""}
+    ),
     "a quote that never closes": File(
         GOOD + '"1,3,3,4\n',
         f", line 3: a quoted cell is not closed properly (unexpected end of data); {CLOSE}",
@@ -241,12 +255,12 @@ FILES = {
 @pytest.mark.parametrize("case", FILES.values(), ids=FILES.keys())
 def test_bad_files(case: File, late: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if late:  # as if the first lines had all looked well
-        monkeypatch.setattr(text, "_looks_typed", lambda layout: "title" not in layout.columns)
+        monkeypatch.setattr(delimited, "_looks_typed", lambda layout: "title" not in layout.columns)
     path = tmp_path / case.name
     path.write_bytes(case.content if isinstance(case.content, bytes) else case.content.encode())
     with pytest.raises(DataError) as caught:
         Ratings.read(path, **case.options)
-    assert str(caught.value) == f"{path}{case.message}"
+    assert str(caught.value).removesuffix(SKIPPING) == f"{path}{case.message}"
 
 
 def frame(**columns: Any) -> pl.DataFrame:
@@ -313,7 +327,7 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     "frame without users": (
         lambda: frame().drop("user"),
         "the polars DataFrame: no column is recognised as the user; found 'item', 'rating'; "
-        f"say which with user=... (--user-column {FLAG}",
+        f"say which with user=...{POSITION}",
     ),
     "pandas NaN id": (
         lambda: pandas_frame(user=[1, None]),

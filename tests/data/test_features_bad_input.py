@@ -32,13 +32,11 @@ FILES = {
     ),
     "one column": File(
         "id\n1\n2\n",
-        ": found 1 column (separator ',') where 2 are needed; "
-        "pass separator=... (--separator on the command line) if the file has more",
+        ": found 1 column (separator ',') where 2 are needed; pass separator=... if the file has more",
     ),
     "links of one column": File(
         "1\n2\n",
-        ": found 1 column (separator ',') where 2 are needed; "
-        "pass separator=... (--separator on the command line) if the file has more",
+        ": found 1 column (separator ',') where 2 are needed; pass separator=... if the file has more",
         {"kind": "links"},
     ),
     "no id column": File(
@@ -48,7 +46,9 @@ FILES = {
     "a wrong id column": File(
         "id,age\n1,2\n", ": there is no column 'key'; found 'id', 'age'; pass one of them as id=...", {"id": "key"}
     ),
-    "a wrong position": File("id,age\n1,2\n", ": id=5 is not a column; there are 2: give 0 to 1", {"id": 5}),
+    "a wrong position": File(
+        "id,age\n1,2\n", ": 5 is not the position of a column; there are 2; pass id=..., from 0 to 1", {"id": 5}
+    ),
     "two id columns": File(
         "age,userId,movieId\n1,2,3\n", ": 'userId' and 'movieId' could both be the id; choose one with id='userId'"
     ),
@@ -121,8 +121,7 @@ FILES = {
     ),
     "two separators": File(
         "1,a|b\n2,b|c\n",
-        ": both '|' and ',' could be the separator; pass the right one, such as separator='|' "
-        "(--separator on the command line)",
+        ": both '|' and ',' could be the separator; pass the right one, such as separator='|'",
         {},
         "f.dat",
     ),
@@ -159,15 +158,15 @@ FILES = {
     ),
     "latin-1": File(
         "id,land\n1,Österreich\n".encode("latin-1"),
-        ", line 2: byte 0xd6 is not UTF-8; save the file as UTF-8, for example with iconv -f latin1 -t utf-8",
+        ", line 2: byte 0xd6 is not UTF-8; if the file is older, pass encoding='latin-1'; or save it as UTF-8",
     ),
     "no encoding": File(
         "id,age\n1,2\n",
-        ": there is no encoding 'klingon'; pass one such as 'utf-8' or 'latin-1'",
+        ": there is no encoding 'klingon'; pass one such as encoding='latin-1'",
         {"encoding": "klingon"},
     ),
     "an archive": File(
-        b"PK\x03\x04....", ": this is a zip archive; unpack it and pass the file with the features in it", {}, "f.zip"
+        b"7z\xbc\xaf....", ": this is a 7z archive; unpack it and pass the file with the features in it", {}, "f.7z"
     ),
     "not Parquet": File(b"nothing", ": not a Parquet file, or a broken one (", {}, "f.parquet"),
     ".npy without ids": File(

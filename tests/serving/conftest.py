@@ -10,7 +10,7 @@ import pytest
 from fastapi import FastAPI
 
 from cofill.cli import main
-from cofill.data.writing import write_frame
+from cofill.data.table import write_frame
 from cofill.serving.app import add_routes
 from cofill.serving.database import Store, url_of
 from cofill.serving.routing import Routes

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from cofill import __version__
-from cofill.errors import CofillError, show_warning
+from cofill.errors import CofillError, DataError, show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",
@@ -55,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
+    except DataError as error:
+        from cofill.cli.options import as_flag
+
+        return _failed(error.worded(as_flag))
     except CofillError as error:
         return _failed(str(error))
     except BrokenPipeError:

@@ -3,16 +3,18 @@
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cofill.cli.output import note
-from cofill.cli.side_information import SIDES, Side, in_utf8, titles_in
+from cofill.cli.side_information import SIDES, FeatureReading, Side, add_file_reading, in_flags, titles_in
 from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
+    from cofill.data.table import Table
     from cofill.models.recommender import Recommender
 
 _Value = TypeVar("_Value")
@@ -28,6 +30,7 @@ def add_describing(parser: argparse.ArgumentParser) -> None:
             metavar="FILE",
             help=f"a table of new {side}s with the columns that the model was trained with (`cofill features MODEL`)",
         )
+    add_file_reading(parser)
 
 
 def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:
@@ -103,16 +106,29 @@ def learned_columns(model: "Recommender", folder: Path, side: Side, flag: str) -
 
 def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
     """Tell the model what the files of `add_describing` say."""
-    quiet = getattr(options, "quiet", False)
+    reading = FeatureReading.of(options)
     for path in options.item_features or ():
-        learned_columns(model, options.model, "item", "--item-features")
-        with in_utf8(path, quiet=quiet) as readable:
-            model.describe_items(readable)
-            titles = titles_in(readable)
-        for item, title in titles.items():
+        learned = learned_columns(model, options.model, "item", "--item-features")
+        with in_flags():
+            table = _table(path, learned, reading)
+            model.describe_items(table)
+        for item, title in titles_in(table).items():
             if item in model.items:
                 model.titles[model.items.id(model.items.index(item))] = title
     for path in options.user_features or ():
-        learned_columns(model, options.model, "user", "--user-features")
-        with in_utf8(path, quiet=quiet) as readable:
-            model.describe_users(readable)
+        learned = learned_columns(model, options.model, "user", "--user-features")
+        with in_flags():
+            model.describe_users(_table(path, learned, reading))
+
+
+def _table(path: Path, learned: "Features", reading: FeatureReading) -> "Table":
+    """A table of new ones, whose column of ids is called as the model knows it."""
+    ids = [source.id_name for source in learned.sources if source.id_name is not None]
+    used = [column.name for source in learned.sources for column in source.used]
+    table = reading.table(path, familiar={*ids, *used})
+    said = reading.id_in(table)
+    if said is None:
+        return table
+    at = table.position(said, "id")
+    names = [ids[0] if position == at and ids else name for position, name in enumerate(table.names)]
+    return replace(table, found=dict(zip(names, table.found.values(), strict=True)))

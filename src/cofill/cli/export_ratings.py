@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("give either the folder of the model that was served, or --database URL")
     check_table_file(options.out)
 
-    from cofill.data.writing import write_frame
+    from cofill.data.table import write_frame
     from cofill.serving.live_export import export_frame
 
     frame = export_frame(database, options.model)

@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress and no hints")
     add_json(parser)
-    add_feature_reading(parser)
+    add_feature_reading(parser, alone=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -53,7 +53,7 @@ def _file(path: Path, options: argparse.Namespace) -> int:
         raise SettingsError(f"--feature-kind is about the columns of tables; leave it out with --kind {options.kind}")
     reading = FeatureReading.of(options)
     features = reading.read(path, options.kind)
-    reading.check_kinds()
+    reading.check_columns()
     if options.json:
         print_json(_document(features))
         return 0
@@ -105,9 +105,11 @@ def _model(folder: Path, options: argparse.Namespace) -> int:
 
 
 def _refuse_reading(options: argparse.Namespace, what: str) -> None:
-    for name in ("kind", "feature_kind", "feature_size", "one_way_links"):
-        if getattr(options, name):
-            raise SettingsError(f"{options.source} is {what}; leave out --{name.replace('_', '-')}")
+    laid_out = ("id_column", "feature_separator", "feature_header", "feature_encoding")
+    for name in ("kind", "feature_kind", "feature_size", "one_way_links", *laid_out):
+        if getattr(options, name) not in (None, False):
+            flag = name.removeprefix("feature_") if name in laid_out else name
+            raise SettingsError(f"{options.source} is {what}; leave out --{flag.replace('_', '-')}")
 
 
 def _columns(features: "Features") -> "list[tuple[Kind, FeatureReport]]":

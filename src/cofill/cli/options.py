@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -17,6 +18,19 @@ SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 _Settings = TypeVar("_Settings", bound=Settings)
 
 _COLUMNS = ("user", "item", "rating", "time", "title")
+_FLAGS = {role: f"--{role}-column" for role in (*_COLUMNS, "id")} | {
+    "columns": "--feature-kind",
+    "reduce_to": "--feature-size",
+}
+"""Arguments of Python whose flags are called otherwise."""
+_VALUES = {
+    "separator": "TEXT",
+    "scale": "LOW HIGH",
+    "unknown": "NUMBER",
+    "skip_bad_lines": "N",
+    "columns": "COLUMN=KIND",
+}
+_WHOLE_ONLY = ("scale", "wide", "unknown", "skip_bad_lines")
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -60,22 +74,47 @@ def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COL
     for role in columns:
         group.add_argument(
             f"--{role}-column",
-            type=_name_or_position,
+            type=name_or_position,
             metavar="COLUMN",
             help=f"column of the {role}: name or position from 0",
         )
     group.add_argument("--separator", metavar="TEXT", help="what stands between cells, such as , or ::")
     group.add_argument("--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none")
-    if columns == _COLUMNS:
-        group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
+    group.add_argument("--encoding", metavar="NAME", help="how letters are written, such as latin-1 (default utf-8)")
+    if columns != _COLUMNS:
+        return
+    group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
+    group.add_argument(
+        "--wide", action="store_true", default=None, help="the file has a row for each user and a column for each item"
+    )
+    group.add_argument(
+        "--unknown", type=float, metavar="NUMBER", help="with --wide: what stands for unknown, such as 99"
+    )
+    group.add_argument(
+        "--skip-bad-lines",
+        type=count_or_zero,
+        metavar="N",
+        help="leave out up to N lines that are no ratings (default 0)",
+    )
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `Ratings.read`, or of what reads the columns that `add_reading` was given."""
+    """The arguments of `Ratings.read`, or of what reads the columns that `add_reading` was given, as far as given."""
     given = vars(options)
-    columns = {role: given[f"{role}_column"] for role in _COLUMNS if f"{role}_column" in given}
-    scale = {"scale": given["scale"] and tuple(given["scale"])} if "scale" in given else {}
-    return columns | {"separator": options.separator, "header": options.header} | scale
+    columns = {role: given.get(f"{role}_column") for role in _COLUMNS}
+    others = {name: given.get(name) for name in ("separator", "header", "encoding", *_WHOLE_ONLY)}
+    found = {name: value for name, value in (columns | others).items() if value is not None}
+    return found | ({"scale": tuple(found["scale"])} if "scale" in found else {})
+
+
+def as_flag(name: str, value: Any) -> str:
+    """An argument of Python as it is given on the command line; `...` is any value."""
+    flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
+    if isinstance(value, bool):
+        return flag if value else f"--no-{flag.removeprefix('--')}"
+    if value is ...:
+        return f"{flag} {_VALUES.get(name, 'COLUMN' if flag.endswith('-column') else 'NAME')}"
+    return f"{flag} {quote(str(value))}"
 
 
 def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
@@ -83,10 +122,9 @@ def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
     if Path(source).is_file():
         return Ratings.read(Path(source), **reading_from(options))
     if source in datasets.catalogue():
-        given = [name for name, value in reading_from(options).items() if value is not None]
-        if given:
-            flag = f"{given[0]}-column" if given[0] in _COLUMNS else given[0]
-            raise DataError(f"{source} is a data set, whose columns are known; leave out --{flag}")
+        for given in reading_from(options):
+            flag = as_flag(given, True)
+            raise DataError(f"{source} is a data set, whose columns are known; leave out {flag}")
         return datasets.load(source, quiet=getattr(options, "quiet", False))
     if "/" in source or "." in source or Path(source).exists():
         return Ratings.read(Path(source), **reading_from(options))
@@ -138,7 +176,8 @@ def count_or_zero(text: str) -> int:
     return int(text)
 
 
-def _name_or_position(text: str) -> str | int:
+def name_or_position(text: str) -> str | int:
+    """A column, as --user-column and the like name it."""
     return int(text) if text.isdecimal() else text
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from cofill.data.writing import check_ending
+from cofill.data.table import check_ending
 from cofill.errors import DataError
 
 _SHORT = 16  # characters of a cell that is not worth breaking

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     import polars as pl
 
     from cofill.data.pairs import read_pairs
-    from cofill.data.writing import write_frame
+    from cofill.data.table import write_frame
     from cofill.models.recommender import Recommender
 
     if options.out is not None:

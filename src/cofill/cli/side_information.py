@@ -2,17 +2,17 @@
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from cofill.cli.options import count
+from cofill.cli.options import as_flag, count, name_or_position
 from cofill.cli.output import note, print_table
 from cofill.data import datasets
 from cofill.data.datasets import SideInformation, UnpublishedFileWarning
+from cofill.data.delimited import UTF_16
 from cofill.data.features.kinds import TABLE, column_kinds, whole_sources
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
@@ -20,8 +20,10 @@ from cofill.errors import DataError, DatasetError, SettingsError
 if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
+    from cofill.data.table import Table
 
 Side = Literal["item", "user"]
+_Read = TypeVar("_Read")
 SIDES: tuple[Side, ...] = ("item", "user")
 
 _SOURCES: dict[str, tuple[str, str]] = {
@@ -29,9 +31,21 @@ _SOURCES: dict[str, tuple[str, str]] = {
     "text": (TABLE, "a table with a text for each {side}, such as a plot or a description"),
     **{called: (called, kind.flag_help) for called, kind in whole_sources().items()},
 }
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _READ_AS_LATIN_1 = "{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong"
 _NO_SIDE_INFORMATION = "--without-side-information"
+
+
+@contextmanager
+def in_flags() -> Iterator[None]:
+    """What is wrong with a file of side information, in the words of its flags."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(error.worded(_as_feature_flag)) from error
+
+
+def _as_feature_flag(name: str, value: Any) -> str:
+    return as_flag(f"feature_{name}" if name in ("separator", "encoding", "header") else name, value)
 
 
 @dataclass
@@ -42,15 +56,54 @@ class FeatureReading:
     size: int | None = None
     both_ways: bool = True
     quiet: bool = False
+    id: str | int | None = None
+    """The column of the ids; if it is named, of those files that have it."""
+    separator: str | None = None
+    header: bool | None = None
+    encoding: str | None = None
+    """None: UTF-8, or else Latin-1, in which older files are written."""
     _columns: set[str] = field(default_factory=set)  # of all tables that were read
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> "FeatureReading":
-        kinds = dict(options.feature_kind or ())
-        if len(kinds) < len(options.feature_kind or ()):
+        given = getattr(options, "feature_kind", None) or ()
+        kinds = dict(given)
+        if len(kinds) < len(given):
             raise SettingsError("--feature-kind sets the kind of a column twice; keep one of them")
-        quiet = getattr(options, "quiet", False)
-        return cls(kinds, options.feature_size, not options.one_way_links, quiet)
+        return cls(
+            kinds,
+            getattr(options, "feature_size", None),
+            not getattr(options, "one_way_links", False),
+            getattr(options, "quiet", False),
+            options.id_column,
+            options.feature_separator,
+            options.feature_header,
+            options.feature_encoding,
+        )
+
+    def table(self, path: Path, *, familiar: Collection[str] = (), quiet: bool | None = None) -> "Table":
+        """The cells of one file; `familiar` are names that make its first line a header."""
+        from cofill.data.table import read_raw
+
+        familiar = {*familiar, str(self.id)} if self.id is not None else familiar
+        given: dict[str, Any] = {"separator": self.separator, "header": self.header, "familiar": familiar}
+        return self.decoded(path, lambda encoding: read_raw(path, **given, encoding=encoding), quiet)
+
+    def decoded(self, path: Path, read: Callable[[str], _Read], quiet: bool | None = None) -> _Read:
+        """What `read` makes of the file at `path` in the encoding that is said, or else in the one that fits."""
+        try:
+            return read(self.encoding or "utf-8")
+        except DataError as error:
+            cause = error.__cause__
+            if self.encoding or not isinstance(cause, UnicodeDecodeError) or cause.object.startswith(UTF_16):
+                raise
+        if not (self.quiet if quiet is None else quiet):
+            note(_READ_AS_LATIN_1.format(path=path))
+        return read("latin-1")
+
+    def id_in(self, table: "Table") -> str | int | None:
+        """The column of the ids, if it is said for this table."""
+        return self.id if isinstance(self.id, int) or self.id in table.names else None
 
     def read(self, path: Path, kind: str | None, name: str | None = None, about: Side | None = None) -> "Features":
         """The features of one file, which is about users or items, if that is known."""
@@ -61,32 +114,27 @@ class FeatureReading:
                 f"{path}: a .npy file has no ids; write a Parquet file with a column of ids, or read it in Python with "
                 "Features.read(path, ids=...)"
             )
-
-        def features(encoding: str) -> "Features":
-            columns = self._kinds_in(path, encoding) if self.kinds and kind in (None, TABLE) else {}
+        with in_flags():
+            table = self.table(path)
+            self._columns.update(table.names)
+            columns = {column: kind for column, kind in self.kinds.items() if column in table.names}
+            columns = columns if kind in (None, TABLE) else {}
             return Features.read(
-                path,
+                table,
                 kind=TABLE if columns else kind,
+                id=self.id_in(table),
                 columns=columns or None,
                 name=name,
                 reduce_to=_default_size() if self.size is None else self.size,
                 both_ways=self.both_ways,
                 about=about,
-                encoding=encoding,
             )
 
-        return _in_either_encoding(features, path, self.quiet)
-
-    def _kinds_in(self, path: Path, encoding: str) -> dict[str, str]:
-        """The kinds that are set for columns of this file."""
-        from cofill.data.features.reading import read_raw
-
-        names = read_raw(path, names=None, separator=None, header=None, encoding=encoding).names
-        self._columns.update(names)
-        return {column: kind for column, kind in self.kinds.items() if column in names}
-
-    def check_kinds(self) -> None:
-        """After everything was read: every --feature-kind was about a column of some table."""
+    def check_columns(self) -> None:
+        """After everything was read: --id-column and every --feature-kind was about a column of some file."""
+        if isinstance(self.id, str) and self._columns and self.id not in self._columns:
+            there = ", ".join(sorted(self._columns))
+            raise DataError(f"--id-column {self.id}: no file has a column {self.id!r}; there are {there}")
         for column, kind in self.kinds.items():
             if not self._columns:
                 raise SettingsError("--feature-kind is about the columns of tables, and none is given; leave it out")
@@ -114,8 +162,8 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
     group.add_argument(_NO_SIDE_INFORMATION, action="store_true", help="learn from the ratings of a data set alone")
 
 
-def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    """How files of side information are to be read."""
+def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup", *, alone: bool = False) -> None:
+    """How files of side information are to be read; `alone`: the command reads no other files."""
     kinds = ", ".join(column_kinds())
     group.add_argument(
         "--feature-kind",
@@ -131,6 +179,39 @@ def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGrou
         help=f"columns that the texts of a table, or tags, or links are reduced to (default {_default_size()})",
     )
     group.add_argument("--one-way-links", action="store_true", help="a link from a to b is none from b to a")
+    add_file_reading(group, alone=alone)
+
+
+def add_file_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup", *, alone: bool = False) -> None:
+    """How files of side information are laid out, where they do not say; `alone`: the command reads no other files."""
+
+    def flags(name: str) -> list[str]:
+        return [f"--{name}", f"--feature-{name}"] if alone else [f"--feature-{name}"]
+
+    group.add_argument(
+        "--id-column",
+        type=name_or_position,
+        metavar="COLUMN",
+        help="column of the ids in files of side information: name (of those that have it) or position from 0",
+    )
+    group.add_argument(
+        *flags("separator"),
+        dest="feature_separator",
+        metavar="TEXT",
+        help="what stands between cells of files of side information",
+    )
+    group.add_argument(
+        *flags("header"),
+        dest="feature_header",
+        action=argparse.BooleanOptionalAction,
+        help="their first line has names, or has none",
+    )
+    group.add_argument(
+        *flags("encoding"),
+        dest="feature_encoding",
+        metavar="NAME",
+        help="how their letters are written (default utf-8, or else latin-1)",
+    )
 
 
 def given_side_information(options: argparse.Namespace) -> list[str]:
@@ -151,7 +232,7 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
     reading = FeatureReading.of(options)
     items = _joined("item", brought.items, options, reading)
     users = _joined("user", brought.users, options, reading)
-    reading.check_kinds()
+    reading.check_columns()
     return SideInformation(users, items)
 
 
@@ -196,16 +277,13 @@ def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def titles_in(path: Path) -> dict[Id, str]:
+def titles_in(table: "Table") -> dict[Id, str]:
     """The titles in a table of items, if one of its columns is called so."""
-    from cofill.data.features.reading import read_raw
     from cofill.data.pairs import read_titles
     from cofill.data.roles import recognised
 
     try:
-        with in_utf8(path) as readable:
-            names = read_raw(readable, names=None, separator=None, header=None, encoding="utf-8").names
-            return read_titles(readable) if recognised(names)["title"] else {}
+        return read_titles(table) if table.headed and recognised(table.names)["title"] else {}
     except DataError:
         return {}  # features can be read in more ways than titles, which nobody has asked for
 
@@ -236,52 +314,6 @@ def show_features(title: str, features: "Features", *, beside: bool = False) -> 
         [(line.source, line.column, line.kind, line.width, line.missing, line.example) for line in features.report()],
         beside=beside,
     )
-
-
-def _in_either_encoding(read: "Callable[[str], Features]", path: Path, quiet: bool) -> "Features":
-    """UTF-8, or else Latin-1, in which older files are written."""
-    try:
-        return read("utf-8")
-    except DataError as error:
-        cause = error.__cause__
-        if not isinstance(cause, UnicodeDecodeError) or cause.object.startswith(_UTF_16):
-            raise
-    if not quiet:
-        note(_READ_AS_LATIN_1.format(path=path))
-    return read("latin-1")
-
-
-@contextmanager
-def in_utf8(path: Path, *, quiet: bool = True) -> Iterator[Path]:
-    """The file itself, or a copy in UTF-8 if it is text in Latin-1; an error speaks of the file itself."""
-    text = _latin_1(path)
-    if text is None:
-        yield path
-        return
-    if not quiet:
-        note(_READ_AS_LATIN_1.format(path=path))
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / path.name.removesuffix(".gz")
-        copy.write_bytes(text.encode())
-        try:
-            yield copy
-        except DataError as error:
-            raise DataError(str(error).replace(str(copy), str(path))) from error
-
-
-def _latin_1(path: Path) -> str | None:
-    """What a text says that is not UTF-8; None of any other file, also of one that cannot be read."""
-    from cofill.data.reading import PARQUET, unpacked
-
-    try:
-        data = unpacked(path.read_bytes(), path)
-        data.decode()
-    except (OSError, DataError):
-        return None  # whoever reads it says why
-    except UnicodeDecodeError:
-        other = data.startswith((PARQUET, *_UTF_16)) or b"\0" in data
-        return None if other else data.decode("latin-1")
-    return None
 
 
 def _column_kind(text: str) -> tuple[str, str]:

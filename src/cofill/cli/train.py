@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, name_and_value, settings_of
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import (
+    FeatureReading,
     add_side_information,
     given_side_information,
+    in_flags,
     matched_side,
     show_side_information,
     side_information_from,
@@ -168,9 +170,13 @@ def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Fea
     from cofill.data.pairs import read_titles
 
     items = ratings.items if features is None else ratings.including(items=features.ids).items
-    found = read_titles(options.titles) if options.titles else {}
+    reading = FeatureReading.of(options)
+    found = {}
+    if options.titles:
+        with in_flags():
+            found = reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
     for path in options.item_features or () if options.titles is None else ():
-        found = titles_in(path) | found
+        found = titles_in(reading.table(path, quiet=True)) | found
     titles = {items.id(items.index(item)): title for item, title in found.items() if item in items}
     if options.titles and not titles:
         raise DataError(

@@ -10,9 +10,8 @@ import numpy.typing as npt
 
 from cofill.data.features.columns import Mismatch, ReadableColumn
 from cofill.data.features.kinds import kind_called, readable_kinds
-from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id, Indices, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     import polars as pl

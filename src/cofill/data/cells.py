@@ -1,23 +1,94 @@
 """Columns of cells -> arrays of ids, ratings and times; the first bad cell is named exactly."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.origin import Origin, Role, quoted
-from cofill.errors import DataError
+from cofill.errors import DataError, Place, Remedy, quoted
 
 if TYPE_CHECKING:
     import polars as pl
 
 SECONDS_A_DAY = 86_400
 EXACT_INTEGERS = 2.0**53
-ISO_TIME = (
-    r"^\s*(?<date>\d{4}-\d{2}-\d{2})"
-    r"(?:[T ](?<hour>[01]\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?)?"
-    r"(?:Z|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?\s*$"
+BLANKS = " \t"
+DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
+THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
+CLOCK = r"(?<hour>[01]?\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?"
+ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
+ISO_TIME = rf"^\s*(?<year>\d{{4}})-(?<month>\d{{2}})-(?<day>\d{{2}})(?:[T ]{CLOCK.replace('[01]?', '[01]')})?{ZONE}\s*$"
+# Dates with the name of the month, which say themselves which number is the day: 5 January 2010, Jan 5th, 2010 14:05,
+# Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010.
+_WEEKDAY, _DAY, _MONTH = r"(?:[A-Za-z]{3,9},?\s+)?", r"(?<day>\d{1,2})(?:st|nd|rd|th)?", r"(?<month>[A-Za-z]{3,9})\.?"
+_AT = rf"(?:,?\s+(?:at\s+)?{CLOCK}(?:\s*(?<half>[AaPp])\.?[Mm]\.?)?\s*{ZONE})?"
+WORDED_TIMES = (
+    rf"^\s*{_WEEKDAY}{_DAY}[\s-]+{_MONTH},?[\s-]+(?<year>\d{{4}}){_AT}\s*$",
+    rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY},?\s+(?<year>\d{{4}}){_AT}\s*$",
+    rf"^\s*(?<year>\d{{4}})[\s-]+{_MONTH}[\s-]+{_DAY}{_AT}\s*$",
+    rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY}\s+{CLOCK}\s+(?:{ZONE}\s+)?(?<year>\d{{4}})\s*$",
 )
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
+MONTH_NUMBERS = {form: at for at, month in enumerate(MONTHS, 1) for form in (month, month[:3])} | {"sept": 9}
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A source of cells as the reader of an error message knows it."""
+
+    name: str
+    """The path of a file, or "the DataFrame" and the like."""
+    unit: Literal["line", "row"] = "row"
+    """Text files have lines; everything else has rows. Both count from 1."""
+    first: int = 1
+    """The line of the first row of cells (2 below a header)."""
+    lines: npt.NDArray[np.int64] | None = None
+    """(n,): the line of each row, where quoted cells may span several; None: one after the other."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """What messages call the columns, such as "column 'userId'", by their keys."""
+    skippable: bool = False
+    """Whether the caller could have bad lines skipped, which a remedy may then propose."""
+
+    def line(self, row: int) -> int:
+        """The line (or row, from 1) of the cells at `row` (from 0)."""
+        return self.first + row if self.lines is None else int(self.lines[row])
+
+    def error(self, row: int, column: str, found: str, remedy: Remedy | str) -> DataError:
+        """The error about one cell."""
+        remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
+        if self.skippable:
+            remedy += SKIPPING
+        label = self.labels.get(column, column)
+        return DataError(found, remedy, where=Place(self.name, self.unit, self.line(row), label))
+
+    def kept(self, rows: npt.NDArray[np.bool_]) -> "Origin":
+        """The origin of some of the rows."""
+        lines = np.arange(self.first, self.first + len(rows)) if self.lines is None else self.lines
+        return replace(self, lines=lines[rows])
+
+
+SKIPPING = Remedy.passing(", or have such lines skipped with {skip_bad_lines}", skip_bad_lines=100)
+
+
+class BadCellsError(DataError):
+    """An error about the first of several bad cells of one kind."""
+
+    rows: npt.NDArray[np.bool_]
+    """(n,): all rows that have one."""
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell is written as a number, NaN and infinity included."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell
 
 
 def digits_total(integers: npt.NDArray[np.int64]) -> int:
@@ -53,27 +124,34 @@ def canonical_integers(cells: "pl.Series") -> npt.NDArray[np.int64] | None:
     return integers if cells.str.len_bytes().sum() == digits_total(integers) else None
 
 
-def ids(cells: "pl.Series", role: Role, origin: Origin, *, text: bool) -> "npt.NDArray[np.int64] | pl.Series":
+def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.NDArray[np.int64] | pl.Series":
     """Ids (n,): int64, or a series of strings. In a `text` file, canonical integers are integers."""
     import polars as pl
 
     dtype = cells.dtype
     if dtype in (pl.Categorical, pl.Enum):
         cells, dtype = cells.cast(pl.String), pl.String()
-    _refuse_missing(cells, role, origin, "an id")
+    _refuse_missing(cells, column, origin, "an id")
     if dtype == pl.String:
         integers = canonical_integers(cells) if text else None
-        return cells if integers is None else integers
+        if integers is not None:
+            return integers
+        _refuse(
+            *(cells.str.contains("\0", literal=True), cells, column, origin),
+            *("where an id belongs, which has no NUL character", "remove the character"),
+        )
+        return cells
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)
-        _refuse(wide.is_null(), cells, role, origin, "where an id of 64 bits belongs", "pass such ids as strings")
+        _refuse(wide.is_null(), cells, column, origin, "where an id of 64 bits belongs", "pass such ids as strings")
         return wide.to_numpy()
+    origin = replace(origin, skippable=False)
     if dtype.is_float():
         raise origin.error(
-            *(0, role, f"the ids are floats, the first is {cells[0]}"),
+            *(0, column, f"the ids are floats, the first is {cells[0]}"),
             "ids are strings or integers: .cast(pl.Int64) in polars, .astype('int64') in pandas",
         )
-    raise origin.error(0, role, f"the ids are of type {dtype}", "ids are strings or integers: convert the column")
+    raise origin.error(0, column, f"the ids are of type {dtype}", "ids are strings or integers: convert the column")
 
 
 def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | None) -> npt.NDArray[np.float32]:
@@ -81,13 +159,13 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
     import polars as pl
 
     if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
-        raise origin.error(
+        raise replace(origin, skippable=False).error(
             0, "rating", f"the ratings are of type {cells.dtype}", "ratings are numbers: convert the column"
         )
     parsed = cells.cast(pl.Float32, strict=False)
     if parsed.null_count():
         _refuse_missing(cells, "rating", origin, "a number")
-        parsed = cells.str.strip_chars().cast(pl.Float32, strict=False)
+        parsed = with_points(cells).str.strip_chars().cast(pl.Float32, strict=False)
         _refuse(parsed.is_null(), cells, "rating", origin, "where a number belongs", "correct or remove it")
     values = parsed.to_numpy()
     if not np.isfinite(values).all():
@@ -99,9 +177,20 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
             _refuse(
                 *(pl.Series(outside), cells, "rating", origin),
                 f"outside the scale {scale[0]:g} to {scale[1]:g}",
-                "correct it, or widen scale=...",
+                Remedy.passing("correct it, or widen {scale}", scale=...),
             )
     return values
+
+
+def with_points(cells: "pl.Series") -> "pl.Series":
+    """Cells with points where all of them have decimal commas. 1,000 alone could be a thousand, so it is none."""
+    commas = cells.str.contains(",", literal=True)
+    if not commas.any() or cells.str.contains(".", literal=True).any():
+        return cells
+    with_commas = cells.filter(commas)
+    if with_commas.str.contains(THOUSANDS).all() or not with_commas.str.contains(DECIMAL_COMMA).all():
+        return cells
+    return cells.str.replace(",", ".", literal=True)
 
 
 def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
@@ -123,14 +212,18 @@ def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDA
         if not whole_numbers.null_count():
             return whole_numbers.to_numpy()
         numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
-        if numbers.null_count() == len(numbers):
-            numbers = _iso_seconds(cells)
-        advice = "write Unix seconds or ISO dates throughout, or leave the column out with time=''"
-        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", advice)
+        if 2 * numbers.null_count() > len(numbers):
+            numbers = _seconds_of_dates(cells)
+        remedy = Remedy.passing(
+            "write Unix seconds or ISO dates throughout, or leave the column out with {time}", time=""
+        )
+        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy)
     elif dtype.is_numeric():
         numbers = cells.cast(pl.Float64)
     else:
-        raise origin.error(0, "time", f"the times are of type {dtype}", "give numbers, dates or datetimes")
+        raise replace(origin, skippable=False).error(
+            0, "time", f"the times are of type {dtype}", "give numbers, dates or datetimes"
+        )
     seconds = numbers.to_numpy()
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
@@ -140,23 +233,43 @@ def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDA
     return seconds
 
 
-def _iso_seconds(cells: "pl.Series") -> "pl.Series":
-    """Seconds since 1970 of ISO dates and datetimes (UTC without an offset); null where a cell is none."""
+def _seconds_of_dates(cells: "pl.Series") -> "pl.Series":
+    """Seconds since 1970 of ISO dates, or else of dates with the names of months; null where a cell is neither."""
+    seconds = _seconds(cells, ISO_TIME)
+    if seconds.null_count() == len(seconds):
+        for pattern in WORDED_TIMES:
+            seconds = seconds.fill_null(_seconds(cells, pattern)) if seconds.null_count() else seconds
+    return seconds
+
+
+def _seconds(cells: "pl.Series", pattern: str) -> "pl.Series":
+    """Seconds since 1970 (UTC without an offset); null where a cell is not written like `pattern`."""
     import polars as pl
 
-    parts = cells.str.extract_groups(ISO_TIME).struct.unnest()
+    parts = cells.str.extract_groups(pattern).struct.unnest()
 
     def number(name: str) -> "pl.Series":
+        if name not in parts.columns:
+            return pl.Series(np.zeros(len(cells)))
         return parts[name].str.replace(",", ".", literal=True).cast(pl.Float64, strict=False).fill_null(0.0)
 
+    month = parts["month"].str.to_lowercase().replace(MONTH_NUMBERS).cast(pl.Int32, strict=False)
+    written = pl.DataFrame({"year": parts["year"], "month": month.cast(pl.String).str.zfill(2), "day": parts["day"]})
+    date = written.select(pl.concat_str("year", "month", pl.col("day").str.zfill(2), separator="-")).to_series()
     # A cell that is no date at all has no date part, and so stays null.
-    days = parts["date"].str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64).cast(pl.Float64)
+    days = date.str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64).cast(pl.Float64)
+    hour = number("hour")
+    if "half" in parts.columns:
+        half = parts["half"].str.to_lowercase()
+        hour = pl.select(
+            pl.when(half.is_null()).then(hour).otherwise(hour % 12 + (half == "p").cast(pl.Float64) * 12)
+        ).to_series()
     offset = number("zone_hour") * 3600 + number("zone_minute") * 60
     signed = (parts["sign"] == "-").fill_null(False).cast(pl.Float64) * -2 + 1
-    return days * SECONDS_A_DAY + number("hour") * 3600 + number("minute") * 60 + number("second") - offset * signed
+    return days * SECONDS_A_DAY + hour * 3600 + number("minute") * 60 + number("second") - offset * signed
 
 
-def _refuse_missing(cells: "pl.Series", role: Role, origin: Origin, belongs: str) -> None:
+def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: str) -> None:
     """Nulls and empty strings are missing."""
     import polars as pl
 
@@ -164,22 +277,28 @@ def _refuse_missing(cells: "pl.Series", role: Role, origin: Origin, belongs: str
     if cells.dtype == pl.String:
         missing = missing | (cells.str.len_bytes() == 0).fill_null(True)
     if missing.any():
-        row = int(missing.arg_max() or 0)
-        raise origin.error(
-            row, role, f"the cell is empty where {belongs} belongs", f"fill it in or remove the {origin.unit}"
-        )
-    if cells.dtype.is_float() and role in ("user", "item") and cells.is_nan().any():
-        row = int(cells.is_nan().arg_max() or 0)
-        raise origin.error(
-            *(row, role, "found NaN where an id belongs"),
+        found = f"the cell is empty where {belongs} belongs"
+        raise _bad_cells(missing, column, origin, found, f"fill it in or remove the {origin.unit}")
+    if cells.dtype.is_float() and belongs == "an id" and cells.is_nan().any():
+        raise _bad_cells(
+            *(cells.is_nan(), column, origin, "found NaN where an id belongs"),
             "drop such rows, then .astype('int64'): pandas makes floats of integers when some are missing",
         )
 
 
-def _refuse(bad: "pl.Series", cells: "pl.Series", role: Role, origin: Origin, problem: str, advice: str) -> None:
+def _refuse(
+    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: Remedy | str
+) -> None:
     if bad.any():
-        row = int(bad.arg_max() or 0)
-        raise origin.error(row, role, f"found {quoted(cells[row])} {problem}", advice)
+        found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
+        raise _bad_cells(bad, column, origin, found, remedy)
+
+
+def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy: Remedy | str) -> BadCellsError:
+    said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
+    error = BadCellsError(said.found, said.remedy, where=said.where)
+    error.rows = np.asarray(bad.to_numpy(), np.bool_)
+    return error
 
 
 def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
@@ -188,3 +307,17 @@ def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise DataError(f"scale={tuple(scale)} is not a scale; give its least and greatest rating, such as (1, 5)")
     return low, high
+
+
+def refuse_mixed(ids: "list[Any]", column: str, origin: Origin) -> None:
+    """DataError if ids are neither all strings nor all integers."""
+    first_of: dict[type, int] = {}
+    for row, id in enumerate(ids):
+        if id is not None:
+            first_of.setdefault(type(id), row)
+    if len(first_of) > 1:
+        first, row = sorted(first_of.values())[:2]
+        raise origin.error(
+            *(row, column, f"found {quoted(ids[row])} ({type(ids[row]).__name__}) beside {quoted(ids[first])}"),
+            "ids are all strings or all integers: make them one type",
+        )

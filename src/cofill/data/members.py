@@ -51,7 +51,7 @@ def unpacked(entry: Dataset, path: Path, member: str) -> Iterator[Path]:
         try:
             yield loose
         except DataError as error:
-            raise DatasetError(f"{str(error).replace(str(loose), called)}. {again(entry)}") from error
+            raise DatasetError(f"{error.said_of(called)}. {again(entry)}") from error
 
 
 def count_lines(file: IO[bytes]) -> int:

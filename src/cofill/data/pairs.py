@@ -7,11 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
-from cofill.data.origin import Role
+from cofill.data.delimited import TextOptions
 from cofill.data.ratings import Ratings
-from cofill.data.reading import read_table
-from cofill.data.roles import Wanted
-from cofill.data.text import Table
+from cofill.data.roles import Role, Wanted
+from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 
@@ -25,6 +24,7 @@ def read_pairs(
     item: str | int | None = None,
     separator: str | None = None,
     header: bool | None = None,
+    encoding: str = "utf-8",
 ) -> tuple[Ids, Ids]:
     """Users and items of pairs, as long as each other.
 
@@ -44,7 +44,7 @@ def read_pairs(
     if isinstance(source, list | tuple) and all(hasattr(part, "__len__") and len(part) == 0 for part in source):
         return [], []  # nothing asked, nothing answered
     wanted = Wanted({"user": user, "item": item}, ("user", "item"), (), ("user", "item"))
-    table = read_table(source, wanted, separator, header)
+    table = read_table(source, wanted, TextOptions(separator, header, encoding))
     return _ids(table, "user"), _ids(table, "item")
 
 
@@ -55,37 +55,39 @@ def read_somebody(
     rating: str | int | None = None,
     separator: str | None = None,
     header: bool | None = None,
+    encoding: str = "utf-8",
 ) -> dict[Id, float]:
     """The ratings {item: rating} of one person, from a file or a frame with these two columns."""
     wanted = Wanted({"item": item, "rating": rating}, ("item", "rating"), (), ("item", "rating"))
-    table = read_table(source, wanted, separator, header)
+    table = read_table(source, wanted, TextOptions(separator, header, encoding))
     items = list(_ids(table, "item"))
-    ratings = cells.ratings(table.columns["rating"], table.origin, None).tolist()
+    ratings = cells.ratings(table.series("rating"), table.origin, None).tolist()
     somebody = dict(zip(items, ratings, strict=True))
     if len(somebody) < len(items):
         repeated = next(item for position, item in enumerate(items) if item in items[:position])
         raise DataError(
-            f"{table.origin.name}: item {repeated!r} is rated more than once; "
-            "keep one of its ratings, and the ratings of one person only"
+            f"item {repeated!r} is rated more than once",
+            "keep one of its ratings, and the ratings of one person only",
+            where=table.origin.name,
         )
     return somebody
 
 
-def read_titles(source: object) -> dict[Id, str]:
+def read_titles(source: object, *, encoding: str = "utf-8") -> dict[Id, str]:
     """The titles of items, from a file or a frame with the columns item and title.
 
     An empty title is none; of several titles of an item the first counts.
     """
     wanted = Wanted({"item": None, "title": None}, ("item", "title"), (), ("item", "title"))
-    table = read_table(source, wanted, None, None)
+    table = read_table(source, wanted, TextOptions(encoding=encoding))
     titles: dict[Id, str] = {}
-    for item, title in zip(_ids(table, "item"), table.columns["title"].to_list(), strict=True):
+    for item, title in zip(_ids(table, "item"), table.series("title").to_list(), strict=True):
         if title is not None and str(title).strip():
             titles.setdefault(item, str(title))
     return titles
 
 
 def _ids(table: Table, role: Role) -> Ids:
-    found = cells.ids(table.columns[role], role, table.origin, text=table.text)
+    found = cells.ids(table.series(role), role, table.origin, text=table.text)
     ids: Ids = found.tolist() if hasattr(found, "tolist") else found.to_list()
     return ids

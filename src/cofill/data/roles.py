@@ -1,12 +1,15 @@
-"""Which column is which: users, items, ratings, times and titles, by name or by position."""
+"""Which column is which: users, items, ratings, times and titles, by name or by position; and what is a header."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
-from cofill.data.origin import Role, quoted
-from cofill.errors import DataError
+from cofill.data.cells import DECIMAL_COMMA, is_number
+from cofill.errors import DataError, Place, Remedy, quoted
+
+Role = Literal["user", "item", "rating", "time", "title"]
 
 # Names are compared in lower case without blanks, dashes and underscores; the more usual ones stand first.
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
@@ -45,8 +48,12 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
         "moviename",
     ),
 }
+ID_NAMES = frozenset({"id", *USUAL_NAMES["user"], *USUAL_NAMES["item"]})
+OTHER_NAMES = frozenset({"tag", "tags", "source", "target", "from", "to", "genres", *USUAL_NAMES["title"]})
+LEAST_WIDE = 6  # columns of numbers that are more likely a column for each item than anything else
 Given = Mapping[Role, str | int | None]
 """What the caller said: a column's name, its position from 0, "" for none, or None to look for it."""
+Rows = Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,14 @@ class Wanted:
     required: tuple[Role, ...] = ("user", "item", "rating")
     optional: tuple[Role, ...] = ("time", "title")
     by_position: tuple[Role, ...] = ("user", "item", "rating", "time")
+    empty: str = "it needs one {unit} for each rating: user, item, rating"
+    """What to put into a file that has nothing in it."""
+    file: str = "the ratings file"
+
+    @property
+    def least(self) -> int:
+        """How many columns there must be."""
+        return len(self.required)
 
     @property
     def listed(self) -> str:
@@ -76,6 +91,159 @@ class Wanted:
         said = self.given.get("rating")
         return said if isinstance(said, int) else self.by_position.index("rating")
 
+    def makes_sense(self, rows: Rows) -> bool:
+        """Whether the first rows of a file, cut at some separator, look like what is wanted."""
+        named = [column for column in self.given.values() if isinstance(column, str) and column]
+        if named and all(column in rows[0] for column in named):
+            return True
+        usual = recognised(rows[0])
+        if sum(bool(usual[role]) for role in self.required) >= 2:
+            return True
+        position = self.rating_position
+        return position is None or all(position < len(row) and is_number(row[position]) for row in rows)
+
+    def has_header(self, first: Sequence[str], below: Rows, source: str) -> bool:
+        """Whether the first row has names."""
+        if any(isinstance(column, str) and column for column in self.given.values()):
+            return True
+        if any(is_number(cell) for cell in first):
+            return False
+        if any(recognised(first)[role] for role in self.required):
+            return True
+        position = self.rating_position
+        if position is None or position >= len(first) or not first[position].strip():
+            return False
+        if re.match(DECIMAL_COMMA, first[position]):
+            return False
+        self._refuse_wide(below, len(first), source)
+        raise DataError(
+            f"cannot tell a header from a rating: {quoted(first[position])} is no number, and no cell is a usual "
+            "column name",
+            Remedy.passing(
+                "pass {header} with {user}, {item}, {rating}, or {no_header} and correct the line",
+                **{"header": True, "user": ..., "item": ..., "rating": ..., "no_header": False},
+            ),
+            where=Place(source, "line", 1),
+        )
+
+    def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
+        """The position of each column in use, by role."""
+        if names is not None:
+            try:
+                return columns_by_name(names, self, source)
+            except DataError:
+                if any(recognised(names)[role] for role in ("item", "rating")):
+                    raise
+                self._refuse_wide(below, len(names), source)
+                raise
+        if width > len(self.by_position) and not all(self.given.get(role) is not None for role in self.required):
+            self._refuse_wide(below, width, source)
+        return columns_by_position(width, self, source)
+
+    def labels(self, names: Sequence[str] | None, columns: Mapping[str, int]) -> dict[str, str]:
+        """The columns in use, as an error message calls them."""
+        if names is None:
+            return {role: f"column {position + 1} ({role})" for role, position in columns.items()}
+        return {role: f"column {quoted(names[position])}" for role, position in columns.items()}
+
+    def _refuse_wide(self, rows: Rows, width: int, source: str) -> None:
+        """DataError if the file looks like a table with a column for each item: it would be read as nonsense."""
+        cells = [cell.strip() for row in rows for cell in row[1:]]
+        if self.required != ("user", "item", "rating") or width < LEAST_WIDE or not cells:
+            return
+        if not all(is_number(cell) for cell in cells if cell) or not any(cells):
+            return
+        found = f"{width} columns of numbers, which looks like a row for each user and a column for each item"
+        unknown = stands_for_unknown([float(cell) for cell in cells if cell])
+        if unknown is not None:
+            remedy = Remedy.passing("pass {wide}, and {unknown} if that stands for unknown", wide=True, unknown=unknown)
+        else:
+            remedy = Remedy.passing("pass {wide}, and {unknown} if a number stands for unknown", wide=True, unknown=...)
+        raise DataError(found, remedy, where=source)
+
+
+@dataclass(frozen=True)
+class Everything:
+    """All columns of a table of side information, whatever they are called."""
+
+    names: Sequence[str] | None = None
+    """What the caller calls the columns of a file without header."""
+    familiar: Collection[str] = ()
+    """Names that make a line a header."""
+    least: int = 2
+    """How many columns there must be."""
+    empty: str = "it needs one {unit} for each id and what is known about it"
+    file: str = "the file with the features"
+
+    def makes_sense(self, rows: Rows) -> bool:
+        return any(normalised(cell) in ID_NAMES for cell in rows[0])
+
+    def has_header(self, first: Sequence[str], below: Rows, source: str) -> bool:
+        """Whether the first row has names."""
+        if self.names is not None or any(is_number(cell) for cell in first):
+            return False
+        if any(cell in self.familiar or normalised(cell) in ID_NAMES | OTHER_NAMES for cell in first):
+            return True
+        if len(first) == 1:
+            return False
+        rows = [row for row in below if len(row) == len(first)]
+        for at in range(len(first)):
+            cells = [row[at] for row in rows if row[at].strip()]
+            if cells and all(is_number(cell) for cell in cells):
+                return True
+        raise DataError(
+            f"cannot tell a header from the first line of data: {quoted(', '.join(first))} has no usual name of an id "
+            "column and stands above no numbers",
+            Remedy.passing("pass {header} or {no_header}", header=True, no_header=False),
+            where=Place(source, "line", 1),
+        )
+
+    def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
+        """The position of each column, by name."""
+        given = tuple(names) if names is not None and self.names is None else checked_names(self.names, width, source)
+        refuse_repeated(given, source)
+        return {name: position for position, name in enumerate(given)}
+
+    def labels(self, names: Sequence[str] | None, columns: Mapping[str, int]) -> dict[str, str]:
+        return {name: f"column {quoted(name)}" for name in columns}
+
+
+def stands_for_unknown(numbers: Sequence[float]) -> float | int | None:
+    """The number that is there most often and lies far beyond the others, such as 99 among -10 to 10."""
+    counts = Counter(numbers)
+    usual, count = counts.most_common(1)[0] if counts else (0.0, 0)
+    others = max((abs(number) for number in counts if number != usual), default=0.0)
+    if count < 2 or not others or abs(usual) <= 2 * others:
+        return None
+    return int(usual) if usual.is_integer() else usual
+
+
+def checked_names(names: Sequence[str] | None, width: int, source: str) -> tuple[str, ...]:
+    """The names that the caller gives to the columns; without any, their numbers."""
+    if names is None:
+        return tuple(f"column {position + 1}" for position in range(width))
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise DataError(
+            f"names={quoted(names)} are no names of columns", "give a list such as ['id', 'age']", where=source
+        )
+    if len(names) != width:
+        raise DataError(
+            f"{len(names)} names for {width} columns", "give one for each, that of the id too", where=source
+        )
+    refuse_repeated(names, source)
+    return tuple(names)
+
+
+def refuse_repeated(names: Sequence[str], source: str) -> None:
+    """DataError if two columns have the same name, or one has none."""
+    seen: set[str] = set()
+    for position, name in enumerate(names):
+        if not name.strip():
+            raise DataError(f"column {position + 1} has no name", "give it one", where=source)
+        if name in seen:
+            raise DataError(f"two columns are called {name!r}", "rename one of them", where=source)
+        seen.add(name)
+
 
 def normalised(name: str) -> str:
     """A column name without case, blanks, dashes and underscores."""
@@ -91,10 +259,10 @@ def recognised(names: Sequence[str]) -> dict[Role, list[int]]:
     }
 
 
-def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[Role, int]:
+def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[str, int]:
     """The position of each column in a table with names. `source` begins every error."""
     found = recognised(names)
-    chosen: dict[Role, int] = {}
+    chosen: dict[str, int] = {}
     for role, said in wanted.given.items():
         if isinstance(said, int):
             chosen[role] = _checked_position(role, said, len(names), source)
@@ -106,38 +274,50 @@ def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[R
         free = [position for position in found[role] if position not in chosen.values()]
         if role in wanted.required and not free:
             raise DataError(
-                f"{source}: no column is recognised as the {role}; found {_listed(names)}; "
-                f"say which with {role}=... (--{role}-column on the command line), by name or position from 0"
+                f"no column is recognised as the {role}; found {listed(names)}",
+                Remedy.passing(f"say which with {{{role}}}, by name or position from 0", **{role: ...}),
+                where=source,
             )
         if role in wanted.required and len(free) > 1:
             both = " and ".join(quoted(names[position]) for position in free[:2])
-            raise DataError(f"{source}: {both} could both be the {role}; choose one with {role}={names[free[0]]!r}")
+            raise DataError(
+                f"{both} could both be the {role}",
+                Remedy.passing(f"choose one with {{{role}}}", **{role: names[free[0]]}),
+                where=source,
+            )
         if free:
             chosen[role] = free[0]
     return _distinct(chosen, names, source)
 
 
-def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[Role, int]:
+def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[str, int]:
     """The position of each column in a table of `width` cells without names: user, item, rating[, time]."""
-    chosen: dict[Role, int] = {}
+    chosen: dict[str, int] = {}
     for role, said in wanted.given.items():
         if isinstance(said, int):
             chosen[role] = _checked_position(role, said, width, source)
         elif said:
             raise DataError(
-                f"{source}: {role}={said!r} names a column, but there is no header; "
-                f"give its position from 0, or header=True"
+                f"{said!r}, which is to be the {role}, names a column, but there is no header",
+                Remedy.passing("give its position from 0, or {header}", header=True),
+                where=source,
             )
     if width > len(wanted.by_position) and not all(role in chosen for role in wanted.required):
-        raise DataError(f"{source}: {width} columns and no header; say which to use, such as user=0, item=1, rating=2")
+        said_so = {role: position for position, role in enumerate(wanted.required)}
+        raise DataError(
+            f"{width} columns and no header",
+            Remedy.passing("say which to use, such as " + ", ".join(f"{{{role}}}" for role in said_so), **said_so),
+            where=source,
+        )
     for position, role in enumerate(wanted.by_position[:width] if width <= len(wanted.by_position) else ()):
         if role not in chosen and position not in chosen.values() and wanted.given.get(role) != "":
             chosen[role] = position
     for role in wanted.required:
         if role not in chosen:
             raise DataError(
-                f"{source}: {width} columns and none is left for the {role}; "
-                f"{wanted.listed} are needed: give a position with {role}=..., from 0"
+                f"{width} columns and none is left for the {role}",
+                Remedy.passing(f"{wanted.listed} are needed: give a position with {{{role}}}, from 0", **{role: ...}),
+                where=source,
             )
     return _distinct(chosen, [f"column {position + 1}" for position in range(width)], source)
 
@@ -147,35 +327,43 @@ def _named(role: Role, wanted: str, names: Sequence[str], source: str) -> int:
     matches = matches or [position for position, name in enumerate(names) if name.lower() == wanted.lower()]
     if not matches:
         raise DataError(
-            f"{source}: there is no column {wanted!r} for the {role}; found {_listed(names)}; "
-            f"pass one of them as {role}=..."
+            f"there is no column {wanted!r} for the {role}; found {listed(names)}",
+            Remedy.passing(f"pass one of them as {{{role}}}", **{role: ...}),
+            where=source,
         )
     if len(matches) > 1:
         raise DataError(
-            f"{source}: {len(matches)} columns are called {wanted!r}; "
-            f"choose one by its position from 0, such as {role}={matches[0]}"
+            f"{len(matches)} columns are called {wanted!r}",
+            Remedy.passing(f"choose one by its position from 0, such as {{{role}}}", **{role: matches[0]}),
+            where=source,
         )
     return matches[0]
 
 
 def _checked_position(role: Role, position: int, width: int, source: str) -> int:
     if not 0 <= position < width:
-        raise DataError(f"{source}: {role}={position} is not a column; there are {width}: give 0 to {width - 1}")
+        raise DataError(
+            f"{position} is not the position of a column; there are {width}",
+            Remedy.passing(f"pass {{{role}}}, from 0 to {width - 1}", **{role: ...}),
+            where=source,
+        )
     return position
 
 
-def _distinct(chosen: dict[Role, int], names: Sequence[str], source: str) -> dict[Role, int]:
-    taken: dict[int, Role] = {}
+def _distinct(chosen: dict[str, int], names: Sequence[str], source: str) -> dict[str, int]:
+    taken: dict[int, str] = {}
     for role, position in chosen.items():
         if position in taken:
             raise DataError(
-                f"{source}: {quoted(names[position])} would be both the {taken[position]} and the {role}; "
-                f"choose another with {role}=..."
+                f"{quoted(names[position])} would be both the {taken[position]} and the {role}",
+                Remedy.passing(f"choose another with {{{role}}}", **{role: ...}),
+                where=source,
             )
         taken[position] = role
     return chosen
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Names of columns for an error message."""
     shown = ", ".join(quoted(name) for name in names[:12])
     return shown if len(names) <= 12 else f"{shown} and {len(names) - 12} more"

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cofill.data.dataset_entry import Dataset, SideSource
-from cofill.data.layout import SEPARATORS
+from cofill.data.delimited import SEPARATORS
 from cofill.data.members import again, unpacked
 from cofill.errors import DataError, DatasetError
 

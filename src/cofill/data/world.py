@@ -69,7 +69,7 @@ class World:
         """Write ratings, movies, tags, users and friends as CSV and truth.safetensors. Ids start at 1."""
         import polars as pl
 
-        from cofill.data.writing import write_frame
+        from cofill.data.table import write_frame
 
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)

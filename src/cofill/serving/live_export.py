@@ -12,11 +12,9 @@ import numpy.typing as npt
 import polars as pl
 
 from cofill.data import cells
-from cofill.data.origin import Role
 from cofill.data.ratings import Ratings
-from cofill.data.reading import read_table, unpacked
-from cofill.data.roles import Wanted
-from cofill.data.text import Table
+from cofill.data.roles import Role, Wanted
+from cofill.data.table import Table, read_table, unpacked
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id
 from cofill.errors import DataError
 from cofill.serving.settings import live_file
@@ -65,13 +63,13 @@ def with_export(ratings: Ratings, path: Path) -> Ratings:
     """
     if _is_empty(path):
         return ratings
-    table = read_table(path, Wanted(dict.fromkeys(_COLUMNS), _COLUMNS, (), _COLUMNS), None, None)
-    given = np.array([cell is not None and str(cell) != "" for cell in table.columns["rating"].to_list()], np.bool_)
+    table = read_table(path, Wanted(dict.fromkeys(_COLUMNS), _COLUMNS, (), _COLUMNS))
+    given = np.array([cell is not None and str(cell) != "" for cell in table.series("rating").to_list()], np.bool_)
     users, items = (np.array(list(_ids(table, role)), object) for role in _COLUMNS[:2])
     both = ratings
     if given.any():
         origin = replace(table.origin, lines=np.array([table.origin.line(int(row)) for row in np.flatnonzero(given)]))
-        rated, timed = (table.columns[role].filter(pl.Series(given)) for role in _COLUMNS[2:])
+        rated, timed = (table.series(role).filter(pl.Series(given)) for role in _COLUMNS[2:])
         values, times = cells.ratings(rated, origin, ratings.scale), cells.times(timed, origin)
         newer = Ratings.read((users[given].tolist(), items[given].tolist(), values, times), scale=ratings.scale)
         both = ratings.merge(newer)
@@ -90,7 +88,7 @@ def _places(ratings: Ratings, users: list[Id], items: list[Id]) -> npt.NDArray[n
 
 
 def _ids(table: Table, role: Role) -> Iterable[Id]:
-    found = cells.ids(table.columns[role], role, table.origin, text=table.text)
+    found = cells.ids(table.series(role), role, table.origin, text=table.text)
     return found.tolist() if isinstance(found, np.ndarray) else found.to_list()
 
 

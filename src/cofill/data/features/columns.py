@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.origin import quoted
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     import polars as pl

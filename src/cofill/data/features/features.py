@@ -14,12 +14,10 @@ from cofill.data.features import kinds
 from cofill.data.features.columns import Cells, ReadableColumn, coded
 from cofill.data.features.kind import Floats
 from cofill.data.features.kinds.vectors import is_npy
-from cofill.data.features.reading import read_raw
 from cofill.data.features.source import Fitted, Reading, Source, no_block
-from cofill.data.features.table import RawTable
-from cofill.data.origin import quoted
+from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 LISTED = 10
 
@@ -219,7 +217,7 @@ class Features:
         words = kinds.in_words(tuple(column for part in self.sources for column in part.used), cells)
         return Features(Vocabulary(found), values, self.sources, words)
 
-    def _refuse_nearly_named(self, raw: RawTable, cells: Cells) -> None:
+    def _refuse_nearly_named(self, raw: Table, cells: Cells) -> None:
         """DataError if tags, links or vectors would be zeros for a slip in a name, or if the table says nothing."""
         used = [column.name for part in self.sources for column in part.used]
         familiar = {column.name for part in self.sources for column in part.columns}
@@ -314,14 +312,14 @@ def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading
         raise DataError(f"columns= sets the kinds of a table's columns; leave it out for {kind}")
 
 
-def _guessed(raw: RawTable) -> str:
+def _guessed(raw: Table) -> str:
     recognised = next((called for called, owner in kinds.whole_sources().items() if owner.recognised(raw)), None)
     if recognised is None and raw.origin.name == "the tuples":
         raise DataError("tuples can be tags or links; say which with kind='tags' or kind='links'")
     return recognised or kinds.TABLE
 
 
-def _fit_table(raw: RawTable, told: Mapping[str, str], reading: Reading) -> Fitted:
+def _fit_table(raw: Table, told: Mapping[str, str], reading: Reading) -> Fitted:
     """A table with a row for each id; `told` are the kinds of columns that the caller sets."""
     id_at = reading.id_position(raw)
     _check_columns(told, raw, id_at)
@@ -340,7 +338,7 @@ def _fit_table(raw: RawTable, told: Mapping[str, str], reading: Reading) -> Fitt
     return Fitted(ids, source.encoded(of, new=False), source, kinds.in_words(source.columns, of))
 
 
-def _table_cells(raw: RawTable, id_at: int) -> tuple[list[Id], Cells]:
+def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
     """The ids of a table in their order, each once, and the cells of all other columns."""
     ids = raw.ids(id_at)[0]
     columns = {
@@ -367,7 +365,7 @@ def _table_cells(raw: RawTable, id_at: int) -> tuple[list[Id], Cells]:
     )
 
 
-def _check_columns(told: Mapping[str, str], raw: RawTable, id_at: int) -> None:
+def _check_columns(told: Mapping[str, str], raw: Table, id_at: int) -> None:
     for column, kind in told.items():
         if column == raw.names[id_at]:
             raise DataError(f"{raw.origin.name}: {column!r} is the column of the ids; it has no kind")

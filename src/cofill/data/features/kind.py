@@ -14,8 +14,8 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible
-from cofill.data.origin import quoted
 from cofill.data.vocabulary import Id
+from cofill.errors import quoted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,12 +16,10 @@ import numpy.typing as npt
 
 from cofill.data.features.columns import Cells, ReadableColumn
 from cofill.data.features.kind import Floats, Kind, TermKind
-from cofill.data.features.layout import ID_NAMES
-from cofill.data.features.table import RawTable
-from cofill.data.origin import quoted
-from cofill.data.roles import normalised, recognised
+from cofill.data.roles import ID_NAMES, normalised, recognised
+from cofill.data.table import Table
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
@@ -207,7 +205,7 @@ class Reading(NamedTuple):
     layout: Mapping[str, Any]
     """How a text file is read."""
 
-    def id_position(self, raw: RawTable) -> int:
+    def id_position(self, raw: Table) -> int:
         """Where the ids of a table stand."""
         if self.id is not None:
             return raw.position(self.id, "id")
@@ -232,7 +230,7 @@ class Reading(NamedTuple):
         return found[0]
 
 
-def no_id(raw: RawTable) -> DataError:
+def no_id(raw: Table) -> DataError:
     """The error about a table whose id column cannot be found."""
     return DataError(
         f"{raw.origin.name}: no column is recognised as the id; found {listed(raw.names)}; "
@@ -240,7 +238,7 @@ def no_id(raw: RawTable) -> DataError:
     )
 
 
-def refuse_other_side(raw: RawTable, about: Literal["user", "item"]) -> None:
+def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
     """DataError if a column has a usual name of the other side's ids; to be asked if none has one of this side."""
     other: Literal["user", "item"] = "item" if about == "user" else "user"
     found = recognised(raw.names)[other]
@@ -276,13 +274,13 @@ class WholeSource(ABC):
         raise NotImplementedError
 
     @classmethod
-    def recognised(cls, raw: RawTable) -> bool:
+    def recognised(cls, raw: Table) -> bool:
         """Whether a table of which nobody has said the kind is of this one."""
         return False
 
     @classmethod
     @abstractmethod
-    def fit_raw(cls, raw: RawTable, reading: Reading) -> Fitted:
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         """Learn from a table."""
 
 

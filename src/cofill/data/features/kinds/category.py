@@ -13,8 +13,8 @@ from pydantic import Field, StrictStr
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible, misplaced
 from cofill.data.features.kind import Doubles, Learn, TermKind
 from cofill.data.features.kinds.number import are_foreign_ids
-from cofill.data.origin import quoted
 from cofill.data.roles import USUAL_NAMES, normalised
+from cofill.errors import quoted
 
 if TYPE_CHECKING:
     import polars as pl

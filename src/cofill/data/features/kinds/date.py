@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from cofill.data.cells import is_number
 from cofill.data.features.columns import Cells, Coded, ReadableColumn, is_read, misplaced
 from cofill.data.features.kind import Learn
 from cofill.data.features.kinds.number import (
@@ -17,7 +18,6 @@ from cofill.data.features.kinds.number import (
     parse_number,
 )
 from cofill.data.features.kinds.text import texts_in_words
-from cofill.data.layout import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

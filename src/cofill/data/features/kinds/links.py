@@ -18,8 +18,8 @@ from cofill.data.features.kinds.tags import (
     weights_in,
 )
 from cofill.data.features.source import Fitted, Reading, counted_matrix, listed
-from cofill.data.features.table import RawTable
 from cofill.data.roles import normalised, recognised
+from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 
@@ -65,7 +65,7 @@ class Links(Listed):
         return counts
 
     @classmethod
-    def fit_raw(cls, raw: RawTable, reading: Reading) -> Fitted:
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         roles, name = _roles(raw, reading), reading.name or cls.called
         begins, ends = raw.ids(roles.id, roles.other)
         weights = weights_in(raw, roles.weight, "a weight of ordinary size", _is_usual_weight)
@@ -77,7 +77,7 @@ class Links(Listed):
         return in_order(cls.fit_terms(name, known, terms, matrix, reading.reduce_to, raw.origin.name), order)
 
 
-def _roles(raw: RawTable, reading: Reading) -> Roles:
+def _roles(raw: Table, reading: Reading) -> Roles:
     if not raw.headed and raw.names[0] == "column 1":
         return roles_by_position(raw, reading, {2: (0, 1, None), 3: (0, 1, 2)}, "id, id[, weight]")
     plain = [normalised(name) for name in raw.names]

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
+from cofill.data.cells import is_number
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
 from cofill.data.features.kind import CLIP, Doubles, Kind, Learn
-from cofill.data.layout import is_number
 
 if TYPE_CHECKING:
     import polars as pl

@@ -23,11 +23,10 @@ from cofill.data.features.source import (
     no_id,
     refuse_other_side,
 )
-from cofill.data.features.table import RawTable
-from cofill.data.origin import quoted
 from cofill.data.roles import normalised, recognised
+from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
@@ -150,11 +149,11 @@ class Tags(Listed):
         return in_order(cls.fit_terms(name, known, terms, counts, reading.reduce_to, "the sparse matrix"), kept)
 
     @classmethod
-    def recognised(cls, raw: RawTable) -> bool:
+    def recognised(cls, raw: Table) -> bool:
         return raw.headed and any(normalised(name) == "tag" for name in raw.names)
 
     @classmethod
-    def fit_raw(cls, raw: RawTable, reading: Reading) -> Fitted:
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         roles, name = _roles(raw, reading), reading.name or cls.called
         ids, tags = raw.ids(roles.id)[0], raw.columns[roles.other]
         counts = weights_in(raw, roles.weight, "a number from 0 on", lambda count: count >= 0.0)
@@ -188,7 +187,7 @@ def _most_counted(terms: Sequence[str], counts: "Matrix") -> ReadableColumn:
     return lists_in_words(rows)
 
 
-def _tag(raw: RawTable, at: int, tag: object) -> str:
+def _tag(raw: Table, at: int, tag: object) -> str:
     """A tag as it counts; empty if there is none."""
     if tag is None:
         return ""
@@ -208,7 +207,7 @@ class Roles(NamedTuple):
     weight: int | None
 
 
-def _roles(raw: RawTable, reading: Reading) -> Roles:
+def _roles(raw: Table, reading: Reading) -> Roles:
     width, about = len(raw.names), reading.about
     if not raw.headed and raw.names[0] == "column 1":
         of_four = (0, 2, None) if about == "user" else (1, 2, None)
@@ -254,7 +253,7 @@ def parse_weighted(value: object, belongs: str) -> list[tuple[object, float]]:
 
 
 def roles_by_position(
-    raw: RawTable, reading: Reading, known: dict[int, tuple[int, int, int | None]], layout: str
+    raw: Table, reading: Reading, known: dict[int, tuple[int, int, int | None]], layout: str
 ) -> Roles:
     """Which is which among columns without names, by how many there are."""
     width = len(raw.names)
@@ -275,9 +274,7 @@ def roles_by_position(
     return roles._replace(id=id_at)
 
 
-def weights_in(
-    raw: RawTable, at: int | None, belongs: str, is_usual: Callable[[float], bool]
-) -> npt.NDArray[np.float64]:
+def weights_in(raw: Table, at: int | None, belongs: str, is_usual: Callable[[float], bool]) -> npt.NDArray[np.float64]:
     """(n,): the numbers of a column, or ones without one."""
     if at is None:
         return np.ones(raw.height)

@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
+from cofill.data.cells import Origin
 from cofill.data.features.columns import Cells, Coded, Mismatch, Weighted, misplaced
 from cofill.data.features.kind import CLIP, Count, Doubles, Kind, Learn
 from cofill.data.features.kinds.number import parse_number
-from cofill.data.features.reading import read_raw
 from cofill.data.features.source import Fitted, Reading, Source, WholeSource, no_block
-from cofill.data.features.table import RawTable
-from cofill.data.origin import Origin, quoted
-from cofill.data.reading import explained
+from cofill.data.table import Table, explained, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
 
 def parse_vector(value: object, length: int) -> Doubles:
@@ -96,7 +94,7 @@ class Vectors(Kind, WholeSource):
         return cls._fit_arrays(list(ids), array, name, str(path))
 
     @classmethod
-    def fit_raw(cls, raw: RawTable, reading: Reading) -> Fitted:
+    def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:
         """From a table with an id and either a column of vectors or a column for each number."""
         id_at, name, label = reading.id_position(raw), reading.name or cls.called, raw.origin.name
         ids = raw.ids(id_at)[0]

@@ -1,0 +1,530 @@
+"""One reader for every table: files, frames, arrays and tuples into columns of cells; and frames back into files.
+
+A file is text with any separator, quoting and encoding (`delimited.py`), lines of JSON, or Parquet; text may be packed.
+What the columns mean is decided by name or position (`roles.py`), and what the cells mean by whoever asked for them
+(`cells.py` for ids, ratings and times, `features/` for side information).
+"""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import mmap
+import os
+import sys
+import zipfile
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from cofill.data import cells
+from cofill.data.cells import Origin
+from cofill.data.delimited import BYTE_ORDER_MARK, Content, TextOptions, cut_text
+from cofill.data.roles import Everything, Given, Wanted, checked_names, listed, refuse_repeated
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.files import replacing
+
+if TYPE_CHECKING:
+    import polars as pl
+
+PARQUET = b"PAR1"
+PACKED = {
+    b"\x1f\x8b": ("gzip", ".gz"),
+    b"BZh": ("bzip2", ".bz2"),
+    b"\xfd7zXZ": ("xz", ".xz"),
+    b"PK\x03\x04": ("zip", ".zip"),
+}
+ARCHIVES = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError)
+JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
+SEPARATORS = {".csv": ",", ".tsv": "\t"}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of equal length, as they were found."""
+
+    found: "Mapping[str, pl.Series | Sequence[object]]"
+    """By role, where roles were asked for; else by name."""
+    origin: Origin
+    text: bool = False
+    """Whether all cells are text, so that ids may be integers written as text."""
+    headed: bool = True
+    """Whether the names are the source's own."""
+    skipped: tuple[int, ...] = ()
+    """Lines that were left out."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.found)
+
+    @cached_property
+    def columns(self) -> tuple[Sequence[object], ...]:
+        """The cells as Python objects."""
+        import polars as pl
+
+        return tuple(cells.to_list() if isinstance(cells, pl.Series) else cells for cells in self.found.values())
+
+    @property
+    def height(self) -> int:
+        return len(next(iter(self.found.values())))
+
+    @property
+    def label(self) -> str:
+        """The source as a report calls it: a file without its folders."""
+        return Path(self.origin.name).name if self.origin.unit == "line" or "/" in self.origin.name else "table"
+
+    def series(self, column: str) -> "pl.Series":
+        """The cells of a column for polars."""
+        return series_of(self.found[column], column, self.origin)
+
+    def error(self, row: int, column: str, problem: str, remedy: Remedy | str) -> DataError:
+        """The error about one cell."""
+        labels = {column: f"column {quoted(column)}"} | dict(self.origin.labels)
+        return replace(self.origin, labels=labels).error(row, column, problem, remedy)
+
+    def ids(self, *positions: int) -> list[list[Id]]:
+        """The ids in some columns: integers if all of them are, or are written so in a text; else strings."""
+        import polars as pl
+
+        found = []
+        for position in positions:
+            name = self.names[position]
+            origin = replace(self.origin, labels={name: f"column {quoted(name)}"})
+            series = series_of(self.found[name], name, origin, ids=True)
+            found.append((series, cells.ids(series, name, origin, text=self.text)))
+        if all(isinstance(read, np.ndarray) for _, read in found):
+            return [read.tolist() for _, read in found if isinstance(read, np.ndarray)]
+        return [series.cast(pl.String).to_list() for series, _ in found]
+
+    def position(self, column: str | int, keyword: str) -> int:
+        """Where a column stands that the caller names, or whose position from 0 is given, by the argument `keyword`."""
+        if isinstance(column, int):
+            if not 0 <= column < len(self.names):
+                raise DataError(
+                    f"{column} is not the position of a column; there are {len(self.names)}",
+                    Remedy.passing(f"pass {{{keyword}}}, from 0 to {len(self.names) - 1}", **{keyword: ...}),
+                    where=self.origin.name,
+                )
+            return column
+        if column in self.names:
+            return self.names.index(column)
+        raise DataError(
+            f"there is no column {column!r}; found {listed(self.names)}",
+            Remedy.passing(f"pass one of them as {{{keyword}}}", **{keyword: ...}),
+            where=self.origin.name,
+        )
+
+    def without(self, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "Table":
+        """The table without some rows (n,), whose lines are noted as skipped."""
+        import polars as pl
+
+        kept = ~rows
+        found = {name: self.series(name).filter(pl.Series(kept)) for name in self.names}
+        gone = tuple(self.origin.line(int(row)) for row in np.flatnonzero(rows))
+        return replace(self, found=found, origin=self.origin.kept(kept), skipped=tuple(sorted(self.skipped + gone)))
+
+
+def read_table(source: object, wanted: Wanted, options: TextOptions = TextOptions()) -> Table:  # noqa: B008
+    """The wanted columns of `source`, whatever it is, by role."""
+    import polars as pl
+
+    if isinstance(source, (str, os.PathLike)):
+        return _read_file(Path(source), wanted, options)
+    _refuse_text_options(options, "frames, arrays and tuples")
+    if isinstance(source, Table):
+        return _chosen(source, wanted)
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if isinstance(source, pl.DataFrame):
+        return _from_frame(source, "the polars DataFrame", wanted)
+    if _is_pandas(source):
+        return _from_pandas(source, wanted)
+    if any(column is not None for column in wanted.given.values()):
+        raise DataError(
+            "user=, item=, rating=, time=, title= are for files and frames; arrays and tuples have an order"
+        )
+    if _are_columns(source, wanted):
+        return _from_arrays(source, wanted)
+    if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
+        return _from_tuples(source, wanted)
+    raise DataError(
+        f"cannot read ratings from {type(source).__name__}; pass a path, a polars or pandas DataFrame, "
+        "arrays (users, items, ratings[, times]), or (user, item, rating[, time]) tuples"
+    )
+
+
+def read_raw(
+    source: object,
+    *,
+    names: Sequence[str] | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    id: str | int | None = None,
+    familiar: Collection[str] = (),
+    least: int = 2,
+) -> Table:
+    """All cells of a file, a frame or an iterable of tuples, by the names of their columns.
+
+    `familiar` are names that make a line a header; a file has at least `least` columns.
+    """
+    if isinstance(id, str) and names is None and isinstance(source, (str, os.PathLike)):
+        header = header is not False  # a column that is called by name has one
+    return read_everything(source, Everything(names, familiar, least), TextOptions(separator, header, encoding))
+
+
+def read_everything(source: object, wanted: Everything, options: TextOptions) -> Table:
+    """All columns of `source`, by name."""
+    import polars as pl
+
+    if isinstance(source, (str, os.PathLike)):
+        return _read_file(Path(source), wanted, options)
+    _refuse_text_options(options, "frames and tuples")
+    if isinstance(source, Table):
+        return source
+    if isinstance(source, pl.LazyFrame):
+        source = source.collect()
+    if isinstance(source, pl.DataFrame):
+        return _from_frame(source, "the polars DataFrame", wanted)
+    if _is_pandas(source):
+        return _from_pandas(source, wanted)
+    if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
+        return _from_tuples(source, wanted)
+    raise DataError(
+        f"cannot read features from {type(source).__name__}; pass a path, a polars or pandas DataFrame, tuples of tags "
+        "or links, or (ids, vectors)"
+    )
+
+
+def _refuse_text_options(options: TextOptions, others: str) -> None:
+    if options.separator is not None or options.header is not None:
+        raise DataError(f"separator and header are for text files; leave them out for {others}")
+
+
+def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
+    with explained(path, wanted.file), path.open("rb") as file:
+        magic = file.read(8)
+        if magic.startswith(PARQUET) or path.suffix == ".parquet":
+            return _read_parquet(path, magic, wanted)
+        # A pipe has no size and cannot be mapped.
+        if os.fstat(file.fileno()).st_size and not _is_packed(magic, path):
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                return _from_text(mapped, str(path), wanted, options)
+        data = magic + file.read()
+    return _from_text(unpacked(data, path, wanted.file), str(path), wanted, options)
+
+
+def _from_text(data: Content, name: str, wanted: Wanted | Everything, options: TextOptions) -> Table:
+    if _is_json_lines(data):
+        return _read_json_lines(data[:].removeprefix(BYTE_ORDER_MARK), name, wanted)
+    cut = cut_text(data, name, wanted, options)
+    return Table(cut.columns, cut.origin, True, cut.headed, cut.skipped)
+
+
+@contextmanager
+def explained(path: Path, wanted: str) -> Iterator[None]:
+    """Whatever keeps `path` from being read becomes a DataError; `wanted` is the file that should be there."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DataError(
+            "there is no such file", f"check the path (the current folder is {Path.cwd()})", where=str(path)
+        ) from error
+    except IsADirectoryError as error:
+        raise DataError("this is a folder", f"pass {wanted} in it", where=str(path)) from error
+    except OSError as error:
+        raise DataError(
+            f"cannot be read ({error.strerror})", "check the path and its permissions", where=str(path)
+        ) from error
+
+
+def _is_packed(magic: bytes, path: Path) -> bool:
+    return magic.startswith((*PACKED, *ARCHIVES)) or path.suffix in {ending for _, ending in PACKED.values()}
+
+
+def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
+    """The bytes of a file that may be packed: gzip, bzip2, xz, or a zip with one file in it."""
+    for signature, (kind, _) in PACKED.items():
+        if data.startswith(signature):
+            try:
+                return _unzipped(data, path, wanted) if kind == "zip" else _UNPACK[kind](data)
+            except BROKEN as error:
+                raise DataError(
+                    f"the {kind} data is broken or cut short ({error})", "fetch the file again", where=str(path)
+                ) from error
+    for signature, kind in ARCHIVES.items():
+        if data.startswith(signature):
+            raise DataError(f"this is a {kind} archive", f"unpack it and pass {wanted} in it", where=str(path))
+    for kind, ending in PACKED.values():
+        if path.suffix == ending and data:
+            raise DataError(
+                f"this is not {kind} data", f"rename it without {ending}, or fetch the file again", where=str(path)
+            )
+    return data
+
+
+def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = [member for member in archive.infolist() if not member.is_dir()]
+        if len(members) != 1:
+            inside = listed([member.filename for member in members]) or "nothing"
+            raise DataError(
+                f"this is a zip archive of {len(members)} files: {inside}",
+                f"unpack it and pass {wanted} in it",
+                where=str(path),
+            )
+        return archive.read(members[0])
+
+
+_UNPACK = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}
+
+
+def _is_json_lines(data: Content) -> bool:
+    """Whether the first line is a JSON object."""
+    first = data[:JSON_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
+    if not first.startswith(b"{"):
+        return False
+    try:
+        return isinstance(json.loads(first.partition(b"\n")[0]), dict)
+    except ValueError:
+        return False
+
+
+def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Table:
+    import polars as pl
+
+    try:
+        frame = pl.read_ndjson(data, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        for number, line in enumerate(data.splitlines(), 1):
+            try:
+                whole = not line.strip() or isinstance(json.loads(line), dict)
+            except ValueError:
+                whole = False
+            if not whole:
+                raise DataError(
+                    f"found {quoted(line.decode(errors='replace'))} where a JSON object belongs",
+                    'write one in each line, such as {"user": 1, "item": 2, "rating": 3}',
+                    where=Place(name, "line", number),
+                ) from problem
+        raise DataError(
+            f"the lines of JSON cannot be read as a table ({str(problem).splitlines()[0]})",
+            "give each name values of one kind",
+            where=name,
+        ) from problem
+    table = _from_frame(frame, name, wanted)
+    filled = [number for number, line in enumerate(data.splitlines(), 1) if line.strip()]
+    lines = None if not filled or filled[-1] == len(filled) else np.array(filled, np.int64)
+    skippable = isinstance(wanted, Wanted)
+    return replace(table, origin=replace(table.origin, unit="line", lines=lines, skippable=skippable))
+
+
+def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Table:
+    import polars as pl
+
+    name = str(path)
+    if not magic:
+        raise DataError("the file is empty", wanted.empty.format(unit="row"), where=name)
+    try:
+        names = list(pl.read_parquet_schema(path))
+        used = wanted.columns(names, len(names), (), name)
+        frame = pl.read_parquet(path, columns=[names[position] for position in used.values()], glob=False)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise DataError(
+            f"not a Parquet file, or a broken one ({reason})", "write or fetch it again", where=name
+        ) from error
+    if isinstance(wanted, Wanted):
+        wanted = replace(wanted, given=cast(Given, {role: names[at] for role, at in used.items()}))
+    return _from_frame(frame, name, wanted)
+
+
+def _from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) -> Table:
+    return _named_columns(frame.columns, frame.to_series, name, wanted)
+
+
+def _from_pandas(source: object, wanted: Wanted | Everything) -> Table:
+    frame: Any = source
+    found = [str(name) for name in frame.columns]
+
+    def column(position: int) -> Any:
+        values = pandas_values(frame.iloc[:, position])
+        return values if isinstance(wanted, Wanted) else _as_list(values)
+
+    return _named_columns(found, column, "the pandas DataFrame", wanted)
+
+
+def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted | Everything) -> Table:
+    """The table of a source whose columns have names; `column` gives the cells of one by its position."""
+    if isinstance(wanted, Everything):
+        if wanted.names is not None:
+            raise DataError(
+                "names= is for files without a header", "rename the columns of the frame instead", where=name
+            )
+        refuse_repeated(found, name)
+        table = Table({found[position]: column(position) for position in range(len(found))}, Origin(name))
+    else:
+        used = wanted.columns(found, len(found), (), name)
+        origin = Origin(name, labels=wanted.labels(found, used))
+        columns = {role: series_of(column(at), role, origin, ids=role in ("user", "item")) for role, at in used.items()}
+        table = Table(columns, origin)
+    if not table.found or not table.height:
+        needed = "each id needs one" if isinstance(wanted, Everything) else NO_RATINGS
+        raise DataError("there are no rows", needed, where=name)
+    return table
+
+
+NO_RATINGS = "each rating needs a row: user, item, rating"
+
+
+def _chosen(table: Table, wanted: Wanted) -> Table:
+    """Columns by role of a table whose columns are there by name."""
+    names = table.names if table.headed else None
+    used = wanted.columns(names, len(table.names), (), table.origin.name)
+    found = {role: table.found[table.names[at]] for role, at in used.items()}
+    return replace(table, found=found, origin=replace(table.origin, labels=wanted.labels(names, used)))
+
+
+def _is_pandas(source: object) -> bool:
+    pandas = sys.modules.get("pandas")  # whoever hands in a pandas frame has imported it
+    return pandas is not None and isinstance(source, pandas.DataFrame)
+
+
+def pandas_values(column: Any) -> Any:
+    """The cells of a pandas column as an array, or as a list where some are missing: each of those is None."""
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    missing = column.isna().to_numpy()
+    if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
+        # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
+        return [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
+    return column.to_numpy()
+
+
+def _as_list(values: Any) -> list[object]:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")  # of nanoseconds, Python would make integers
+    return list(values) if isinstance(values, list) else list(values.tolist())
+
+
+def _are_columns(source: object, wanted: Wanted) -> bool:
+    """Arrays and lists are columns; tuples are rows."""
+    return (
+        isinstance(source, (tuple, list))
+        and len(source) in wanted.lengths
+        and all(hasattr(part, "__len__") and not isinstance(part, (tuple, str, bytes, dict, set)) for part in source)
+    )
+
+
+def _from_arrays(source: Any, wanted: Wanted) -> Table:
+    roles = wanted.by_position[: len(source)]
+    origin = Origin("the arrays", labels={role: f"the {role}s" for role in roles})
+    lengths = {role: len(part) for role, part in zip(roles, source, strict=True)}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{length} {role}s" for role, length in lengths.items())
+        raise DataError(f"the arrays differ in length: {found}; each rating needs one entry in every array")
+    if not next(iter(lengths.values())):
+        raise DataError("there are no rows", NO_RATINGS, where="the arrays")
+    columns = zip(roles, source, strict=True)
+    return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in columns}, origin)
+
+
+def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
+    whole = isinstance(wanted, Everything)
+    such = "tuples such as (id, tag)" if whole else "(user, item, rating[, time]) tuples"
+    rows: list[Sequence[Any]] = []
+    for number, row in enumerate(source, 1):
+        where = Place("the tuples", "row", number)
+        if not isinstance(row, (tuple, list)) or (isinstance(wanted, Wanted) and len(row) not in wanted.lengths):
+            raise DataError(f"found {quoted(row)}", f"pass {such}", where=where)
+        if rows and len(row) != len(rows[0]):
+            raise DataError(
+                f"found {len(row)} entries where the first row has {len(rows[0])}",
+                f"give all of them {'the same' if whole else 'a time, or none'}",
+                where=where,
+            )
+        rows.append(row)
+    if not rows or not rows[0]:
+        example = "at least one, such as (id, tag)" if whole else "at least one (user, item, rating)"
+        raise DataError("there are none", f"pass {example}", where="the tuples")
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    if isinstance(wanted, Everything):
+        given = checked_names(wanted.names, len(columns), "the tuples")
+        return Table(dict(zip(given, columns, strict=True)), Origin("the tuples"), headed=False)
+    roles = wanted.by_position[: len(columns)]
+    origin = Origin("the tuples", labels={role: f"the {role}" for role in roles})
+    parts = zip(roles, columns, strict=True)
+    return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in parts}, origin)
+
+
+def series_of(values: Any, column: str, origin: Origin, *, ids: bool = False) -> "pl.Series":
+    """Values of any kind as a series; `ids` that are neither all strings nor all integers are refused."""
+    import polars as pl
+
+    if isinstance(values, pl.Series):
+        return values
+    array = values if isinstance(values, (np.ndarray, list)) else np.asarray(values)
+    if isinstance(array, np.ndarray):
+        if array.ndim != 1:
+            raise DataError(f"the {column}s have shape {array.shape}", "pass one dimension", where=origin.name)
+        if array.dtype.kind == "M":
+            return pl.Series(array.astype("datetime64[us]"))
+        if array.dtype.kind in "iufb" and array.dtype != np.float16:
+            return pl.Series(np.ascontiguousarray(array))
+        array = array.tolist()
+    plain = [value.item() if isinstance(value, np.generic) else value for value in array]
+    if ids:
+        cells.refuse_mixed(plain, column, origin)
+    try:
+        return pl.Series(plain, strict=ids)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError, UnicodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(
+            f"the {column}s cannot be read ({reason})", "pass plain numbers and strings", where=origin.name
+        ) from error
+
+
+# Back to a file
+
+
+def check_ending(path: Path) -> list[str]:
+    """The ending that says how a file is written, such as [".csv", ".gz"]; DataError if there is none."""
+    endings = path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]
+    if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
+        raise DataError(
+            "cannot tell the format", "end the name in .csv, .tsv, .csv.gz, .tsv.gz or .parquet", where=str(path)
+        )
+    return endings
+
+
+def write_frame(frame: "pl.DataFrame", path: str | os.PathLike[str]) -> None:
+    """Write `frame` to `path`; the ending says how. The file appears when it is complete and on the disk."""
+    target = Path(path)
+    endings = check_ending(target)
+    with replacing(target, DataError) as draft, draft.open("wb") as file:
+        if endings[-1] == ".gz":
+            # No name and no time inside: the same ratings give the same bytes.
+            with gzip.GzipFile("", "wb", compresslevel=6, fileobj=file, mtime=0) as packed:
+                _write_text(frame, cast(IO[bytes], packed), SEPARATORS[endings[0]])
+        elif endings[0] == ".parquet":
+            frame.write_parquet(file)
+        else:
+            _write_text(frame, file, SEPARATORS[endings[0]])
+
+
+def _write_text(frame: "pl.DataFrame", file: IO[bytes], separator: str) -> None:
+    import polars as pl
+
+    texts = [name for name, dtype in frame.schema.items() if dtype == pl.String]
+    special = any(frame[name].str.contains(r'[\r\n\t",;|:]|^ | $').any() for name in texts)
+    # Quotes throughout if any cell needs them: what a reader has to guess is then the same in every line.
+    frame.write_csv(file, separator=separator, quote_style="non_numeric" if special else "never")

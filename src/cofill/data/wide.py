@@ -1,0 +1,141 @@
+"""Tables with a row for each user and a column for each item -> one row for each rating."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data import cells
+from cofill.data.delimited import TextOptions
+from cofill.data.roles import ID_NAMES, Everything, Given, Rows, normalised, recognised, stands_for_unknown
+from cofill.data.table import Table, read_everything
+from cofill.errors import DataError, Remedy, quoted
+
+if TYPE_CHECKING:
+    pass
+
+SHOWN_SHARE = 0.2  # of cells that hold one number far beyond the others: nobody's ratings are so
+
+
+@dataclass(frozen=True)
+class WideColumns(Everything):
+    """All columns of a table whose names are items, which may be numbers."""
+
+    empty: str = "it needs one {unit} for each user and a column for each item"
+    file: str = "the ratings file"
+
+    def has_header(self, first: Sequence[str], below: Rows, source: str) -> bool:
+        if normalised(first[0]) in ID_NAMES or not first[0].strip():
+            return True
+        return not any(cells.is_number(cell) or re.match(cells.DECIMAL_COMMA, cell) for cell in first[1:])
+
+    def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
+        if names is not None and not names[0].strip():
+            names = ["user", *names[1:]]  # an index that was written without a name
+        return super().columns(names, width, below, source)
+
+
+def read_wide(source: object, given: Given, unknown: float | None, options: TextOptions) -> Table:
+    """The columns user, item and rating of every cell that is a rating.
+
+    Empty cells are unknown, and those that hold `unknown`. Users are in the column that is named or recognised, else in
+    the first; but if that counts the ratings in its row, it is left out and the rows are numbered from 1.
+    """
+    import polars as pl
+
+    for role, said in given.items():
+        if role != "user" and said is not None:
+            raise DataError(
+                f"a wide table has no column for the {role}",
+                Remedy.passing(f"leave out {{{role}}}, or {{wide}}", **{role: ..., "wide": True}),
+            )
+    table = read_everything(source, WideColumns(), options)
+    user_at = _user_position(table, given.get("user"))
+    item_at = [at for at in range(len(table.names)) if at != user_at]
+    values = np.stack([_numbers(table, at) for at in item_at], axis=1)  # (rows, items), NaN where a cell is empty
+    known = ~np.isnan(values)
+    if unknown is not None:
+        known &= values != np.float32(unknown)
+    else:
+        rated = known.copy()
+        rated[:, 0] &= user_at is not None  # else the first may hold users
+        _refuse_unsaid(values[rated], table)
+    if user_at is None and _counts_the_others(values[:, 0], known[:, 1:]):
+        item_at, values, known = item_at[1:], values[:, 1:], known[:, 1:]
+    elif user_at is None and given.get("user") != "":
+        user_at, item_at, values, known = 0, item_at[1:], values[:, 1:], known[:, 1:]
+        _refuse_repeated_users(table)
+    if not known.any():
+        raise DataError("there is no rating in it", "check which number stands for unknown", where=table.origin.name)
+    rows, columns = np.nonzero(known)
+    users = pl.Series(np.arange(1, table.height + 1)) if user_at is None else table.series(table.names[user_at])
+    items = [table.names[at] if table.headed else str(number) for number, at in enumerate(item_at, 1)]
+    found = {
+        "user": users.gather(rows),
+        "item": pl.Series(items).gather(columns),
+        "rating": pl.Series(values[rows, columns]),
+    }
+    lines = np.array([table.origin.line(row) for row in range(table.height)], np.int64)[rows]
+    labels = {"user": "the user", "item": "the item", "rating": "the rating"}
+    return replace(table, found=found, text=True, origin=replace(table.origin, lines=lines, labels=labels))
+
+
+def _user_position(table: Table, said: str | int | None) -> int | None:
+    """Where users stand; None if that is not said and has to be judged by the cells, or if they stand nowhere."""
+    if said == "":
+        return None
+    if said is not None:
+        return table.position(said, "user")
+    if table.headed and normalised(table.names[0]) in ID_NAMES:
+        return 0
+    found = recognised(table.names)["user"] if table.headed else ()
+    return found[0] if found else None
+
+
+def _numbers(table: Table, at: int) -> npt.NDArray[np.float32]:
+    """(rows,): a column of ratings, NaN where a cell is empty. In the first, which may hold users, also elsewhere."""
+    import polars as pl
+
+    name = table.names[at]
+    column = table.series(name)
+    if column.dtype == pl.String:
+        column = cells.with_points(column).str.strip_chars()
+    numbers = column.cast(pl.Float32, strict=False)
+    empty = column.is_null() if column.dtype != pl.String else (column.is_null() | (column == ""))
+    bad = numbers.is_null() & ~empty
+    if bad.any() and at:
+        row = int(bad.arg_max() or 0)
+        found = f"found {quoted(column[row])} where a rating belongs"
+        raise table.error(row, name, found, "correct it, or leave it empty")
+    return np.asarray(numbers.fill_null(float("nan")).to_numpy(), np.float32)
+
+
+def _counts_the_others(first: npt.NDArray[np.float32], known: npt.NDArray[np.bool_]) -> bool:
+    return bool(known.shape[1]) and bool((first == known.sum(axis=1)).all())
+
+
+def _refuse_repeated_users(table: Table) -> None:
+    users = table.series(table.names[0])
+    repeated = users.is_duplicated()
+    if repeated.any():
+        row = int(repeated.arg_max() or 0)
+        raise table.error(
+            *(row, table.names[0], f"found {quoted(users[row])} in several rows, so that it is no user's id"),
+            Remedy.passing(
+                "say where the users are with {user}, or pass {no_user} to number the rows", user=..., no_user=""
+            ),
+        )
+
+
+def _refuse_unsaid(values: npt.NDArray[np.float32], table: Table) -> None:
+    """DataError if a number that nobody has spoken of seems to stand for unknown."""
+    unknown = stands_for_unknown(values.tolist())
+    if unknown is not None and np.count_nonzero(values == unknown) > SHOWN_SHARE * len(values):
+        raise DataError(
+            f"{unknown} is in {np.count_nonzero(values == unknown)} of {len(values)} cells, far from all other ratings",
+            Remedy.passing("pass {unknown} if it stands for unknown, or empty those cells", unknown=unknown),
+            where=table.origin.name,
+        )
