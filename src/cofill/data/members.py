@@ -51,7 +51,8 @@ def unpacked(entry: Dataset, path: Path, member: str) -> Iterator[Path]:
         try:
             yield loose
         except DataError as error:
-            raise DatasetError(f"{error.said_of(called)}. {again(entry)}") from error
+            told = str(error.said_of(called)).replace(str(loose), called)
+            raise DatasetError(f"{told}. {again(entry)}") from error
 
 
 def count_lines(file: IO[bytes]) -> int:

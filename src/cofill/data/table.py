@@ -43,7 +43,7 @@ PACKED = {
     b"PK\x03\x04": ("zip", ".zip"),
 }
 ARCHIVES = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
-BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, NotImplementedError)
+BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, ValueError)
 JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 
@@ -257,6 +257,8 @@ def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
         if data.startswith(signature):
             try:
                 return _unzipped(data, path, wanted) if kind == "zip" else _UNPACK[kind](data)
+            except DataError:
+                raise
             except BROKEN as error:
                 raise DataError(
                     f"the {kind} data is broken or cut short ({error})", "fetch the file again", where=str(path)
