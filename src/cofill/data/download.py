@@ -2,6 +2,10 @@
 
 While it is under way a file is `<target>.part`, with what the server said of it in `<target>.part.json`.
 A later attempt, in this process or another, continues from there unless the file has changed meanwhile.
+
+pooch, which is usual for this, checks a hash and moves a finished file into place as we do, but it cannot resume: each
+attempt begins with an empty temporary file, sends no Range, and throws away what came when the connection breaks. Nor
+does it keep two processes from downloading the same file at once. Both matter for sets of hundreds of megabytes.
 """
 
 import errno
@@ -22,11 +26,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from cofill.data.download_progress import Report, show_progress
 from cofill.errors import DatasetError
 from cofill.files import put_in_place
 
 CHUNK = 1 << 16
+Report = Callable[[int, int | None], None]  # (bytes so far, bytes in all)
 BY_HAND = "or download it by hand into a folder and name that folder in COFILL_DATA"
 
 
@@ -77,7 +81,7 @@ def download(
         with _locked(target, quiet=quiet):
             if target.exists():  # another process was faster; it has checked the file
                 return target
-            with show_progress(target.name, quiet=quiet) as report:
+            with _progress(target.name, quiet=quiet) as report:
                 _receive(address, part, report, attempts=attempts, pause=pause, timeout=timeout)
             try:
                 _verify(part, address, md5=md5, size=size)
@@ -264,3 +268,42 @@ def _locked(target: Path, *, quiet: bool) -> Iterator[None]:
                 return
         finally:
             os.close(lock)
+
+
+@contextmanager
+def _progress(name: str, *, quiet: bool) -> Iterator[Report]:
+    """How far a download is, on stderr: a bar on a terminal, a line at each fifth elsewhere, nothing if quiet."""
+    if quiet:
+        yield lambda done, total: None
+        return
+    if not sys.stderr.isatty():
+        yield _plain_lines(name)
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task(name, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _plain_lines(name: str) -> Report:
+    told = -1
+
+    def report(done: int, total: int | None) -> None:
+        nonlocal told
+        fifths = 5 * done // total if total else 0
+        if fifths > told:
+            told = fifths
+            of = f" of {total / 1e6:,.1f} MB" if total else ""
+            sys.stderr.write(f"{name}: {done / 1e6:,.1f}{of}\n")
+
+    return report
