@@ -1,6 +1,7 @@
 """Files of side information on the command line: their options, how they are read, and how that is shown."""
 
 import argparse
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,7 +42,18 @@ def in_flags() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        raise DataError(error.worded(_as_feature_flag)) from error
+        message = error.worded(_as_feature_flag)
+        for words, flag in _ARGUMENTS_IN_TEXT:
+            message = re.sub(words, flag, message)
+        raise DataError(message) from error
+
+
+# Some messages about kinds of columns have their arguments in the text.
+_ARGUMENTS_IN_TEXT = (
+    (r"\bid=\.\.\.", "--id-column COLUMN"),
+    (r"\bid='([^']*)'", r"--id-column '\1'"),
+    (r"columns=\{'([^']*)': '(\w+)'\}( \(--feature-kind on the command line\))?", r"--feature-kind '\1=\2'"),
+)
 
 
 def _as_feature_flag(name: str, value: Any) -> str:

@@ -330,8 +330,9 @@ def _last_resort(
 ) -> str:
     """Where none of the usual separators fits: blanks, or the one that the error to come is to speak of."""
     if isinstance(wanted, Everything):
-        # Words of a text are separated by blanks too; a table has equally many in each line.
-        return BLANK if blank_share == 1.0 and wanted.least > 1 else ","
+        # Words of a text are separated by blanks too; a table has equally many in each line, or begins with numbers.
+        numbers = all(is_number(cell) for cell in cut[BLANK][0]) if blank_share else False
+        return BLANK if wanted.least > 1 and (blank_share == 1.0 or numbers) else ","
     assert isinstance(wanted, Wanted)
     if blank_share > 0.0:
         return BLANK

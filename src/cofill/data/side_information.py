@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cofill.data.dataset_entry import Dataset, SideSource
-from cofill.data.delimited import SEPARATORS
 from cofill.data.members import again, unpacked
 from cofill.errors import DataError, DatasetError
 
@@ -46,15 +45,6 @@ def _read(entry: Dataset, path: Path, source: SideSource) -> "Features":
     with unpacked(entry, path, source.member) as loose:
         return Features.read(
             loose, kind=source.kind, id=source.id, columns=source.columns, names=source.names, name=source.name,
-            both_ways=source.both_ways, separator=_separator(source, loose), header=source.header,
+            both_ways=source.both_ways, separator=source.separator, header=source.header,
             encoding=source.encoding,
         )  # fmt: skip
-
-
-def _separator(source: SideSource, loose: Path) -> str | None:
-    """That of the entry; where it leaves it open, a blank if there is none of those that `Features.read` looks for."""
-    if source.separator is not None:
-        return source.separator
-    with loose.open("rb") as file:
-        first = file.readline()
-    return None if any(usual.encode() in first for usual in SEPARATORS) else " "
