@@ -84,7 +84,7 @@ def test_how_side_files_are_laid_out(run: Run, refused: Callable[..., str], tmp_
     told = json.loads(run("features", path, *words).out)
     assert (told["ids"], [line["column"] for line in told["about"]]) == (3, ["land", "n"])
     assert "land=Österreich" in told["names"]
-    assert "pass --feature-separator TEXT if the file has more" in refused("features", path)
+    assert "pass --feature-separator TEXT if the file has more" in refused("features", path, "--quiet")
     assert "--id-column COLUMN" in refused("features", path, "--separator", "~", "--quiet")
     message = refused("features", path, "--separator", "~", "--id-column", "kee", "--quiet")
     assert "--id-column" in message

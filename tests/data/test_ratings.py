@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cofill.data import delimited
 from cofill.data.cells import canonical_integers, digits_total
-from cofill.data.delimited import Layout
+from cofill.data.layout import Layout
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary

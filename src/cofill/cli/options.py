@@ -113,7 +113,7 @@ def as_flag(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return flag if value else f"--no-{flag.removeprefix('--')}"
     if value is ...:
-        return f"{flag} {_VALUES.get(name, 'COLUMN' if flag.endswith('-column') else 'NAME')}"
+        return f"{flag} {_VALUES.get(name.removeprefix('feature_'), 'COLUMN' if flag.endswith('-column') else 'NAME')}"
     return f"{flag} {quote(str(value))}"
 
 

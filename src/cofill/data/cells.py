@@ -321,3 +321,47 @@ def refuse_mixed(ids: "list[Any]", column: str, origin: Origin) -> None:
             *(row, column, f"found {quoted(ids[row])} ({type(ids[row]).__name__}) beside {quoted(ids[first])}"),
             "ids are all strings or all integers: make them one type",
         )
+
+
+def series_of(values: Any, column: str, origin: Origin, *, ids: bool = False) -> "pl.Series":
+    """Values of any kind as a series; `ids` that are neither all strings nor all integers are refused."""
+    import polars as pl
+
+    if isinstance(values, pl.Series):
+        return values
+    array = values if isinstance(values, (np.ndarray, list)) else np.asarray(values)
+    if isinstance(array, np.ndarray):
+        if array.ndim != 1:
+            raise DataError(f"the {column}s have shape {array.shape}", "pass one dimension", where=origin.name)
+        if array.dtype.kind == "M":
+            return pl.Series(array.astype("datetime64[us]"))
+        if array.dtype.kind in "iufb" and array.dtype != np.float16:
+            return pl.Series(np.ascontiguousarray(array))
+        array = array.tolist()
+    plain = [value.item() if isinstance(value, np.generic) else value for value in array]
+    if ids:
+        refuse_mixed(plain, column, origin)
+    try:
+        return pl.Series(plain, strict=ids)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError, UnicodeError) as error:
+        reason = str(error).splitlines()[0]
+        raise DataError(
+            f"the {column}s cannot be read ({reason})", "pass plain numbers and strings", where=origin.name
+        ) from error
+
+
+def pandas_values(column: Any) -> Any:
+    """The cells of a pandas column as an array, or as a list where some are missing: each of those is None."""
+    if getattr(column.dtype, "tz", None) is not None:
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
+    missing = column.isna().to_numpy()
+    if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
+        # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
+        return [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
+    return column.to_numpy()
+
+
+def as_list(values: Any) -> list[object]:
+    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
+        values = values.astype("datetime64[us]")  # of nanoseconds, Python would make integers
+    return list(values) if isinstance(values, list) else list(values.tolist())

@@ -1,4 +1,4 @@
-"""Delimited text into columns: how it is laid out, and three ways to cut it that agree.
+"""Delimited text into columns, in three ways that agree.
 
 The quickest way that is sure of itself comes first:
 
@@ -12,12 +12,8 @@ The quickest way that is sure of itself comes first:
 Blanks around a cell mean nothing, except in a line that has quotes: there every cell is as it is written.
 """
 
-import csv
-import io
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from mmap import mmap
 from pathlib import Path
@@ -26,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from cofill.data.cells import BLANKS, SKIPPING, Origin, digits_total, is_number
+from cofill.data.layout import BLANK, ESCAPED_QUOTE, Layout, Record, TextOptions, find_layout, records
 from cofill.data.roles import Everything, Wanted
 from cofill.data.vocabulary import CANONICAL_INTEGER
 from cofill.errors import DataError, Place, Remedy, quoted
@@ -33,49 +30,13 @@ from cofill.errors import DataError, Place, Remedy, quoted
 if TYPE_CHECKING:
     import polars as pl
 
-# A blank is a separator only where no other one fits: dates and titles have blanks too. It stands for a run of them.
-SEPARATORS = ("::", "\t", ";", "|", ",")
-BLANK = " "
-ENDINGS = {".csv": ",", ".tsv": "\t"}
-SAMPLE_LINES = 100
 SAMPLE_BYTES = 1 << 16
 COUNT_BYTES = 1 << 20
 CAREFUL_RECORDS = 200_000
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
-ESCAPED_QUOTE = re.compile(r'(?<!\\)((?:\\\\)*)\\"')
 Content = bytes | mmap
 """The bytes of a file. A map spares a copy of them as long as the quickest way succeeds."""
-Record = tuple[int, list[str]]
-"""The line where a record begins (from 1), and its cells; a blank line has none."""
-
-
-@dataclass(frozen=True)
-class TextOptions:
-    """What a caller says of a text file; None where it is to be found out."""
-
-    separator: str | None = None
-    header: bool | None = None
-    encoding: str = "utf-8"
-    skip_bad_lines: int | None = None
-    """How many lines that are no rows may be left out; None if that cannot be asked for."""
-
-
-@dataclass(frozen=True)
-class Layout:
-    """What must be known before a text file can be cut."""
-
-    separator: str
-    names: tuple[str, ...] | None
-    """The header, or None without one."""
-    width: int
-    """How many cells each line has."""
-    columns: dict[str, int]
-    """The position of each column in use, by role or name."""
-    sample: tuple[tuple[str, ...], ...] = ()
-    """The first rows."""
-    trailing: bool = False
-    """Whether each line ends in a separator, after which there is nothing."""
 
 
 class Cut(NamedTuple):
@@ -157,116 +118,6 @@ def decoded(data: bytes, name: str) -> str:
         ) from error
 
 
-def records(text: str, separator: str, name: str) -> Iterator[Record]:
-    """The records of `text` one by one; cells may be quoted if the separator is a single character."""
-    if len(separator) > 1:
-        for number, line in enumerate(io.StringIO(text, newline=""), 1):
-            line = line.rstrip("\r\n")
-            yield number, [cell.strip(BLANKS) for cell in line.split(separator)] if line else []
-        return
-    exact = True
-    edge = re.escape(separator) + r"|^|$|\r"
-    padded = re.search(rf"(?:{edge})[{BLANKS}]|[{BLANKS}](?:{edge})", text, re.MULTILINE) is not None
-
-    def lines() -> Iterator[str]:
-        nonlocal exact
-        for line in io.StringIO(text, newline=""):
-            exact = exact or '"' in line
-            yield line.rstrip(" \r\n") + "\n" if separator == BLANK else line
-
-    whole = lines() if padded else io.StringIO(text, newline="")  # the latter is quicker
-    reader = csv.reader(whole, delimiter=separator, strict=True, skipinitialspace=separator == BLANK)
-    while True:
-        begin, exact = reader.line_num + 1, not padded
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            raise DataError(
-                f"a quoted cell is not closed properly ({error})",
-                'close it, and write a quote inside a cell as ""',
-                where=Place(name, "line", begin),
-            ) from error
-        yield begin, cells if exact else [cell.strip(BLANKS) for cell in cells]
-
-
-class Sample(NamedTuple):
-    """The first records of a file as a separator cuts them."""
-
-    records: list[Record]
-    stopped: DataError | None
-    """Why there are no more: a quoted cell that does not end, at least not within the sample."""
-
-    @property
-    def rows(self) -> list[list[str]]:
-        """Those that are not blank."""
-        return [cells for _, cells in self.records if cells]
-
-
-def find_layout(
-    text: str, complete: bool, name: str, wanted: Wanted | Everything, options: TextOptions, trailing: bool = True
-) -> Layout:
-    """The layout of a file that begins with `text`, whole lines of it; `complete`: it is the whole file.
-
-    `trailing`: whether the lines may end in a separator with nothing behind it.
-    """
-    separator = options.separator
-    if separator is not None and (not separator or any(character in '"\r\n' for character in separator)):
-        remedy = Remedy.passing("use one such as {separator}", separator=",")
-        raise DataError(f"{separator!r} cannot separate columns", remedy, where=name)
-    candidates = [separator] if separator else [*SEPARATORS, BLANK]
-    samples = {candidate: _first_records(text, candidate, name) for candidate in candidates}
-    if separator is None:
-        separator = _choose_separator(samples, name, wanted)
-    sample = samples[separator]
-    if sample.stopped is not None and (not sample.records or (complete and len(sample.records) == 1)):
-        raise sample.stopped
-    if not sample.records[0][1]:
-        raise DataError("the line is empty", "remove it", where=Place(name, "line", sample.records[0][0]))
-    first, *below = sample.rows
-    width = Counter(map(len, sample.rows)).most_common(1)[0][0]
-    if width < wanted.least and isinstance(wanted, Everything):
-        raise DataError(
-            f"found {width} {'column' if width == 1 else 'columns'} (separator {separator!r}) where {wanted.least} "
-            "are needed",
-            Remedy.passing("pass {separator} if the file has more", separator=...),
-            where=name,
-        )
-    header = wanted.has_header(first, below, name) if options.header is None else options.header
-    rows = below if header else [first, *below]
-    trailing = trailing and _end_in_nothing(first if header else None, rows, wanted)
-    if trailing:
-        rows = [row[:-1] for row in rows]
-        width = len(rows[0])
-        first = first[:width]
-    names = tuple(cell.strip() for cell in first) if header else None
-    width = width if names is None else len(names)
-    columns = wanted.columns(names, width, rows, name)
-    if header and not below and complete:
-        raise DataError(
-            f"a header and {'nothing' if isinstance(wanted, Everything) else 'no ratings'} below it",
-            Remedy.passing(
-                f"add {'lines' if isinstance(wanted, Everything) else 'ratings'}, or pass {{header}} if line 1 is one",
-                header=False,
-            ),
-            where=name,
-        )
-    return Layout(separator, names, width, columns, tuple(map(tuple, rows)), trailing)
-
-
-def _end_in_nothing(header: Sequence[str] | None, rows: Sequence[Sequence[str]], wanted: Wanted | Everything) -> bool:
-    """Whether all rows end in a separator, so that there seems to be one more column, without a name."""
-    width = len(rows[0]) if rows else 0
-    if width <= wanted.least or any(len(row) != width or row[-1].strip() for row in rows):
-        return False
-    if isinstance(wanted, Wanted) and width - 1 in wanted.given.values():
-        return False
-    if header is None:
-        return not (isinstance(wanted, Everything) and wanted.names is not None and len(wanted.names) == width)
-    return len(header) == width - 1 or (len(header) == width and not header[-1].strip())
-
-
 def _without_trailing(data: bytes, layout: Layout) -> bytes | None:
     """The text without the separators at the ends of lines; None unless every line below the header has one."""
     data = data.replace(b"\r\n", b"\n")
@@ -276,87 +127,6 @@ def _without_trailing(data: bytes, layout: Layout) -> bytes | None:
     if text.count(end) != text.count(b"\n"):
         return None
     return header.replace(end, b"\n") + text.replace(end, b"\n")
-
-
-def _first_records(text: str, separator: str, name: str) -> Sample:
-    """The first records, without blank lines at their end, and what stopped them."""
-    plain = _some_records(text, separator, name)
-    if len(separator) > 1 or not ESCAPED_QUOTE.search(text):
-        return plain
-    escaped = _some_records(ESCAPED_QUOTE.sub(r'\1""', text), separator, name)
-    return escaped if _regular_share(escaped.rows, 2) > _regular_share(plain.rows, 2) or plain.stopped else plain
-
-
-def _some_records(text: str, separator: str, name: str) -> Sample:
-    found: list[Record] = []
-    stopped: DataError | None = None
-    try:
-        found.extend(islice(records(text, separator, name), SAMPLE_LINES))
-    except DataError as error:
-        stopped = error
-    while len(found) > 1 and not found[-1][1]:
-        found.pop()
-    return Sample(found, stopped)
-
-
-def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted | Everything) -> str:
-    """The separator that cuts most lines into the same number of cells."""
-    cut = {separator: sample.rows for separator, sample in samples.items() if sample.rows}
-    least = max(2, wanted.least)
-    shares = {separator: _regular_share(rows, least) for separator, rows in cut.items()}
-    blank_share = shares.pop(BLANK, 0.0)
-    best = max(shares.values(), default=0.0)
-    if best == 0.0:
-        return _last_resort(samples, cut, blank_share, name, wanted)
-    fitting = [separator for separator, share in shares.items() if share == best]
-    if len(fitting) > 1:
-        fitting = [separator for separator in fitting if _first_is_usual(cut[separator])] or fitting
-    if isinstance(wanted, Everything) and len(fitting) > 1:
-        usual = ENDINGS.get(Path(name.removesuffix(".gz")).suffix)
-        fitting = [separator for separator in fitting if separator == usual] or fitting
-    if len(fitting) > 1:
-        fitting = [separator for separator in fitting if wanted.makes_sense(cut[separator])] or fitting
-    if len(fitting) > 1 and wanted.least > 1:
-        raise DataError(
-            f"both {fitting[0]!r} and {fitting[1]!r} could be the separator",
-            Remedy.passing("pass the right one, such as {separator}", separator=fitting[0]),
-            where=name,
-        )
-    return fitting[0]
-
-
-def _last_resort(
-    samples: dict[str, Sample], cut: dict[str, list[list[str]]], blank_share: float, name: str, wanted: object
-) -> str:
-    """Where none of the usual separators fits: blanks, or the one that the error to come is to speak of."""
-    if isinstance(wanted, Everything):
-        # Words of a text are separated by blanks too; a table has equally many in each line, or begins with numbers.
-        numbers = all(is_number(cell) for cell in cut[BLANK][0]) if blank_share else False
-        return BLANK if wanted.least > 1 and (blank_share == 1.0 or numbers) else ","
-    assert isinstance(wanted, Wanted)
-    if blank_share > 0.0:
-        return BLANK
-    short = [separator for separator, rows in cut.items() if len(rows[0]) == 2 and wanted.makes_sense(rows)]
-    if short:
-        return short[0]  # a header that is short of a column: the error to come says which
-    if samples[SEPARATORS[-1]].stopped is not None:
-        return SEPARATORS[-1]  # a broken quoted cell: the error to come says where
-    raise DataError(
-        f"found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into {wanted.listed}",
-        Remedy.passing("pass {separator}", separator=...),
-        where=Place(name, "line", 1),
-    )
-
-
-def _first_is_usual(rows: Sequence[Sequence[str]]) -> bool:
-    return len(rows[0]) == Counter(map(len, rows)).most_common(1)[0][0]
-
-
-def _regular_share(rows: Sequence[Sequence[str]], least: int) -> float:
-    """The share of rows with the most usual number of cells, if that is at least `least`; else 0."""
-    counts = Counter(map(len, rows))
-    width, regular = counts.most_common(1)[0] if counts else (0, 0)
-    return regular / len(rows) if width >= least else 0.0
 
 
 def _typed(data: Content, start: int, layout: Layout, name: str) -> "dict[str, pl.Series] | None":

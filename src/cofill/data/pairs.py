@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
-from cofill.data.delimited import TextOptions
+from cofill.data.layout import TextOptions
 from cofill.data.ratings import Ratings
 from cofill.data.roles import Role, Wanted
 from cofill.data.table import Table, read_table

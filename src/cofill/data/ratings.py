@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from cofill.config import Orientation
 from cofill.data import cells
-from cofill.data.delimited import TextOptions, too_many
+from cofill.data.delimited import too_many
+from cofill.data.layout import TextOptions
 from cofill.data.ordering import by_user_then_item, indexed, last_of_each_pair
 from cofill.data.roles import Role, Wanted
 from cofill.data.sparse import SparseRows

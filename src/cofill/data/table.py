@@ -25,8 +25,9 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cofill.data import cells
-from cofill.data.cells import Origin
-from cofill.data.delimited import BYTE_ORDER_MARK, Content, TextOptions, cut_text
+from cofill.data.cells import Origin, as_list, pandas_values, series_of
+from cofill.data.delimited import BYTE_ORDER_MARK, Content, cut_text
+from cofill.data.layout import TextOptions
 from cofill.data.roles import Everything, Given, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, Remedy, quoted
@@ -360,7 +361,7 @@ def _from_pandas(source: object, wanted: Wanted | Everything) -> Table:
 
     def column(position: int) -> Any:
         values = pandas_values(frame.iloc[:, position])
-        return values if isinstance(wanted, Wanted) else _as_list(values)
+        return values if isinstance(wanted, Wanted) else as_list(values)
 
     return _named_columns(found, column, "the pandas DataFrame", wanted)
 
@@ -399,23 +400,6 @@ def _chosen(table: Table, wanted: Wanted) -> Table:
 def _is_pandas(source: object) -> bool:
     pandas = sys.modules.get("pandas")  # whoever hands in a pandas frame has imported it
     return pandas is not None and isinstance(source, pandas.DataFrame)
-
-
-def pandas_values(column: Any) -> Any:
-    """The cells of a pandas column as an array, or as a list where some are missing: each of those is None."""
-    if getattr(column.dtype, "tz", None) is not None:
-        column = column.dt.tz_convert("UTC").dt.tz_localize(None)
-    missing = column.isna().to_numpy()
-    if missing.any() and not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f"):
-        # None, NaN, NaT and pandas.NA all mean the same; polars only knows None.
-        return [None if gone else value for value, gone in zip(column.tolist(), missing, strict=True)]
-    return column.to_numpy()
-
-
-def _as_list(values: Any) -> list[object]:
-    if isinstance(values, np.ndarray) and values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")  # of nanoseconds, Python would make integers
-    return list(values) if isinstance(values, list) else list(values.tolist())
 
 
 def _are_columns(source: object, wanted: Wanted) -> bool:
@@ -466,33 +450,6 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     origin = Origin("the tuples", labels={role: f"the {role}" for role in roles})
     parts = zip(roles, columns, strict=True)
     return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in parts}, origin)
-
-
-def series_of(values: Any, column: str, origin: Origin, *, ids: bool = False) -> "pl.Series":
-    """Values of any kind as a series; `ids` that are neither all strings nor all integers are refused."""
-    import polars as pl
-
-    if isinstance(values, pl.Series):
-        return values
-    array = values if isinstance(values, (np.ndarray, list)) else np.asarray(values)
-    if isinstance(array, np.ndarray):
-        if array.ndim != 1:
-            raise DataError(f"the {column}s have shape {array.shape}", "pass one dimension", where=origin.name)
-        if array.dtype.kind == "M":
-            return pl.Series(array.astype("datetime64[us]"))
-        if array.dtype.kind in "iufb" and array.dtype != np.float16:
-            return pl.Series(np.ascontiguousarray(array))
-        array = array.tolist()
-    plain = [value.item() if isinstance(value, np.generic) else value for value in array]
-    if ids:
-        cells.refuse_mixed(plain, column, origin)
-    try:
-        return pl.Series(plain, strict=ids)
-    except (TypeError, OverflowError, pl.exceptions.PolarsError, UnicodeError) as error:
-        reason = str(error).splitlines()[0]
-        raise DataError(
-            f"the {column}s cannot be read ({reason})", "pass plain numbers and strings", where=origin.name
-        ) from error
 
 
 # Back to a file

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data import cells
-from cofill.data.delimited import TextOptions
+from cofill.data.layout import TextOptions
 from cofill.data.roles import ID_NAMES, Everything, Given, Rows, normalised, recognised, stands_for_unknown
 from cofill.data.table import Table, read_everything
 from cofill.errors import DataError, Remedy, quoted
