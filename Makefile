@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test check format clean
+.PHONY: help demo serve test quick check format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,9 +21,13 @@ demo/model/model.json: | $(READY)
 test: $(READY) ## Run the whole test suite, on all cores
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
-check: $(READY) ## Linters and type check
+quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below a minute on two cores
+	$(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 --hypothesis-profile quick -m 'not real_data' @tests/quick.txt
+
+check: $(READY) ## Linters, layers and type check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
 
 format: $(READY) ## Rewrite the code in the house format

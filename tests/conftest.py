@@ -1,6 +1,10 @@
-"""For all tests: what a terminal would tell is not there, whoever runs them."""
+"""For all tests: what a terminal would tell is not there, whoever runs them; and how many examples `make quick` tries."""
 
 import os
 
+from hypothesis import settings
+
 # Processes that share the tests among them are told the width of a terminal; tables are then as narrow as that.
 os.environ.pop("COLUMNS", None)
+
+settings.register_profile("quick", max_examples=20)

@@ -238,7 +238,7 @@ BODY = "ann,1,5,10\nann,2,3,20\nbob,1,1,30\n"
         ("\ufeff" + BODY, {}),
         ("\ufeffuser,item,rating,time\n" + BODY, {}),
         ('"user","item","rating","time"\n"ann","1","5","10"\nann,2, 3 ,20\n"bob",1,1.0,30\n', {}),
-        (gzip.compress(BODY.encode()), {}),
+        (gzip.compress(BODY.encode(), mtime=0), {}),
         ("1,ann,10,5\n2,ann,20,3\n1,bob,30,1\n", {"user": 1, "item": 0, "time": 2, "rating": 3}),
         ("x,ann,1,5,10,\ny,ann,2,3,20,\nz,bob,1,1,30,w\n", {"user": 1, "item": 2, "rating": 3, "time": 4}),
         ("user,item,rating,note,time\nann,1,5,,10\nann,2,3,b,20\nbob,1,1,,30\n", {}),

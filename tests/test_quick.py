@@ -1,0 +1,18 @@
+"""What `make quick` runs: something of every package, from files that exist."""
+
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+CHOSEN = (TESTS / "quick.txt").read_text().split()
+
+
+def test_every_package_has_something_in_the_quick_run() -> None:
+    packages = {path.parent for path in TESTS.rglob("test_*.py")}
+    covered = {(TESTS.parent / name.partition("::")[0]).parent for name in CHOSEN}
+    assert packages <= covered, f"name a central test of {packages - covered} in tests/quick.txt"
+
+
+def test_what_is_chosen_exists_and_is_named_once() -> None:
+    missing = [name for name in CHOSEN if not (TESTS.parent / name.partition("::")[0]).is_file()]
+    assert not missing, "take it out of tests/quick.txt, or name it as it is called now"
+    assert len(set(CHOSEN)) == len(CHOSEN)
