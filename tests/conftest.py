@@ -1,4 +1,4 @@
-"""For all tests: what a terminal would tell is not there, whoever runs them; and how many examples `make quick` tries."""
+"""For all tests: no terminal is there, whoever runs them; and how many examples `make quick` tries."""
 
 import os
 

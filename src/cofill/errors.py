@@ -142,6 +142,15 @@ class ModelFileError(CofillError):
     """A model folder that is truncated, altered or of a newer version."""
 
 
-def show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+class DataWarning(UserWarning):
+    """A remark about data with a remedy, which is worded as that of a DataError is."""
+
+    def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
+        self.about = DataError(found, remedy, where=where)
+        super().__init__(str(self.about))
+
+
+def show_warning(message: Warning | str, *_: Any, argument: Argument = in_python, **__: Any) -> None:
     """In place of `warnings.showwarning`: one line, without the place in the code."""
-    sys.stderr.write(f"cofill: warning: {message}\n")
+    text = message.about.worded(argument) if isinstance(message, DataWarning) else message
+    sys.stderr.write(f"cofill: warning: {text}\n")

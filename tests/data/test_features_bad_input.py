@@ -55,7 +55,7 @@ FILES = {
     "an id twice": File(
         "id,age\n1,2\n2,3\n1,4\n",
         ", line 4, column 'id': the id 1 is there again after line 2, with another 'age'; keep one of them "
-        "(or pass kind='tags' or kind='links' if these are lists of those)",
+        "(or pass kind=... if these are lists of tags or links)",
     ),
     "a missing id": File(
         "id,age\n1,2\n,3\n",
@@ -346,22 +346,22 @@ OBJECTS: dict[str, tuple[Callable[[], object], str]] = {
     "vectors in a table": (
         lambda: Features.read(pl.DataFrame({"id": [1, 2], "v": [None, [0.5, 1.0]]})),
         "the polars DataFrame, row 2, column 'v': found (0.5, 1.0), a vector, where categories belong; read vectors "
-        "with kind='vectors' (--item-vectors on the command line), or leave the column out",
+        "with kind='vectors', or leave the column out",
     ),
     "a word among numbers": (
         lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*"31234567", "old", "9"]})),
         "the polars DataFrame, row 9, column 'age': found 'old' where a number belongs; correct it, or leave it "
-        "empty, or pass columns={'age': 'category'} (--feature-kind on the command line) if these are categories",
+        "empty, or pass columns={'age': 'category'} if these are categories",
     ),
     "infinity among numbers": (
         lambda: Features.read(pl.DataFrame({"id": range(10), "age": [*map(float, range(9)), float("inf")]})),
         "the polars DataFrame, row 10, column 'age': found inf where a finite number belongs; correct it, or leave it "
-        "empty, or pass columns={'age': 'category'} (--feature-kind on the command line) if these are categories",
+        "empty, or pass columns={'age': 'category'} if these are categories",
     ),
     "a word among years": (
         lambda: Features.read(pl.DataFrame({"id": range(10), "year": [*["1999", "2001", "1980"] * 3, "soon"]})),
         "the polars DataFrame, row 10, column 'year': found 'soon' where a year or a date belongs; correct it, or "
-        "leave it empty, or pass columns={'year': 'category'} (--feature-kind on the command line) if these are "
+        "leave it empty, or pass columns={'year': 'category'} if these are "
         "categories",
     ),
 }

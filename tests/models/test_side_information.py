@@ -256,7 +256,7 @@ def test_features_of_other_ids_are_refused() -> None:
 def test_too_many_features_or_too_few_columns_are_warned_of() -> None:
     ratings = [(user, item, 3.0 + (user + item) % 2) for user in range(9) for item in range(7)]
     vectors = Features.read({item: np.eye(7)[item].tolist() for item in range(7)})
-    with pytest.warns(FeatureWidthWarning, match=r"7 feature columns beside a hidden layer of 6.*--hidden.*above 7"):
+    with pytest.warns(FeatureWidthWarning, match=r"7 feature columns beside a hidden layer of 6.*hidden=.*above 7"):
         CFN(epochs=1, hidden=6, threads=1, validation=0).fit(ratings, item_features=vectors)
     with pytest.warns(FeatureWidthWarning, match="hidden layer of 9 is not narrower than the 9 columns"):
         CFN(epochs=1, hidden=9, threads=1, validation=0).fit(ratings, item_features=vectors)

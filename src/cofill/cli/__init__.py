@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -50,15 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = show_warning
+            warnings.showwarning = partial(show_warning, argument=_flag)
             options = _parser(words).parse_args(words)
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
     except DataError as error:
-        from cofill.cli.options import as_flag
-
-        return _failed(error.worded(as_flag))
+        return _failed(error.worded(_flag))
     except CofillError as error:
         return _failed(str(error))
     except BrokenPipeError:
@@ -78,6 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("COFILL_TRACE"):
             raise
         return _failed(f"{type(error).__name__}: {error}; COFILL_TRACE=1 in the environment shows where")
+
+
+def _flag(name: str, value: Any) -> str:
+    """An argument of Python as the command line writes it."""
+    from cofill.cli.options import as_flag  # here: `cofill --help` need not wait for what it imports
+
+    return as_flag(name, value)
 
 
 def _failed(message: str) -> int:

@@ -1,7 +1,6 @@
 """Files of side information on the command line: their options, how they are read, and how that is shown."""
 
 import argparse
-import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,21 +41,13 @@ def in_flags() -> Iterator[None]:
     try:
         yield
     except DataError as error:
-        message = error.worded(_as_feature_flag)
-        for words, flag in _ARGUMENTS_IN_TEXT:
-            message = re.sub(words, flag, message)
-        raise DataError(message) from error
-
-
-# Some messages about kinds of columns have their arguments in the text.
-_ARGUMENTS_IN_TEXT = (
-    (r"\bid=\.\.\.", "--id-column COLUMN"),
-    (r"\bid='([^']*)'", r"--id-column '\1'"),
-    (r"columns=\{'([^']*)': '(\w+)'\}( \(--feature-kind on the command line\))?", r"--feature-kind '\1=\2'"),
-)
+        raise DataError(error.worded(_as_feature_flag)) from error
 
 
 def _as_feature_flag(name: str, value: Any) -> str:
+    if name == "kind":  # each kind of source has flags of its own
+        whole = [value] if value is not ... else list(whole_sources())
+        return " or ".join(f"--item-{'features' if one == TABLE else one}" for one in whole)
     return as_flag(f"feature_{name}" if name in ("separator", "encoding", "header") else name, value)
 
 

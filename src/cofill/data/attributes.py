@@ -89,7 +89,7 @@ class Attributes:
             try:
                 met = kind_called(column.kind).met(column.cells, condition)
             except Mismatch as problem:
-                raise DataError(f"the filter, {quoted(name)}: {problem}; {problem.advice}") from problem
+                raise DataError(str(problem), problem.remedy, where=f"the filter, {quoted(name)}") from problem
             matching[: len(met)] &= met
             matching[len(met) :] = False
         return matching

@@ -11,14 +11,14 @@ from cofill.config import Orientation
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Indices, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, DataWarning, Remedy
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 
-class FeatureWidthWarning(UserWarning):
+class FeatureWidthWarning(DataWarning):
     """So many features, or so few columns of ratings, that the features may outweigh what the ratings tell."""
 
 
@@ -118,8 +118,8 @@ def matched(features: Features | None, side: Orientation, ids: Vocabulary, index
         return None
     if not features.width:
         raise DataError(
-            f"the features of the {side}s have no column that can be used; see how they were read with report(), "
-            f"and set the kinds of columns (--feature-kind on the command line)"
+            f"the features of the {side}s have no column that can be used",
+            Remedy.passing("see how they were read with report(), and set kinds of columns: {columns}", columns=...),
         )
     rated = np.unique(index)
     both = int(features.described(ids)[rated].sum())
@@ -141,16 +141,13 @@ def warn_of_width(features: int, hidden: tuple[int, ...], columns: int) -> None:
     """The paper's constraint for rows with features: features << hidden << columns of ratings."""
     narrow = min(hidden)
     if features and features >= narrow:
-        warnings.warn(
-            f"{features} feature columns beside a hidden layer of {narrow} may outweigh what the ratings tell: "
-            f"raise hidden (--hidden) above {features}, or read the features with a smaller reduce_to (--feature-size)",
-            FeatureWidthWarning,
-            stacklevel=3,
-        )
+        remedy = f"raise {{hidden}} above {features}, or read the features with a smaller {{reduce_to}}"
+        found = f"{features} feature columns beside a hidden layer of {narrow} may outweigh what the ratings tell"
+        warnings.warn(FeatureWidthWarning(found, Remedy.passing(remedy, hidden=..., reduce_to=...)), stacklevel=3)
     elif features and narrow >= columns:
-        warnings.warn(
+        found = (
             f"a hidden layer of {narrow} is not narrower than the {columns} columns of ratings that it reads, so that "
-            f"nothing makes the network generalise: lower hidden (--hidden) below {columns}",
-            FeatureWidthWarning,
-            stacklevel=3,
+            f"nothing makes the network generalise"
         )
+        lower = Remedy.passing(f"lower {{hidden}} below {columns}", hidden=...)
+        warnings.warn(FeatureWidthWarning(found, lower), stacklevel=3)

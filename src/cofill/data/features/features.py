@@ -4,7 +4,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from cofill.data.features.kinds.vectors import is_npy
 from cofill.data.features.source import Fitted, Reading, Source, no_block
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, quoted
+from cofill.errors import DataError, Place, Remedy, quoted
 
 LISTED = 10
 
@@ -355,9 +355,9 @@ def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
         ):
             unit, line = raw.origin.unit, raw.origin.line
             raise DataError(
-                f"{raw.origin.name}, {unit} {line(row)}, column {quoted(raw.names[id_at])}: the id {quoted(id)} is "
-                f"there again after {unit} {line(first)}, with another {quoted(differing)}; keep one of them "
-                "(or pass kind='tags' or kind='links' if these are lists of those)"
+                f"the id {quoted(id)} is there again after {unit} {line(first)}, with another {quoted(differing)}",
+                Remedy.passing("keep one of them (or pass {kind} if these are lists of tags or links)", kind=...),
+                where=Place(raw.origin.name, unit, line(row), f"column {quoted(raw.names[id_at])}"),
             )
     rows = np.array(kept, np.int64)
     return [ids[row] for row in kept], Cells(
@@ -393,6 +393,6 @@ def _loosely(name: str) -> str:
     return name.strip().casefold().removesuffix("s")
 
 
-def _description_error(_: int, column: str, problem: str, advice: str) -> DataError:
-    advice = advice.replace("leave it empty", "pass None where it is unknown")
-    return DataError(f"the description, {quoted(column)}: {problem}; {advice}")
+def _description_error(_: int, column: str, problem: str, remedy: Remedy) -> DataError:
+    remedy = replace(remedy, text=remedy.text.replace("leave it empty", "pass None where it is unknown"))
+    return DataError(problem, remedy, where=f"the description, {quoted(column)}")

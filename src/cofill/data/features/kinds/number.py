@@ -14,6 +14,7 @@ from pydantic import Field, FiniteFloat
 from cofill.data.cells import is_number
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
 from cofill.data.features.kind import CLIP, Doubles, Kind, Learn
+from cofill.errors import Remedy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,8 +151,8 @@ def _with_advice(parse: Callable[[Any], float | None], name: str) -> Callable[[A
         try:
             return parse(value)
         except Mismatch as slip:
-            kinds = f"columns={{{name!r}: 'category'}} (--feature-kind on the command line)"
-            raise Mismatch(str(slip), f"{slip.advice}, or pass {kinds} if these are categories") from slip
+            told = Remedy.passing(", or pass {columns} if these are categories", columns={name: "category"})
+            raise Mismatch(str(slip), slip.remedy + told) from slip
 
     return read_or_advise
 

@@ -26,7 +26,7 @@ from cofill.data.features.source import (
 from cofill.data.roles import normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, quoted
+from cofill.errors import DataError, Remedy, quoted
 
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
@@ -161,7 +161,7 @@ class Tags(Listed):
         if lists is not None:
             raise raw.error(
                 *(lists, raw.names[roles.other], f"found {quoted(tags[lists])} where one tag belongs"),
-                "give each tag a row of its own, or read a column of lists with kind='table'",
+                Remedy.passing("give each tag a row of its own, or read a column of lists with {kind}", kind="table"),
             )
         appearing, codes = _numbered(tags)
         cleaned = [_tag(raw, roles.other, tag) for tag in appearing]
@@ -194,7 +194,7 @@ def _tag(raw: Table, at: int, tag: object) -> str:
     if not isinstance(tag, str):
         raise raw.error(
             *(list(raw.columns[at]).index(tag), raw.names[at], str(misplaced(tag, "a tag, which is text,"))),
-            "convert the column, or say which is which with id=...",
+            Remedy.passing("convert the column, or say which is which with {id}", id=...),
         )
     return tag.strip().lower()
 

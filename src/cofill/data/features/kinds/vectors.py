@@ -17,7 +17,7 @@ from cofill.data.features.kinds.number import parse_number
 from cofill.data.features.source import Fitted, Reading, Source, WholeSource, no_block
 from cofill.data.table import Table, explained, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, quoted
+from cofill.errors import DataError, Remedy, quoted
 
 
 def parse_vector(value: object, length: int) -> Doubles:
@@ -182,7 +182,7 @@ def _refuse_vector(value: object) -> None:
     if _is_vector(value):
         raise Mismatch(
             f"found {quoted(value)}, a vector, where categories belong",
-            "read vectors with kind='vectors' (--item-vectors on the command line), or leave the column out",
+            Remedy.passing("read vectors with {kind}, or leave the column out", kind="vectors"),
         )
 
 
