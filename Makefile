@@ -22,7 +22,8 @@ test: $(READY) ## Run the whole test suite, on all cores
 	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below a minute on two cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 --hypothesis-profile quick -m 'not real_data' @tests/quick.txt
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 \
+	  -p no:schemathesis --hypothesis-profile quick -m 'not real_data' @tests/quick.txt
 
 check: $(READY) ## Linters, layers and type check
 	$(BIN)/ruff check .

@@ -18,7 +18,8 @@ _RELAXED = {"reassoc", "contract", "arcp", "nsz"}
 def compiled(function: _Function) -> _Function:
     """`function` as machine code, kept on disk between runs; it does not hold the interpreter's lock."""
     dispatcher: Any = numba.njit(nogil=True, fastmath=_RELAXED, error_model="numpy")(function)
-    dispatcher._cache = cast(Any, _KernelCache)(function)
+    cache: Any = _KernelCache  # numba's own has no types
+    dispatcher._cache = cache(function)
     return cast(_Function, dispatcher)
 
 
@@ -29,8 +30,8 @@ class _KernelCache(FunctionCache):
     """
 
     def _index_key(self, *arguments: Any) -> tuple[Any, ...]:
-        numbas: Any = super()
-        return (*numbas._index_key(*arguments), hashlib.sha256(_code(self._py_func).encode()).hexdigest())
+        inherited: Any = super()._index_key
+        return (*inherited(*arguments), hashlib.sha256(_code(self._py_func).encode()).hexdigest())
 
 
 def _code(function: FunctionType) -> str:
