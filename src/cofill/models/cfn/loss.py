@@ -55,7 +55,9 @@ class DenoisingLoss(nn.Module):
 
 
 @compiled
-def loss_and_derivative(loss: Loss, output: np.float32, target: np.float32, corrupted: np.bool_) -> tuple[float, float]:
+def loss_and_derivative(
+    loss: Loss, output: np.float32, target: np.float32, corrupted: np.bool_
+) -> tuple[np.float32, np.float32]:
     """Of one entry, before the division by B: c l(y, x) and its derivative by y, in single precision."""
     weight = np.float32(loss.alpha) if corrupted else np.float32(loss.beta)
     error = output - target
