@@ -51,6 +51,8 @@ class Origin:
     """(n,): the line of each row, where quoted cells may span several; None: one after the other."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """What messages call the columns, such as "column 'userId'", by their keys."""
+    without_nul: bool = False
+    """Whether the whole file is known to have no NUL: one search of its bytes is cheaper than one of every id."""
     skippable: bool = False
     """Whether the caller could have bad lines skipped, which a remedy may then propose."""
 
@@ -136,10 +138,11 @@ def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.
         integers = canonical_integers(cells) if text else None
         if integers is not None:
             return integers
-        _refuse(
-            *(cells.str.contains("\0", literal=True), cells, column, origin),
-            *("where an id belongs, which has no NUL character", "remove the character"),
-        )
+        if not origin.without_nul:
+            _refuse(
+                *(cells.str.contains("\0", literal=True), cells, column, origin),
+                *("where an id belongs, which has no NUL character", "remove the character"),
+            )
         return cells
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from mmap import mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -71,12 +71,13 @@ def cut_text(data: Content, name: str, wanted: Wanted | Everything, options: Tex
     body = start if layout.names is None else data.find(b"\n", start) + 1
     columns = _typed(data, body, layout, name) or _plain(data[:], body, layout, name)
     labels = wanted.labels(layout.names, layout.columns)
-    skippable = options.skip_bad_lines is not None
+    known: dict[str, Any] = {"labels": labels, "skippable": options.skip_bad_lines is not None}
+    known["without_nul"] = data.find(b"\0") < 0
     if columns is None:
         columns, lines, skipped = _careful(data[start:], layout, name, options.skip_bad_lines)
-        origin = Origin(name, "line", lines=lines, labels=labels, skippable=skippable)
+        origin = Origin(name, "line", lines=lines, **known)
         return Cut(columns, origin, layout.names is not None, skipped)
-    origin = Origin(name, "line", 1 if layout.names is None else 2, labels=labels, skippable=skippable)
+    origin = Origin(name, "line", 1 if layout.names is None else 2, **known)
     return Cut(columns, origin, layout.names is not None)
 
 
