@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.cli import reproduce, train, tune
-from cofill.cli.command_line import command_line
+from cofill.cli.options import command_line
 from cofill.config import CFNSettings
 
 CALLS = [

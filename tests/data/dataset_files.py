@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from cofill.data import datasets
-from cofill.data.catalogue import CATALOGUE, Dataset
 from cofill.data.datasets import dataset
+from cofill.data.datasets.catalogue import CATALOGUE, Dataset
 
 LATIN = "Misérables, Les (1995)"
 WIDE = "Fantômas 終 (1913)"

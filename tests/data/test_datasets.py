@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from cofill.data import datasets
-from cofill.data.catalogue import CATALOGUE
 from cofill.data.datasets import (
     UnpublishedFileWarning,
     catalogue,
@@ -22,6 +21,7 @@ from cofill.data.datasets import (
     locate,
     published_folds,
 )
+from cofill.data.datasets.catalogue import CATALOGUE
 from cofill.errors import DatasetError
 from tests.data.dataset_files import LATIN, RATINGS, WIDE, members, packed, put, put_in_the_open, shrink
 

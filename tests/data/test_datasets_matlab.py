@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofill.data import matlab
-from cofill.data.datasets import dataset, fetch, load, published_folds
-from cofill.data.matlab import read_links
+from cofill.data.datasets import dataset, fetch, load, matlab, published_folds
+from cofill.data.datasets.matlab import read_links
 from cofill.errors import DatasetError
 from tests.data.dataset_files import MATRICES, put_matlab, shrink
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofill.data.download import download, md5_of
+from cofill.data.datasets.download import download, md5_of
 from cofill.errors import DatasetError
 
 
@@ -270,7 +270,7 @@ def test_two_at_once_share_one_download(publisher: Publisher, tmp_path: Path) ->
 def test_a_killed_process_is_continued(publisher: Publisher, tmp_path: Path) -> None:
     publisher.seconds_per_block = 0.1
     program = (
-        "import sys; from pathlib import Path; from cofill.data.download import download;"
+        "import sys; from pathlib import Path; from cofill.data.datasets.download import download;"
         "download(sys.argv[1], Path(sys.argv[2]), quiet=True)"
     )
     target, part = tmp_path / "set.zip", tmp_path / "set.zip.part"

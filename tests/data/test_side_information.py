@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cofill.data.catalogue import CATALOGUE
 from cofill.data.datasets import SideInformation, UnpublishedFileWarning, dataset, load, side_information
+from cofill.data.datasets.catalogue import CATALOGUE
 from cofill.data.features import Features
 from cofill.errors import DatasetError
 from tests.data.dataset_files import MATRICES, RATINGS, members, put, put_in_the_open, put_matlab, shrink

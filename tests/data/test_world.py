@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.data.datasets.world import World, make_world, make_world_like
+from cofill.data.datasets.world_names import GENRES, OCCUPATIONS, TAGS
+from cofill.data.datasets.world_truth import read_truth
 from cofill.data.ratings import Ratings
-from cofill.data.world import World, make_world, make_world_like
-from cofill.data.world_names import GENRES, OCCUPATIONS, TAGS
-from cofill.data.world_truth import read_truth
 from cofill.errors import DataError, DatasetError, SettingsError
 
 Doubles = npt.NDArray[np.float64]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import k_folds
-from cofill.data.world import make_world
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation import cross_validate, evaluate, evaluate_ranking
 from tests.evaluation.scored import Scored

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
-from cofill.data.world import make_world
 from cofill.errors import DataError
 from cofill.evaluation import RankingEvaluation, evaluate_ranking
 from tests.evaluation.scored import Scored, ratings

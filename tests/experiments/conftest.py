@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from cofill.data.datasets.world import make_world
+from cofill.data.described import SideInformation
 from cofill.data.features import Features
-from cofill.data.side_information import SideInformation
-from cofill.data.world import make_world
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.plan import Plan
 from cofill.experiments.runs import Store

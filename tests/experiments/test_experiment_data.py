@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cofill.data.datasets import locate
-from cofill.data.side_information import SideInformation
+from cofill.data.described import SideInformation
 from cofill.data.splits import random_split
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Part

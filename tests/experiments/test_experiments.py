@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cofill.data.side_information import SideInformation
+from cofill.data.described import SideInformation
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval
 from cofill.experiments import EXPERIMENTS, experiment, paper

@@ -22,10 +22,10 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cofill.data.datasets.world import World, make_world
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import random_split
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.data.world import World, make_world
 from cofill.errors import DataError, NotFittedError, UnknownIdError
 from cofill.models.lists import Recommendation
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cofill.data.world import make_world
+from cofill.data.datasets.world import make_world
 from tests.models.stored_models import unpacked
 from tests.test_docs import python_blocks
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
-from cofill.data.world import make_world
 from cofill.models.means import FittedMeans
 
 Floats = npt.NDArray[np.float32]

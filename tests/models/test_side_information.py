@@ -12,8 +12,8 @@ import pytest
 import safetensors.numpy
 
 from cofill import CFN, Features, Ratings, evaluate, split
+from cofill.data.datasets.world import make_world
 from cofill.data.described import FeatureWidthWarning
-from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError
 from cofill.models.file import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature

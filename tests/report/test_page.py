@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
-from cofill.data.world import make_world
 from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm

@@ -18,9 +18,9 @@ from sqlalchemy.exc import OperationalError
 from cofill import CFN
 from cofill.config import CFNSettings, read_settings_file
 from cofill.crew import StoppedError
+from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
-from cofill.data.world import make_world
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
 from cofill.tuning.search import search

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from cofill.benchmark.own_process import answer_as_process, measure, percentiles
+from cofill.benchmark import answer_as_process, measure, percentiles
 from cofill.crew import stop_workers
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def _serving(model: Path) -> Iterator[tuple[int, str]]:
 
 def make_model(model: str, like: str, scale: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Of a generated world: how well it was trained is of no account here."""
-    from cofill.data.world import make_world_like
+    from cofill.data.datasets.world import make_world_like
     from cofill.models.cfn.cfn import CFN
 
     ratings = make_world_like(like, scale, seed).ratings

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from cofill.benchmark.own_process import measure
+from cofill.benchmark import measure
 
 Say = Callable[[str], None]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.benchmark.own_process import answer_as_process, percentiles
+from cofill.benchmark import answer_as_process, percentiles
 from cofill.compiling import compiled
 
 Floats = npt.NDArray[np.float32]
@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float32]
 
 def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any]:
     """Generate ratings of a published shape into a Parquet file."""
-    from cofill.data.world import make_world_like
+    from cofill.data.datasets.world import make_world_like
 
     ratings = make_world_like(like, scale, seed).ratings
     ratings.write(Path(path))
@@ -154,7 +154,7 @@ def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
 
 def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientation: str) -> dict[str, Any]:
     """Top 10 of all items for somebody new, against one pass of numpy over the same output matrix."""
-    from cofill.data.world import make_world
+    from cofill.data.datasets.world import make_world
     from cofill.models.cfn.cfn import CFN
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)

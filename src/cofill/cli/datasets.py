@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cofill.cli.options import SHAPES, add_json, add_seed, count, size
 from cofill.cli.output import note, print_json, print_table
-from cofill.data.dataset_entry import SideSource
+from cofill.data.datasets.catalogue import SideSource
 from cofill.errors import DataError, SettingsError
 
 _WORLD_MARK = "truth.safetensors"  # only a world has it
@@ -74,7 +74,7 @@ def _fetch(options: argparse.Namespace) -> int:
 
 
 def _make(options: argparse.Namespace) -> int:
-    from cofill.data.world import make_world, make_world_like
+    from cofill.data.datasets.world import make_world, make_world_like
     from cofill.progress import share_done
 
     counts = {name: getattr(options, name) for name in ("users", "items", "ratings")}

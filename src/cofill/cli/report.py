@@ -6,9 +6,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from cofill.cli.command_line import command_line
 from cofill.cli.evaluate import warn_of_data
-from cofill.cli.options import add_json, add_reading, load_ratings
+from cofill.cli.options import add_json, add_reading, command_line, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
 

@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.command_line import command_line
-from cofill.cli.options import add_json, add_reading, count, load_ratings
+from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
 from cofill.cli.output import note, print_json, printable
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.data.datasets import catalogue

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from cofill.cli.output import note
 from cofill.config import Orientation
+from cofill.data.datasets.world import World, make_world
+from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
-from cofill.data.world import World, make_world
-from cofill.data.world_names import OCCUPATIONS
 from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.evaluation.ratings import Cluster, RatingModel

@@ -21,7 +21,7 @@ from cofill.cli.side_information import (
     side_information_from,
     titles_in,
 )
-from cofill.data.side_information import SideInformation
+from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.files import explain_write_failure
 from cofill.models import algorithm, algorithms

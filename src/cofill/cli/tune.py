@@ -5,8 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.command_line import command_line
-from cofill.cli.options import add_json, add_reading, add_settings, count, load_ratings, settings_from
+from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings

@@ -2,7 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,13 @@ Bools = npt.NDArray[np.bool_]
 
 class FeatureWidthWarning(DataWarning):
     """So many features, or so few columns of ratings, that the features may outweigh what the ratings tell."""
+
+
+class SideInformation(NamedTuple):
+    """The features of both sides; None where nothing is said of one."""
+
+    users: Features | None
+    items: Features | None
 
 
 class SideFeatures:

@@ -14,11 +14,10 @@ from cofill.config import Orientation
 from cofill.data import cells
 from cofill.data.delimited import too_many
 from cofill.data.layout import TextOptions
-from cofill.data.ordering import by_user_then_item, indexed, last_of_each_pair
 from cofill.data.roles import Role, Wanted
 from cofill.data.sparse import SparseRows
 from cofill.data.table import Table, read_table
-from cofill.data.vocabulary import Id, Indices, Vocabulary
+from cofill.data.vocabulary import Id, Indices, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
 from cofill.errors import DataError, Place, Remedy
 

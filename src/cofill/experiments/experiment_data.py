@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.datasets import UnpublishedFileWarning, catalogue, published_folds
+from cofill.data.described import SideInformation
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.side_information import SideInformation
 from cofill.data.splits import Split, random_split
 from cofill.data.vocabulary import Vocabulary
 from cofill.experiments.runs import Part

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from cofill.crew import cores
+from cofill.data.described import SideInformation
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
-from cofill.data.side_information import SideInformation
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, DataError, TrainingDivergedError
 from cofill.evaluation import evaluate, evaluate_ranking

@@ -10,8 +10,8 @@ import torch
 
 from cofill import CFN
 from cofill.config import Activation
+from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
-from cofill.data.world import make_world
 from cofill.errors import SettingsError
 from cofill.models.cfn.layers import activated, activated_in_numpy, activation_gradient
 from tests.models.contract import rmse

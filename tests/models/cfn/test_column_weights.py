@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
-from cofill.data.world import make_world
 from cofill.models.cfn import column_weights
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.fitting import fit_matrix

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import cofill.models.explanation
 from cofill import CFN, Features, algorithm
 from cofill.config import CFNSettings
-from cofill.data.world import World, make_world
-from cofill.data.world_names import OCCUPATIONS
+from cofill.data.datasets.world import World, make_world
+from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
 from cofill.models.cfn.network import CFNetwork

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
-from cofill.data.world import make_world
 from cofill.errors import SettingsError
 from tests.models.contract import rmse
 

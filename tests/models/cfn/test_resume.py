@@ -14,8 +14,8 @@ import pytest
 import safetensors
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
-from cofill.data.world import make_world
 from cofill.errors import CheckpointError
 from cofill.progress import Step
 from tests.models import contract

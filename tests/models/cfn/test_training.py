@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from cofill import CFN
+from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
-from cofill.data.world import make_world
 from cofill.errors import TrainingDivergedError
 from cofill.models.cfn.fitting import _hold_out, _validation_entries
 from cofill.models.history import EpochRecord

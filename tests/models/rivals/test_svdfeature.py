@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from cofill.data.datasets.world import World, make_world
 from cofill.data.features import Features
 from cofill.data.splits import cold_items_split
-from cofill.data.world import World, make_world
 from cofill.errors import TrainingDivergedError
 from cofill.models.rivals.factors import Stars
 from cofill.models.rivals.svdfeature import Side, SVDFeature, descend

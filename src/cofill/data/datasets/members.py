@@ -1,24 +1,23 @@
-"""The members of a data set as files: from inside its zip, or from beside it where it lies in the open."""
+"""The members of a data set: as files, from inside its zip or from beside it where it lies in the open; as features."""
 
 import shutil
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
-from cofill.data.dataset_entry import Dataset
+from cofill.data.datasets.catalogue import Dataset, SideSource, again
+from cofill.data.described import SideInformation
 from cofill.errors import DataError, DatasetError
+
+if TYPE_CHECKING:
+    from cofill.data.features import Features
 
 BLOCK = 1 << 20
 BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
-
-
-def again(entry: Dataset) -> str:
-    """What to do about a file that is not what it should be."""
-    return f"Get {entry.file_names[0]} anew from {entry.address}." if entry.address else entry.missing
 
 
 @contextmanager
@@ -85,3 +84,37 @@ def _inside(entry: Dataset, path: Path, archive: zipfile.ZipFile, member: str) -
     if not elsewhere:
         raise DatasetError(f"{path}: there is no {member} inside. {again(entry)}")
     return elsewhere[0]
+
+
+# What a data set tells about its users and items apart from ratings
+
+
+def read_side_information(entry: Dataset, path: Path) -> SideInformation:
+    """All sources that the entry names, those of one side joined."""
+    return SideInformation(_joined(entry, path, entry.about_users), _joined(entry, path, entry.about_items))
+
+
+def _joined(entry: Dataset, path: Path, sources: Sequence[SideSource]) -> "Features | None":
+    from cofill.data.features import Features
+
+    parts = [_read(entry, path, source) for source in sources]
+    return Features.join(parts) if len(parts) > 1 else parts[0] if parts else None
+
+
+def _read(entry: Dataset, path: Path, source: SideSource) -> "Features":
+    from cofill.data.features import Features
+
+    if entry.matlab:
+        from cofill.data.datasets.matlab import read_links
+
+        links = read_links(entry, path, source.member)
+        try:
+            return Features.read(links, kind=source.kind, name=source.name, both_ways=source.both_ways)
+        except DataError as error:
+            raise DatasetError(f"{path}, {source.member}: {error}. {again(entry)}") from error
+    with unpacked(entry, path, source.member) as loose:
+        return Features.read(
+            loose, kind=source.kind, id=source.id, columns=source.columns, names=source.names, name=source.name,
+            both_ways=source.both_ways, separator=source.separator, header=source.header,
+            encoding=source.encoding,
+        )  # fmt: skip

@@ -17,12 +17,12 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from cofill.data import matlab
-from cofill.data.catalogue import CATALOGUE, Dataset
-from cofill.data.download import download, md5_of
-from cofill.data.members import again, count_lines, opened, unpacked
+from cofill.data.datasets import matlab
+from cofill.data.datasets.catalogue import CATALOGUE, Dataset, again
+from cofill.data.datasets.download import download, md5_of
+from cofill.data.datasets.members import count_lines, opened, read_side_information, unpacked
+from cofill.data.described import SideInformation
 from cofill.data.ratings import Ratings
-from cofill.data.side_information import SideInformation, read_side_information
 from cofill.data.vocabulary import Id
 from cofill.errors import DatasetError
 

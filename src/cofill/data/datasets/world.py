@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cofill.data.datasets.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
+from cofill.data.datasets.world_truth import HIGH, LOW, Bools, Floats, Truth, make_truth
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
-from cofill.data.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
-from cofill.data.world_truth import HIGH, LOW, Bools, Floats, Truth, make_truth
 from cofill.errors import SettingsError
 
 Indices = npt.NDArray[np.int32]
@@ -112,7 +112,7 @@ def make_world(*, users: int, items: int, ratings: int, seed: int = 0, progress:
 
     `progress` is called with the share that is done, from 0 to 1.
     """
-    from cofill.data.world_sampling import choose_films, popularity, ratings_per_user
+    from cofill.data.datasets.world_sampling import choose_films, popularity, ratings_per_user
 
     _check_counts(users, items, ratings)
     if seed < 0:

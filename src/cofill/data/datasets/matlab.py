@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.dataset_entry import Dataset
-from cofill.data.members import again
+from cofill.data.datasets.catalogue import Dataset, again
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, DatasetError
 
