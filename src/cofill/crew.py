@@ -393,6 +393,6 @@ class _LogLines:
 
 
 if __name__ == "__main__":
-    from cofill import crew  # not this copy of it: its classes are compared
+    crew = import_module("cofill.crew")  # not this copy of it: its classes are compared
 
     sys.exit(crew.work(sys.argv[1]))
