@@ -55,3 +55,11 @@ def test_readme_names_both_commands_and_every_document() -> None:
     assert "make test" in readme
     for link in re.findall(r"\]\(([^)#]+\.md)[^)]*\)", readme):
         assert (ROOT / link).exists(), link
+
+
+def test_the_path_of_a_rating_is_that_of_files_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("### The path of one rating")[2]
+    named = re.findall(r"[\w./]+\.py", text.partition("\n\n    ")[2].partition("\n\n")[0])
+    here = {path.name for path in (ROOT / "src" / "cofill").rglob("*.py")}
+    assert not {name.rpartition("/")[2] for name in named} - here
+    assert len(named) == len(set(named)) == 34
