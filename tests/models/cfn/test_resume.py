@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 ratings, checkpoint, resume, changes = sys.argv[1:]
 model = CFN(**json.loads(changes))
 model.fit(Ratings.read(ratings), checkpoint=Path(checkpoint), resume=resume == "resume",
-          report=lambda record, most: time.sleep(0.05))
+          progress=lambda step: time.sleep(0.05))
 """
 
 QUICK: dict[str, Any] = {

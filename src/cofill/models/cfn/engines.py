@@ -263,7 +263,7 @@ class FusedEngine:
 
         return codes, backward
 
-    def _encode(self, minibatch: Minibatch, bounds: kernels.Longs) -> kernels.Floats:
+    def _encode(self, minibatch: Minibatch, bounds: list[int]) -> kernels.Floats:
         """z without its offset: (B, widths[0]); `bounds` are those of the shards."""
         z = self._buffer(minibatch.batch, self._input.weight.shape[1])
         self._on_shards(

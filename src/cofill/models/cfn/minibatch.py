@@ -1,6 +1,7 @@
 """The known ratings of a few rows, gathered in column order and corrupted: what one step of training reads."""
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 import torch
@@ -35,11 +36,12 @@ class Minibatch:
         """(n,)"""
         return np.repeat(self.entries.present, np.diff(self.entries.starts))
 
-    def bounds(self, shards: int) -> Longs:
-        """Where to cut the columns present so that every shard has about as many entries: (shards + 1,)."""
-        cuts = np.searchsorted(self.entries.starts, np.arange(shards + 1) * (len(self) / shards))
-        cuts[-1] = len(self.entries.present)
-        return cuts.astype(np.int64)
+    def bounds(self, shards: int) -> list[int]:
+        """Where to cut the columns present so that every shard has about as many entries: shards + 1 of them."""
+        starts, share = self.entries.starts, len(self) / shards
+        # In the type of the starts: otherwise all of them are converted first.
+        inner = [int(starts.searchsorted(starts.dtype.type(ceil(s * share)))) for s in range(1, shards)]
+        return [0, *inner, len(self.entries.present)]
 
 
 def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
