@@ -277,8 +277,8 @@ def test_reduction_is_that_of_the_paper() -> None:
     rng = np.random.default_rng(3)
     counts = rng.poisson(0.7, (40, 25))
     features = Features.read((np.arange(40), csr_array(counts)), reduce_to=5)
-    left, strengths, _ = np.linalg.svd(np.log1p(counts), full_matrices=False)
-    expected = left[:, :5] * np.sqrt(strengths[:5])
+    left, singular_values, _ = np.linalg.svd(np.log1p(counts), full_matrices=False)
+    expected = left[:, :5] * np.sqrt(singular_values[:5])
     expected /= np.sqrt(np.square(expected).sum(axis=1).mean())
     np.testing.assert_allclose(np.abs(features.values), np.abs(expected), atol=1e-5)
     assert features.width == 5
@@ -571,8 +571,8 @@ def test_the_texts_of_movielens() -> None:
     assert features.values.shape == (3883, 51)
     assert np.isfinite(features.values).all()
     toy_story, again = features.values[features.ids.index(1), 1:], features.values[features.ids.index(3114), 1:]
-    nearness = features.values[:, 1:] @ toy_story
-    assert toy_story @ again > np.quantile(nearness, 0.99)  # Toy Story 2 is like Toy Story
+    similarity = features.values[:, 1:] @ toy_story
+    assert toy_story @ again > np.quantile(similarity, 0.99)  # Toy Story 2 is like Toy Story
 
 
 @pytest.mark.real_data
@@ -584,8 +584,8 @@ def test_movielens_10m_with_tags() -> None:
     assert len(tags.ids) == 7601
     assert np.isfinite(features.values).all()
     new = features.encode({"title": "New (1995)", "genres": ["Comedy"], "tags": ["funny", "pixar"]})
-    nearness = tags.values @ new[20:]
-    assert nearness[tags.ids.index(1)] > np.quantile(nearness, 0.99)  # Toy Story
+    similarity = tags.values @ new[20:]
+    assert similarity[tags.ids.index(1)] > np.quantile(similarity, 0.99)  # Toy Story
     assert new[0] == pytest.approx(features.values[0, 0])
 
 

@@ -298,7 +298,7 @@ def test_zeros_that_are_known_are_not_unknown(orientation: str, tmp_path: Path) 
     assert list(loaded.item_features.ids) == list(range(20))
 
 
-def test_vectors_of_any_size_are_as_loud_as_other_features() -> None:
+def test_vectors_of_any_size_weigh_as_much_as_other_features() -> None:
     rng = np.random.default_rng(0)
     ratings = [(user, item, 3.0 + (user + item) % 2) for user in range(30) for item in range(25)]
     vectors = rng.normal(size=(25, 4))

@@ -23,7 +23,7 @@ def map_of(vectors: Matrix, progress: Callable[[float], None] | None = None) -> 
     start = principal_components(directions)
     if len(vectors) <= _FEW:
         return start.astype(np.float32)
-    return principal_components(_settled(_nearness(directions), start, progress)).astype(np.float32)
+    return principal_components(_settled(_similarities(directions), start, progress)).astype(np.float32)
 
 
 def principal_components(points: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
@@ -63,8 +63,8 @@ def _squared_distances(points: npt.NDArray[np.floating]) -> npt.NDArray[np.float
     return squared
 
 
-def _nearness(directions: npt.NDArray[np.float64]) -> Matrix:
-    """(n, n), symmetric, of sum 1: a Gaussian around each point, as wide as its neighbours need it to be."""
+def _similarities(directions: npt.NDArray[np.float64]) -> Matrix:
+    """(n, n), symmetric, of sum 1: the joint probabilities of t-SNE, from Gaussians of the given perplexity."""
     n = len(directions)
     perplexity = min(_PERPLEXITY, (n - 1) / 3)
     distances = _squared_distances(directions)
@@ -79,18 +79,18 @@ def _nearness(directions: npt.NDArray[np.float64]) -> Matrix:
         entropy = -(weights * np.log(np.maximum(weights, 1e-300))).sum(1, keepdims=True)
         wide = entropy > np.log(perplexity)
         low, high = np.where(wide, middle, low), np.where(wide, high, middle)
-    nearness = np.zeros((n, n), np.float32)
-    np.put_along_axis(nearness, near, weights.astype(np.float32), axis=1)
-    return (nearness + nearness.T) / np.float32(2 * n)
+    similarities = np.zeros((n, n), np.float32)
+    np.put_along_axis(similarities, near, weights.astype(np.float32), axis=1)
+    return (similarities + similarities.T) / np.float32(2 * n)
 
 
-def _settled(nearness: Matrix, start: npt.NDArray[np.float64], progress: Callable[[float], None] | None) -> Matrix:
-    """Where the points come to rest between the pull of their neighbours and the push of all others."""
-    n = len(nearness)
+def _settled(similarities: Matrix, start: npt.NDArray[np.float64], progress: Callable[[float], None] | None) -> Matrix:
+    """Move the points until the attraction of their neighbours and the repulsion of all others balance."""
+    n = len(similarities)
     places = (start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
     velocity, gains = np.zeros_like(places), np.ones_like(places)
     rate = np.float32(max(n / _PULL / 4, 20.0))
-    pulled = nearness * np.float32(_PULL)
+    pulled = similarities * np.float32(_PULL)
     for step in range(_STEPS):
         # Number by number, not as products of matrices, whose rounding follows the threads at hand: 400 steps on, the
         # last digit has become another map.
@@ -101,7 +101,7 @@ def _settled(nearness: Matrix, start: npt.NDArray[np.float64], progress: Callabl
         np.reciprocal(closeness, out=closeness)
         np.fill_diagonal(closeness, 0)
         force = closeness * (-1 / closeness.sum(dtype=np.float64)).astype(np.float32)
-        force += pulled if step < _TOGETHER else nearness
+        force += pulled if step < _TOGETHER else similarities
         force *= closeness
         pulls = np.stack([(force * x).sum(1), (force * y).sum(1)], axis=1)
         gradient = 4 * (force.sum(1)[:, None] * places - pulls)

@@ -34,11 +34,11 @@ def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
     row, column = np.nonzero(known)
     indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
     sparse = SparseRows(indptr, column.astype(np.int32), values[row, column], COLUMNS)
-    loudness = rng.uniform(0.5, 2, ROWS).astype(np.float32)
+    input_scale = rng.uniform(0.5, 2, ROWS).astype(np.float32)
     side = rng.normal(size=(ROWS, features)).astype(np.float32)
     side[::3] = 0
     side[5:, -1:] = 0
-    return ScaledRows(sparse, loudness, side, presence=0.3)
+    return ScaledRows(sparse, input_scale, side, presence=0.3)
 
 
 def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
@@ -181,7 +181,7 @@ def test_features_of_zero_are_no_features() -> None:
             other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
     known = scaled_rows()
     for network, features in ((plain, 0), (reads_features, P)):
-        rows = ScaledRows(known.known, known.loudness, np.zeros((ROWS, features), np.float32), known.presence)
+        rows = ScaledRows(known.known, known.input_scale, np.zeros((ROWS, features), np.float32), known.presence)
         engine = FusedEngine(network, settings)
         for _ in range(5):
             engine.step(gather(rows, np.arange(ROWS)), 0.1)
@@ -206,7 +206,7 @@ def test_outputs_are_those_of_the_definition(
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
     outputs = engine.outputs(rows, entry_rows, entry_columns)
     row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
-    inputs = (rows.known.values + np.float32(rows.presence)) * rows.loudness[row_of_entry]
+    inputs = (rows.known.values + np.float32(rows.presence)) * rows.input_scale[row_of_entry]
     with torch.no_grad():
         codes = network.encode(
             torch.from_numpy(row_of_entry),
@@ -243,5 +243,5 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
     for row in range(ROWS):
         one = np.array([row])
-        alone = ScaledRows(rows.known.take(one), rows.loudness[one], rows.features[one], rows.presence)
+        alone = ScaledRows(rows.known.take(one), rows.input_scale[one], rows.features[one], rows.presence)
         np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)

@@ -101,28 +101,30 @@ def test_a_row_that_comes_later_has_the_mean_it_would_have_had(shares: list[floa
     np.testing.assert_allclose(later, scaling.means[1], rtol=0, atol=1e-5)
 
 
-def test_the_loudness_by_hand() -> None:
-    """Rows with ratings have two on average; one with twice as many speaks at 1 / sqrt(2)."""
+def test_the_input_scale_by_hand() -> None:
+    """Rows with ratings have two on average; one with twice as many is scaled by 1 / sqrt(2)."""
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [], [5.0])
     scaling = fit(rows, Scale(1, 5), 5, length_power=0.5)
     assert scaling.typical_length == 2
-    loudness = scaling.down(rows, none(rows.rows)).loudness
-    np.testing.assert_allclose(loudness[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
-    assert np.isfinite(loudness[2])
+    input_scale = scaling.down(rows, none(rows.rows)).input_scale
+    np.testing.assert_allclose(input_scale[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
+    assert np.isfinite(input_scale[2])
     later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32), none())
-    np.testing.assert_allclose(later.loudness, [1.0], rtol=1e-6)
+    np.testing.assert_allclose(later.input_scale, [1.0], rtol=1e-6)
 
 
 def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
     rows = rows_of([1.0] * 8, [5.0] * 8)
-    loud = {cap: ScalingSettings(mean_damping=5, length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
-    found = {cap: Scaling.fit(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).loudness for cap, of in loud.items()}
+    settings = {cap: ScalingSettings(mean_damping=5, length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
+    found = {
+        cap: Scaling.fit(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).input_scale for cap, of in settings.items()
+    }
     np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
 
 
-def test_without_a_power_all_rows_are_equally_loud() -> None:
+def test_without_a_power_all_rows_have_the_same_input_scale() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [])
-    assert fit(rows, Scale(1, 5), 5).down(rows, none(3)).loudness.tolist() == [1, 1, 1]
+    assert fit(rows, Scale(1, 5), 5).down(rows, none(3)).input_scale.tolist() == [1, 1, 1]
 
 
 # Side features

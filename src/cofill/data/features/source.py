@@ -359,10 +359,10 @@ def _reduced_base(matrix: "Matrix", to: int) -> Floats:
     """
     if not matrix.nnz:
         return np.zeros((matrix.shape[1], 0), np.float32)
-    strengths, directions = _decomposed(matrix.astype(np.float64), to)
+    singular_values, directions = _decomposed(matrix.astype(np.float64), to)
     largest = np.argmax(np.abs(directions), axis=0)
-    signs = np.where(directions[largest, np.arange(len(strengths))] < 0, -1.0, 1.0)
-    base = directions * (signs / np.sqrt(strengths))
+    signs = np.where(directions[largest, np.arange(len(singular_values))] < 0, -1.0, 1.0)
+    base = directions * (signs / np.sqrt(singular_values))
     rows = matrix @ base
     filled = np.count_nonzero(np.diff(matrix.indptr))
     length = np.sqrt(np.square(rows).sum() / filled)
@@ -374,10 +374,10 @@ def _decomposed(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDAr
     ids, terms = matrix.shape
     wide = terms > ids  # the shorter side is decomposed, and the other follows from it
     squares, vectors = _eigenvectors(matrix if wide else matrix.T.tocsr(), to)
-    strengths = np.sqrt(np.maximum(squares, 0.0))
-    kept = np.flatnonzero(strengths > WEAKEST * strengths[0])
-    strengths, vectors = strengths[kept], vectors[:, kept]
-    return strengths, (matrix.T @ vectors) / strengths if wide else vectors
+    singular_values = np.sqrt(np.maximum(squares, 0.0))
+    kept = np.flatnonzero(singular_values > WEAKEST * singular_values[0])
+    singular_values, vectors = singular_values[kept], vectors[:, kept]
+    return singular_values, (matrix.T @ vectors) / singular_values if wide else vectors
 
 
 def _eigenvectors(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

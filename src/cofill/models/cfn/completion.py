@@ -161,7 +161,7 @@ class Completion(FilledMatrix):
         path = along_the_path(
             network,
             scaled.known.indices,
-            (scaled.known.values + np.float32(scaled.presence)) * scaled.loudness,
+            (scaled.known.values + np.float32(scaled.presence)) * scaled.input_scale,
             features,
             scaled.features[0, len(features) :],
             weight[columns],

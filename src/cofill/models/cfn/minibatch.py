@@ -14,11 +14,11 @@ from cofill.models.cfn.scaling import ScaledRows
 @dataclass(frozen=True)
 class Minibatch:
     """The known entries of B rows. Inputs are the targets with noise, plus presence where they are shown, times the
-    loudness of their row (input scaling by row length).
+    input scale of their row (input scaling by row length).
     """
 
     entries: Entries
-    loudness: Floats  # (B,)
+    input_scale: Floats  # (B,)
     features: Floats  # (B, P), P may be 0
     presence: float
     marks_empty: bool  # whether the last feature says that a row shows nothing
@@ -29,7 +29,7 @@ class Minibatch:
     @property
     def batch(self) -> int:
         """B"""
-        return len(self.loudness)
+        return len(self.input_scale)
 
     @property
     def entry_columns(self) -> Ints:
@@ -50,12 +50,12 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     present, starts, entry_rows, targets = gather_by_column(
         known.indptr, known.indices, known.values, chosen, known.columns
     )
-    loudness = rows.loudness[chosen]
-    inputs = (targets + np.float32(rows.presence)) * loudness[entry_rows]
+    input_scale = rows.input_scale[chosen]
+    inputs = (targets + np.float32(rows.presence)) * input_scale[entry_rows]
     clean = np.zeros(len(targets), np.bool_)
     return Minibatch(
         Entries(present, starts, entry_rows, inputs, targets, clean),
-        loudness,
+        input_scale,
         rows.features[chosen],
         rows.presence,
         rows.marks_empty,
@@ -67,7 +67,7 @@ def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator
     entries = clean.entries
     rows, targets = torch.from_numpy(entries.rows), torch.from_numpy(entries.targets)
     noisy, corrupted = corruption(rows, targets, clean.batch, generator, presence=clean.presence)
-    inputs = noisy.numpy() * clean.loudness[entries.rows]
+    inputs = noisy.numpy() * clean.input_scale[entries.rows]
     features = clean.features
     if clean.marks_empty:
         shown = noisy.numpy() != 0

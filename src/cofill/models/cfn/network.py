@@ -122,7 +122,7 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing."""
     weight = network.input.weight
     known = rows.known
-    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.loudness, known.counts())
+    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
     if known.rows == 1 and weight.device.type == "cpu":
         return _encode_one(network, known.indices, inputs, rows.features[0])[None]
     z = functional.embedding_bag(

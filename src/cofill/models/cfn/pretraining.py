@@ -66,7 +66,7 @@ def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
     return replace(
         rows,
         known=rows.known.take(chosen),
-        loudness=rows.loudness[chosen],
+        input_scale=rows.input_scale[chosen],
         features=rows.features[chosen],
     )
 

@@ -18,15 +18,15 @@ Longs = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ScaledRows:
-    """Rows as the network reads them: scaled values, which are the targets, and how loud each row speaks.
+    """Rows as the network reads them: scaled values, which are the targets, and the input scale of each row.
 
-    The input layer meets loudness times (value + presence). The more ratings a row has, the more quietly each is
-    heard, so that the sums of popular rows do not drown out those of rare ones. Presence tells which columns a row
-    has, whatever it says about them. The last feature may be a mark of rows of which no rating is shown.
+    The input layer reads input_scale * (value + presence). The more ratings a row has, the smaller its scale, so that
+    the sums of long rows do not dwarf those of short ones (input scaling by row length). Presence shows which columns
+    a row has rated, whatever the value. The last feature may mark rows of which no rating is shown.
     """
 
     known: SparseRows
-    loudness: Floats  # (rows,)
+    input_scale: Floats  # (rows,)
     features: Floats  # (rows, P), P may be 0
     presence: float = 0.0
     marks_empty: bool = False
@@ -36,12 +36,12 @@ class ScaledRows:
 class Scaling:
     """x = (r - centre) / half - mean of the row; both ends of the rating scale become -1 and 1 before the mean.
 
-    A row's mean is damped: `damping` ratings are added to it of what its features lead one to expect. A row with no
-    ratings has just that, and without features the overall mean. A row with n ratings has the loudness
-    (min(typical_length, length_cap) / n) ** length_power.
+    A row's mean is damped: `damping` ratings of the value expected from its features are added to it (shrinkage). The
+    mean of a row with no ratings is that value; without features it is the overall mean. The input scale of a row
+    with n ratings is (min(typical_length, length_cap) / n) ** length_power.
 
-    With `marks_empty`, rows get one feature more: 1 where there is no rating to read, 0 elsewhere. A network that is
-    used to hearing of every rating (presence) can tell by it that the silence of a new row means nothing.
+    With `marks_empty`, rows get one feature more: 1 where there is no rating to read, 0 elsewhere. A network that
+    sees which columns are rated (presence) can tell by it that a new row has no ratings yet, not that it avoided all.
     """
 
     scale: Scale
@@ -101,10 +101,10 @@ class Scaling:
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
         lengths = np.maximum(rows.counts(), 1) / max(min(self.typical_length, self.length_cap), 1e-9)
-        loudness = (lengths**-self.length_power).astype(np.float32)
+        input_scale = (lengths**-self.length_power).astype(np.float32)
         if self.marks_empty:
             features = np.column_stack([features, (rows.counts() == 0).astype(np.float32)])
-        return ScaledRows(known, loudness, features, self.presence, self.marks_empty)
+        return ScaledRows(known, input_scale, features, self.presence, self.marks_empty)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row."""

@@ -59,7 +59,7 @@ def items_section(subject: Subject) -> Markup:
                 aria_label="Map of the items",
             ),
             "The larger a point, the more ratings it has; its colour is its mean rating. Directions and distances have "
-            "no unit: only nearness counts.",
+            "no unit: only which items are close to each other counts.",
             wide=True,
         ),
     )
