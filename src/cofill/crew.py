@@ -1,6 +1,6 @@
 """A crew: worker processes that do tasks for this one. Experiments and searches share it.
 
-The parent hands out tasks (`crew_for`) and hears what comes of them. A worker is `python -m cofill.crew MODULE:NAME`:
+The parent hands out tasks (`crew_for`) and receives their results. A worker is `python -m cofill.crew MODULE:NAME`:
 the function of that name is called once with its `Duty` and its equipment, such as the data, and returns what does a
 task. On the worker's standard input come a line of JSON about its duty, the equipment, and then a line of JSON for
 every task; not as arguments, which everybody can see. On its standard output it answers in lines of JSON: a share of
@@ -41,7 +41,7 @@ _SECONDS_BETWEEN_LINES = 15.0
 
 
 def cores() -> int:
-    """How many this process may use: fewer than the machine has where a container or `taskset` says so."""
+    """The number of cores this process may use: fewer than the machine has in a container or under `taskset`."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -50,7 +50,7 @@ def cores() -> int:
 
 @dataclass(frozen=True)
 class Advanced:
-    """A task was begun (share 0), or went on."""
+    """A task was started (share 0) or made progress."""
 
     task: int  # its place among the tasks
     share: float
@@ -89,9 +89,9 @@ def crew_for(
     look_every: float | None = None,
     seconds_to_stop: float = _SECONDS_TO_STOP,
 ) -> Iterator[Iterator[News | None]]:
-    """Processes that do the tasks, which are JSON, by a function `package.module:name`; and the news of them.
+    """Do the tasks, which are JSON, in processes that call `package.module:name`; yields events as they happen.
 
-    Each worker has so many `threads` (0: as many as there are cores), and takes another task when it has finished one.
+    Each worker has `threads` threads (0: one for each core), and takes the next task when it has finished one.
     A worker that dies is not replaced: its task is news of the kind `Failed`, and the others go on. What `muted`
     workers print is only shown where one dies. With `look_every`, None comes where there was no news for so many
     seconds. At the end of the block, however it ends, all are told to stop, and those that do not are killed.
@@ -151,7 +151,7 @@ def _line(task: Any) -> bytes:
 
 
 class _Worker:
-    """A process, and the thread that equips it and hears what it answers."""
+    """A worker process, and the thread that sends it its equipment and reads its answers."""
 
     def __init__(
         self,
@@ -178,13 +178,13 @@ class _Worker:
         self._write(line)
 
     def dismiss(self) -> None:
-        """There is no other task: it ends by itself."""
+        """Tell the worker that there are no more tasks, so that it exits."""
         assert self.process.stdin is not None
         with suppress(BrokenPipeError):
             self.process.stdin.close()
 
     def last_words(self) -> str | None:
-        """The last line that a muted worker printed, unless it was killed."""
+        """The last line that a worker with captured output printed, unless it was killed."""
         if self._printed is None or (self.process.returncode or 0) <= 0:
             return None
         self._printed.seek(0)
@@ -219,11 +219,11 @@ class _Worker:
 
 
 class StoppedError(Exception):
-    """Whoever wanted the result has gone, or has told this worker to stop."""
+    """The parent has exited, or has told this worker to stop."""
 
 
 class Duty:
-    """What a worker knows of whoever it works for."""
+    """A worker's view of its parent: whether the result is still wanted, and where to report progress."""
 
     def __init__(self, parent: int, threads: int, answers: IO[str]) -> None:
         self.threads = threads  # 0: as many as there are cores
@@ -232,17 +232,17 @@ class Duty:
         self._told_to_stop = threading.Event()
 
     def wanted(self) -> bool:
-        """Whether the result still is: the parent lives, and has not told this worker to stop."""
+        """Whether the result is still wanted: the parent is alive and has not told this worker to stop."""
         return not self._told_to_stop.is_set() and os.getppid() == self._parent
 
     def report(self, share: float) -> None:
-        """Tell how much of the task is done; raises a `StoppedError` where nobody wants to know."""
+        """Report the share of the task that is done; raises `StoppedError` if the result is no longer wanted."""
         if not self.wanted():
             raise StoppedError("its parent has gone")
         self.answer(share=share)
 
     def stop_between_steps(self) -> None:
-        """From now on SIGTERM is no sudden end: `wanted` says no, and the task ends in order."""
+        """From now on SIGTERM only makes `wanted` false, so that the task can end cleanly."""
         signal.signal(signal.SIGTERM, lambda *_: self._told_to_stop.set())
 
     def answer(self, **what: Any) -> None:
@@ -255,7 +255,7 @@ Begin = Callable[[Duty, bytes], Callable[[Any], Any]]
 
 
 def work(function: str) -> int:
-    """What a worker process runs: tasks, until there are no more or nobody wants them."""
+    """The loop of a worker process: do tasks until there are no more, or the parent is gone."""
     behave_as_worker()
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever else prints shall not be taken for an answer
@@ -286,13 +286,13 @@ def work(function: str) -> int:
 
 
 def problem_of(error: Exception) -> str:
-    """What went wrong, on one line; with its type where it is none of our errors."""
+    """An error as one line; with its type unless it is an error of cofill's own."""
     words = " ".join(str(error).split())
     return words if isinstance(error, CofillError) else f"{type(error).__name__}: {words}".removesuffix(": ")
 
 
 def behave_as_worker() -> None:
-    """To be called first in a worker: interrupts are for the parent, and a warning is one line on standard error."""
+    """Call first in a worker: ignore interrupts, which the parent handles, and print each warning on one line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
     warnings.showwarning = show_warning
 
@@ -303,7 +303,7 @@ def behave_as_worker() -> None:
 def start_worker(
     module: str, *words: str, threads: int = 0, stdout: int | None = None, stderr: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """`python -m module words...`, whose standard input is a pipe; `threads` 0: as many as there are cores."""
+    """Start `python -m module words...` with a pipe as standard input; `threads` 0: one for each core."""
     return subprocess.Popen(
         [sys.executable, "-m", module, *words],
         stdin=subprocess.PIPE,
@@ -314,7 +314,7 @@ def start_worker(
 
 
 def stop_workers(workers: Iterable[subprocess.Popen[bytes]], seconds: float = _SECONDS_TO_STOP) -> None:
-    """Tell them all to stop, and kill those that are still there after so many seconds."""
+    """Tell all workers to stop, and kill those still running after so many seconds."""
     workers = list(workers)
     for worker in workers:
         worker.terminate()
@@ -328,7 +328,7 @@ def stop_workers(workers: Iterable[subprocess.Popen[bytes]], seconds: float = _S
 
 
 def how_it_ended(code: int, workers: int) -> str:
-    """Why a worker, one of so many, is gone although its work is not finished: its exit code in words."""
+    """The exit code of a worker that died early, in words; advises fewer workers if it was killed."""
     if code == -signal.SIGKILL:
         return "its process was killed, perhaps for want of memory" + (": use fewer --workers" if workers > 1 else "")
     if code < 0:
@@ -338,7 +338,7 @@ def how_it_ended(code: int, workers: int) -> str:
 
 @contextmanager
 def orderly_termination() -> Iterator[None]:
-    """SIGTERM becomes a `SystemExit`, so that workers are stopped and temporary files removed on the way out."""
+    """Turn SIGTERM into `SystemExit`, so that workers are stopped and temporary files removed."""
     if threading.current_thread() is not threading.main_thread():  # only there are signals heard
         yield
         return
@@ -363,7 +363,7 @@ Show = Callable[[str, float, int, bool], None]
 
 @contextmanager
 def crew_progress(what: str, quiet: bool = False) -> Iterator[Show]:
-    """On stderr how far the tasks are: a live line on a terminal, a line now and then in a log."""
+    """Show the progress of all tasks on stderr: a live line on a terminal, occasional lines in a log."""
     if quiet:
         yield lambda told, done, total, now: None
         return

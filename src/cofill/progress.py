@@ -1,6 +1,6 @@
-"""What a person sees while something takes long: on the terminal a live line, in a log a line now and then.
+"""Progress display: a live line on a terminal, occasional lines in a log.
 
-Whatever takes long calls a `Progress` with a `Step`, and knows nothing of terminals. `shown` makes one that is seen.
+Long work calls a `Progress` with a `Step`, and knows nothing of terminals. `shown` makes one that prints.
 """
 
 import sys
@@ -21,7 +21,7 @@ _WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 @dataclass(frozen=True)
 class Step:
-    """How far something is."""
+    """How far a piece of work has got."""
 
     what: str
     """What is being done, such as "training"."""
@@ -42,12 +42,12 @@ Progress = Callable[[Step], None]
 
 
 def unseen(step: Step) -> None:
-    """A Progress that nobody watches."""
+    """A Progress that shows nothing."""
 
 
 @contextmanager
 def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]:
-    """A Progress that is seen on stderr, each `what` on a line of its own; `transient`: cleared in the end."""
+    """A Progress on stderr, with one line for each `what`; `transient`: cleared at the end."""
     if quiet:
         yield unseen
         return
@@ -85,14 +85,14 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
 
 @contextmanager
 def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], None] | None]:
-    """A callback that takes the share done, from 0 to 1, of one thing, and shows it on stderr; None where `quiet`."""
+    """A callback that shows the share done (0 to 1) on stderr; None if `quiet`."""
     with shown(quiet, transient=True) as progress:
         progress(Step(what, 0.0, 1.0, 0.0))
         yield None if quiet else lambda share: progress(Step(what, share, 1.0, share))
 
 
 def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) -> Iterator[_Item]:
-    """The items, with progress on stderr while they are taken."""
+    """Iterate over the items, with progress on stderr."""
     with share_done(what, quiet) as show:
         for number, item in enumerate(items, 1):
             yield item
@@ -101,9 +101,9 @@ def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) 
 
 
 class _LogLines:
-    """Where nobody watches: a line now and then, if the work takes long at all.
+    """Progress in a log: occasional lines, if the work takes long at all.
 
-    Of what is counted the first and the last are told too: a reader of the log wants to know what came of it.
+    For counted work the first and the last step are logged too, so that the log shows the outcome.
     """
 
     def __init__(self) -> None:

@@ -39,11 +39,11 @@ first steps:
   cofill features movies.csv                  how would this table of items or users be read?
   cofill demo --out demo                      no file at hand? see it all on generated films
 
-cofill COMMAND --help tells the options of a command."""
+cofill COMMAND --help shows the options of a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for what went wrong in a run, 2 for a wrong call."""
+    """Run a command; returns the exit code: 0, 1 for an error during the run, 2 for wrong arguments."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if sys.stdout is None:  # closed by the caller, who wants none
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _flag(name: str, value: Any) -> str:
-    """An argument of Python as the command line writes it."""
+    """A Python argument as a command-line flag."""
     from cofill.cli.options import as_flag  # here: `cofill --help` need not wait for what it imports
 
     return as_flag(name, value)
@@ -92,7 +92,7 @@ def _failed(message: str) -> int:
 
 
 def _let_go_of_output() -> None:
-    """What is still to be printed has nowhere to go: the flush at exit shall not complain."""
+    """Send remaining output to /dev/null, so that the flush at exit does not fail."""
     try:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -102,7 +102,7 @@ def _let_go_of_output() -> None:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A wrong call is answered in one line. Options are not abbreviated: --user is not --user-column."""
+    """A parser with one-line errors and without abbreviated options: --user does not mean --user-column."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False} | settings)
@@ -111,7 +111,7 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells how\n")
 
     def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
-        """Whatever this command does not know is refused here, where its own options are at hand."""
+        """Refuse unknown options here, where the command's own options can be listed."""
         options, unknown = super().parse_known_args(*words, **more)
         if unknown and unknown[0].startswith("-"):
             from difflib import get_close_matches
@@ -125,7 +125,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """All commands by name; only the one that is called has its options, because they need heavy imports."""
+    """A parser of all commands; only the called one gets its options, because they need heavy imports."""
     parser = _Parser(
         prog="cofill",
         description="Collaborative filtering with autoencoders: from a ratings file to recommendations.",

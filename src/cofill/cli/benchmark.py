@@ -15,7 +15,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     speed.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
     growth = kinds.add_parser("growth", help="ratings per second at 20 million ratings against 1 million")
-    growth.add_argument("--rounds", type=count, default=3, help="how often each is measured (default 3)")
+    growth.add_argument("--rounds", type=count, default=3, help="how many times to measure each (default 3)")
     for kind, hidden in ((speed, 770), (growth, 584)):
         kind.add_argument("--hidden", type=count, default=hidden, help=f"width of the hidden layer (default {hidden})")
         kind.add_argument("--batch", type=count, default=35, help="rows in a minibatch (default 35)")
@@ -28,13 +28,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         add_seed(kind, "start of every random draw")
         add_json(kind)
 
-    _add_serving(kinds.add_parser("serving", help="latency of a server under load, against scoring in process"))
+    _add_serving(
+        kinds.add_parser("serving", help="latency of a server under load, compared with scoring in the same process")
+    )
 
 
 def _add_serving(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--like", choices=SHAPES, default="ml-10m", help="shape of the served model (default ml-10m)")
     parser.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
-    parser.add_argument("--seconds", type=count, default=60, help="how long it is asked with writes (default 60)")
+    parser.add_argument("--seconds", type=count, default=60, help="how long to send reads and writes (default 60)")
     parser.add_argument("--hidden", type=count, help="width of the hidden layer (default: as in training)")
     parser.add_argument("--orientation", choices=("user", "item"), default="item", help="what a row is (default item)")
     add_seed(parser, "start of every random draw")

@@ -15,12 +15,12 @@ _WORLD_MARK = "truth.safetensors"  # only a world has it
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
-    listing = actions.add_parser("list", help="the data sets that can be named wherever ratings are asked for")
+    listing = actions.add_parser("list", help="list the data sets whose names can stand in place of a ratings file")
     add_json(listing)
-    fetch = actions.add_parser("fetch", help="bring a data set onto this machine")
+    fetch = actions.add_parser("fetch", help="download a data set")
     fetch.add_argument("name", metavar="NAME", help="such as ml-1m")
     fetch.add_argument("--quiet", action="store_true", help="show no progress and no licence notice")
-    make = actions.add_parser("make", help="generate a world of films, people and ratings")
+    make = actions.add_parser("make", help="generate synthetic films, people and ratings")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for its files")
     make.add_argument("--like", choices=SHAPES, help="the shape of a published data set")
     make.add_argument("--size", type=size, help="with --like: share of that shape's ratings (default 1)")

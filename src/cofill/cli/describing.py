@@ -1,4 +1,4 @@
-"""New items and users, described to a model on the command line by the columns that it was trained with."""
+"""New items and users on the command line, described by the feature columns that the model was trained with."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ _Value = TypeVar("_Value")
 
 
 def add_describing(parser: argparse.ArgumentParser) -> None:
-    """Tables that describe items and users to a model."""
+    """Add the flags for tables that describe items and users."""
     for side in SIDES:
         parser.add_argument(
             f"--{side}-features",
@@ -34,7 +34,7 @@ def add_describing(parser: argparse.ArgumentParser) -> None:
 
 
 def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:
-    """--describe, of somebody new whose ratings, if there are any, another flag gives."""
+    """Add --describe, for a new user; their ratings, if any, come from another flag."""
     parser.add_argument(
         "--describe",
         action="append",
@@ -46,7 +46,7 @@ def add_describe(parser: argparse.ArgumentParser, ratings: str) -> None:
 
 
 def given_once(flag: str, pairs: "Iterable[tuple[str, _Value]]") -> "dict[str, _Value]":
-    """Names and values of a flag that can be given several times."""
+    """Names and values of a repeatable NAME=VALUE flag; a repeated name is an error."""
     found: dict[str, _Value] = {}
     for name, value in pairs:
         if name in found:
@@ -56,7 +56,7 @@ def given_once(flag: str, pairs: "Iterable[tuple[str, _Value]]") -> "dict[str, _
 
 
 def description(options: argparse.Namespace, model: "Recommender") -> dict[str, str | None] | None:
-    """Every column that the model knows, with what --describe says of it; None if it says nothing."""
+    """All columns that the model knows, with the values given by --describe; None if it is not given."""
     if not options.describe:
         return None
     about = given_once("--describe", options.describe)
@@ -73,7 +73,7 @@ def description(options: argparse.Namespace, model: "Recommender") -> dict[str, 
 
 @contextmanager
 def on_the_command_line() -> Iterator[None]:
-    """What is wrong with a description, in words for somebody who has flags and no None."""
+    """An error about a description, worded for the command line (flags, no None)."""
     try:
         yield
     except DataError as error:
@@ -94,7 +94,7 @@ def _column_and_value(text: str) -> tuple[str, str]:
 
 
 def learned_columns(model: "Recommender", folder: Path, side: Side, flag: str) -> "Features":
-    """What a model learned about the columns of a side; an error if it was trained without."""
+    """The feature columns of one side that a model learned; an error if it was trained without features."""
     learned = model.item_features if side == "item" else model.user_features
     if learned is None:
         raise DataError(
@@ -105,7 +105,7 @@ def learned_columns(model: "Recommender", folder: Path, side: Side, flag: str) -
 
 
 def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
-    """Tell the model what the files of `add_describing` say."""
+    """Add the features in the files of `add_describing` to the model."""
     reading = FeatureReading.of(options)
     for path in options.item_features or ():
         learned = learned_columns(model, options.model, "item", "--item-features")
@@ -122,7 +122,7 @@ def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
 
 
 def _table(path: Path, learned: "Features", reading: FeatureReading) -> "Table":
-    """A table of new ones, whose column of ids is called as the model knows it."""
+    """A table of new users or items, with the id column named as the model knows it."""
     ids = [source.id_name for source in learned.sources if source.id_name is not None]
     used = [column.name for source in learned.sources for column in source.used]
     table = reading.table(path, familiar={*ids, *used})

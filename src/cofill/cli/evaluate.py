@@ -21,15 +21,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--by",
         choices=("items", "users"),
         default="items",
-        help="what the table from the least to the most rated groups; --json has both (default items)",
+        help="show errors by popularity of items or of users; --json has both (default items)",
     )
-    parser.add_argument("--ranking", action="store_true", help="measure the lists of recommendations too")
+    parser.add_argument("--ranking", action="store_true", help="also measure the recommended lists (top-N metrics)")
     parser.add_argument("--top", type=count, metavar="N", help="with --ranking: length of a list (default 10)")
     parser.add_argument(
         "--relevant",
         type=float,
         metavar="RATING",
-        help="with --ranking: the least rating that is relevant (default: where the upper quarter of the scale begins)",
+        help="with --ranking: ratings from this one on are relevant (default: the upper quarter of the scale)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
@@ -95,7 +95,7 @@ def _print_ranking(found: "RankingEvaluation") -> None:
 
 
 def warn_of_data(model: "Recommender", test: "Ratings", *, left_out: bool) -> int:
-    """How many of the test ratings the model knows; a remark if any, or if they are of another kind."""
+    """Count the test ratings that the model was trained on; warn about these, and about ratings outside the scale."""
     seen = model.known_pairs(test)
     if seen:
         note(

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
-    parser.add_argument("item", metavar="ITEM", help="the item whose predicted rating is taken apart")
+    parser.add_argument("item", metavar="ITEM", help="the item whose predicted rating to explain")
     parser.add_argument("--user", metavar="ID", help="somebody the model knows")
     parser.add_argument(
         "--rating",
         action="append",
         type=_item_and_rating,
         metavar="ITEM=RATING",
-        help="somebody new: one of their ratings, such as Alien=5; can be given several times",
+        help="somebody new: one of their ratings, such as Alien=5; repeat for more",
     )
     add_describe(parser, "--rating")
     add_count(parser)
-    parser.add_argument("--quiet", action="store_true", help="leave out remarks")
+    parser.add_argument("--quiet", action="store_true", help="print no notes")
     add_json(parser)
     parser.set_defaults(refuse=parser.error)
 

@@ -16,7 +16,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, required=True, metavar="FILE", help=".csv, .tsv, .csv.gz, .tsv.gz or .parquet"
     )
-    parser.add_argument("--quiet", action="store_true", help="make no remarks")
+    parser.add_argument("--quiet", action="store_true", help="print no notes")
     add_json(parser)
 
 

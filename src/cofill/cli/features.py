@@ -123,12 +123,12 @@ def _document(features: "Features") -> dict[str, Any]:
 
 
 def _counts(known: dict[str, int]) -> dict[str, int]:
-    """Of a model, which keeps a row of zeros for every id that it knows."""
+    """Counts for a model, which keeps a row of zeros for every id without features."""
     return {"ids": known["described"] + known["unrated"], **known}
 
 
 def _told(column: "Kind", width: int) -> tuple[str, str, int, str]:
-    """A row of the table for those who want to describe somebody or something new."""
+    """A table row about one column, for people who want to describe a new user or item."""
     known = column.categories
     listed = ", ".join(known[:_LISTED])
     more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""

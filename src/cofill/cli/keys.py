@@ -13,17 +13,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     new = actions.add_parser("new", help="make a key; it is printed once, and only its hash is kept")
     rights = new.add_mutually_exclusive_group(required=True)
     rights.add_argument("--write", action="store_true", help="a key that may read and write")
-    rights.add_argument("--read", action="store_true", help="a key that may read alone")
-    new.add_argument("--name", required=True, metavar="NAME", help="whose key it is; limits and removal go by it")
+    rights.add_argument("--read", action="store_true", help="a key that may only read")
+    new.add_argument("--name", required=True, metavar="NAME", help="name of the key; rate limits and removal use it")
     listing = actions.add_parser("list", help="the keys of a file: names and rights")
-    remove = actions.add_parser("remove", help="remove a key; a server that runs notices at once")
+    remove = actions.add_parser("remove", help="remove a key; a running server refuses it at once")
     remove.add_argument("--name", required=True, metavar="NAME", help="the key's name")
     for action in (new, listing, remove):
         action.add_argument("--file", type=Path, required=True, metavar="FILE", help="the file of keys")
     for action in (new, listing):
         add_json(action)
     for action in (new, remove):
-        action.add_argument("--quiet", action="store_true", help="make no remarks")
+        action.add_argument("--quiet", action="store_true", help="print no notes")
 
 
 def run(options: argparse.Namespace) -> int:

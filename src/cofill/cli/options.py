@@ -35,7 +35,7 @@ _WHOLE_ONLY = ("scale", "wide", "unknown", "skip_bad_lines")
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """--config, and every setting as a flag."""
+    """Add --config, and a flag for every setting."""
     group = parser.add_argument_group("settings", "A flag wins over --config, which wins over the default.")
     group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
     for name, field in CFNSettings.model_fields.items():
@@ -48,12 +48,12 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_from(options: argparse.Namespace) -> CFNSettings:
-    """Defaults, then the file, then the flags."""
+    """Settings: defaults, overridden by the file, overridden by flags."""
     return settings_of(options, CFNSettings)
 
 
 def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settings:
-    """The same for any algorithm; what has no flag is given by --set."""
+    """Settings of any algorithm; those without a flag come from --set."""
     values: dict[str, Any] = {}
     if options.config:
         values = read_settings_file(options.config)
@@ -70,7 +70,7 @@ def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settin
 
 
 def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COLUMNS) -> None:
-    """How to read a file with these columns, where it does not say."""
+    """Add the flags that say how to read a file with these columns."""
     group = parser.add_argument_group("reading", "Only needed where a file's columns are not recognised.")
     for role in columns:
         group.add_argument(
@@ -79,9 +79,11 @@ def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COL
             metavar="COLUMN",
             help=f"column of the {role}: name or position from 0",
         )
-    group.add_argument("--separator", metavar="TEXT", help="what stands between cells, such as , or ::")
-    group.add_argument("--header", action=argparse.BooleanOptionalAction, help="the first line has names, or has none")
-    group.add_argument("--encoding", metavar="NAME", help="how letters are written, such as latin-1 (default utf-8)")
+    group.add_argument("--separator", metavar="TEXT", help="separator between columns, such as , or ::")
+    group.add_argument(
+        "--header", action=argparse.BooleanOptionalAction, help="whether the first line holds column names"
+    )
+    group.add_argument("--encoding", metavar="NAME", help="character encoding, such as latin-1 (default utf-8)")
     if columns != _COLUMNS:
         return
     group.add_argument("--scale", nargs=2, type=float, metavar=("LOW", "HIGH"), help="least and greatest rating")
@@ -89,18 +91,18 @@ def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COL
         "--wide", action="store_true", default=None, help="the file has a row for each user and a column for each item"
     )
     group.add_argument(
-        "--unknown", type=float, metavar="NUMBER", help="with --wide: what stands for unknown, such as 99"
+        "--unknown", type=float, metavar="NUMBER", help="with --wide: the value that means unknown, such as 99"
     )
     group.add_argument(
         "--skip-bad-lines",
         type=count_or_zero,
         metavar="N",
-        help="leave out up to N lines that are no ratings (default 0)",
+        help="skip up to N lines that are not ratings (default 0)",
     )
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `Ratings.read`, or of what reads the columns that `add_reading` was given, as far as given."""
+    """The reading arguments that the caller gave, for `Ratings.read` or another reader of the same columns."""
     given = vars(options)
     columns = {role: given.get(f"{role}_column") for role in _COLUMNS}
     others = {name: given.get(name) for name in ("separator", "header", "encoding", *_WHOLE_ONLY)}
@@ -109,7 +111,7 @@ def reading_from(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def as_flag(name: str, value: Any) -> str:
-    """An argument of Python as it is given on the command line; `...` is any value."""
+    """A Python argument as a command-line flag; `...` stands for any value."""
     flag = _FLAGS.get(name, "--" + name.replace("_", "-"))
     if isinstance(value, bool):
         return flag if value else f"--no-{flag.removeprefix('--')}"

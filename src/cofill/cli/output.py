@@ -14,7 +14,7 @@ _SHORT = 16  # characters of a cell that is not worth breaking
 
 
 def check_table_file(*paths: Path) -> None:
-    """Before the work that fills them: files whose endings say a format, in folders that are there or can be made."""
+    """Check before the work starts that the files have a known ending and can be written."""
     for path in paths:
         check_ending(path)
         if path.is_dir():
@@ -28,7 +28,7 @@ def print_json(document: Any) -> None:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, beside: bool = False) -> None:
-    """Numbers to the right, text to the left; a column without a single value is left out.
+    """Print a table: numbers to the right, text to the left; empty columns are left out.
 
     `beside`: on standard error, as a remark.
     """
@@ -54,12 +54,12 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
 
 def printable(text: str) -> str:
-    """The text without line ends and codes that would move the cursor or paint the terminal."""
+    """The text without line ends and terminal control codes."""
     return "".join(character if character.isprintable() else " " for character in text)
 
 
 def shown(cell: object) -> str:
-    """Integers with separators, other numbers with four digits, nothing as a dash."""
+    """A cell as text: integers with separators, other numbers with four digits, None as a dash."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -70,5 +70,5 @@ def shown(cell: object) -> str:
 
 
 def note(text: str) -> None:
-    """A remark for the person, beside the output."""
+    """Print a note on standard error."""
     sys.stderr.write(text + "\n")

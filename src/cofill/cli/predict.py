@@ -17,7 +17,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="write there (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
+        help="write to this file (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
     )
     add_describing(parser)
     add_json(parser)

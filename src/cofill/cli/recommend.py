@@ -36,8 +36,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_describe(parser, "--ratings")
     add_describing(parser)
     add_count(parser)
-    parser.add_argument("--include-known", action="store_true", help="do not leave out what the user has rated")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write there instead of printing")
+    parser.add_argument(
+        "--include-known", action="store_true", help="also recommend items that the user has already rated"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write to this file instead of printing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_reading(parser, ("item", "rating"))
@@ -99,7 +101,7 @@ def _check_call(options: argparse.Namespace) -> None:
 def _somebody_new(
     model: "Recommender", options: argparse.Namespace
 ) -> "tuple[dict[Id, float], str, dict[str, Any] | None]":
-    """Their ratings, a title for the table, and their description."""
+    """A new user's ratings, a title for the table, and their features."""
     ratings: dict[Id, float] = {}
     words = []
     if options.ratings is not None:

@@ -81,6 +81,6 @@ def _measures(subject: "Subject") -> dict[str, object]:
 
 
 def _version(folder: Path) -> str | None:
-    """The cofill that wrote the model; the model itself was read, so its description is whole."""
+    """The version of cofill that wrote the model. The model was already loaded, so its metadata is valid."""
     version = json.loads((folder / "model.json").read_text(encoding="utf-8")).get("cofill_version")
     return str(version) if version is not None else None

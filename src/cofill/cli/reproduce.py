@@ -31,13 +31,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--folds", type=count, metavar="N",
-        help="splits to take the mean of (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
+        help="number of splits to average over (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
-    parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these of a table, such as V-CFN "ALS-WR"')
+    parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these algorithms, such as V-CFN "ALS-WR"')
     parser.add_argument(
         "--workers", type=count, default=1, metavar="N",
-        help="runs at the same time, which share the cores; cost is always measured alone (default 1)",
+        help="number of runs in parallel, sharing the cores; cost is always measured one at a time (default 1)",
     )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("results"), metavar="DIR",
@@ -98,13 +98,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _command(options: argparse.Namespace, splits: int) -> str:
-    """The one that finds the same, whatever is in the store."""
+    """The command that gives the same result, whatever is already in the store."""
     beside_the_point = dict.fromkeys(("only", "workers", "out", "quiet", "json"))
     return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
 
 
 def _published(source: str) -> str | None:
-    """The data set that is meant; None: a file, whatever it is called. A folder of that name is not meant."""
+    """The name of the data set, or None if a file is meant. A folder of that name does not count."""
     return source if source in catalogue() and not Path(source).is_file() else None
 
 
@@ -123,7 +123,7 @@ def _show(found: "Reproduced") -> None:
 
 
 def _print(title: str, results: "Results") -> None:
-    """A table that may be too wide for the terminal: cells such as 0.8322 ± 0.0047 are folded, names are not."""
+    """Print a table; where it is too wide for the terminal, cells such as 0.8322 ± 0.0047 wrap, names do not."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -27,7 +27,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             default=argparse.SUPPRESS,
             help=f"{field.description}{also}{default}",
         )
-    parser.add_argument("--quiet", action="store_true", help="say nothing but the address")
+    parser.add_argument("--quiet", action="store_true", help="print nothing but the address")
     add_json(parser)
     parser.epilog = "SIGHUP, or POST /v1/model/reload, serves the model that is in the folder then."
 

@@ -37,7 +37,7 @@ _NO_SIDE_INFORMATION = "--without-side-information"
 
 @contextmanager
 def in_flags() -> Iterator[None]:
-    """What is wrong with a file of side information, in the words of its flags."""
+    """An error about a file of side information, worded with the command's flags."""
     try:
         yield
     except DataError as error:
@@ -53,7 +53,7 @@ def _as_feature_flag(name: str, value: Any) -> str:
 
 @dataclass
 class FeatureReading:
-    """How files of side information are to be read, where that is said."""
+    """The reading options that the caller gave for files of side information."""
 
     kinds: Mapping[str, str] = field(default_factory=dict)
     size: int | None = None
@@ -93,7 +93,7 @@ class FeatureReading:
         return self.decoded(path, lambda encoding: read_raw(path, **given, encoding=encoding), quiet)
 
     def decoded(self, path: Path, read: Callable[[str], _Read], quiet: bool | None = None) -> _Read:
-        """What `read` makes of the file at `path` in the encoding that is said, or else in the one that fits."""
+        """Call `read` on the file at `path` with the given encoding, or else with the first that fits."""
         try:
             return read(self.encoding or "utf-8")
         except DataError as error:
@@ -105,11 +105,11 @@ class FeatureReading:
         return read("latin-1")
 
     def id_in(self, table: "Table") -> str | int | None:
-        """The column of the ids, if it is said for this table."""
+        """The id column given for this table, if any."""
         return self.id if isinstance(self.id, int) or self.id in table.names else None
 
     def read(self, path: Path, kind: str | None, name: str | None = None, about: Side | None = None) -> "Features":
-        """The features of one file, which is about users or items, if that is known."""
+        """The features of one file; whether it is about users or items may be unknown."""
         from cofill.data.features import Features
 
         if path.suffix == ".npy":
@@ -134,7 +134,7 @@ class FeatureReading:
             )
 
     def check_columns(self) -> None:
-        """After everything was read: --id-column and every --feature-kind was about a column of some file."""
+        """Check, after reading, that --id-column and every --feature-kind named a column of some file."""
         if isinstance(self.id, str) and self._columns and self.id not in self._columns:
             there = ", ".join(sorted(self._columns))
             raise DataError(f"--id-column {self.id}: no file has a column {self.id!r}; there are {there}")
@@ -150,7 +150,7 @@ class FeatureReading:
 
 
 def add_side_information(parser: argparse.ArgumentParser) -> None:
-    """Files with what is known about items and users apart from ratings."""
+    """Add the flags for files with side information about items and users."""
     group = parser.add_argument_group(
         "side information",
         "What is known about items and users apart from ratings. Each may be given several files. "
@@ -162,31 +162,37 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
                 f"--{side}-{what}", nargs="+", action="extend", type=Path, metavar="FILE", help=text.format(side=side)
             )
     add_feature_reading(group)
-    group.add_argument(_NO_SIDE_INFORMATION, action="store_true", help="learn from the ratings of a data set alone")
+    group.add_argument(
+        _NO_SIDE_INFORMATION,
+        action="store_true",
+        help="ignore the side information of a data set; use its ratings only",
+    )
 
 
 def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup", *, alone: bool = False) -> None:
-    """How files of side information are to be read; `alone`: the command reads no other files."""
+    """Add the flags for kinds of columns and the like; `alone`: the command reads no other files."""
     kinds = ", ".join(column_kinds())
     group.add_argument(
         "--feature-kind",
         action="append",
         type=_column_kind,
         metavar="COLUMN=KIND",
-        help=f"what a column of a table holds, where it is judged wrong: {kinds}",
+        help=f"kind of a column, where it was detected wrongly: {kinds}",
     )
     group.add_argument(
         "--feature-size",
         type=count,
         metavar="N",
-        help=f"columns that the texts of a table, or tags, or links are reduced to (default {_default_size()})",
+        help=f"number of columns that texts, tags or links are reduced to, by truncated SVD (default {_default_size()})",
     )
-    group.add_argument("--one-way-links", action="store_true", help="a link from a to b is none from b to a")
+    group.add_argument(
+        "--one-way-links", action="store_true", help="links are directed: a link from a to b is not one from b to a"
+    )
     add_file_reading(group, alone=alone)
 
 
 def add_file_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup", *, alone: bool = False) -> None:
-    """How files of side information are laid out, where they do not say; `alone`: the command reads no other files."""
+    """Add the flags for separator, header and encoding; `alone`: the command reads no other files."""
 
     def flags(name: str) -> list[str]:
         return [f"--{name}", f"--feature-{name}"] if alone else [f"--feature-{name}"]
@@ -195,35 +201,35 @@ def add_file_reading(group: "argparse.ArgumentParser | argparse._ArgumentGroup",
         "--id-column",
         type=name_or_position,
         metavar="COLUMN",
-        help="column of the ids in files of side information: name (of those that have it) or position from 0",
+        help="id column of side information files: a name (for files that have it) or a position from 0",
     )
     group.add_argument(
         *flags("separator"),
         dest="feature_separator",
         metavar="TEXT",
-        help="what stands between cells of files of side information",
+        help="separator between columns of side information files",
     )
     group.add_argument(
         *flags("header"),
         dest="feature_header",
         action=argparse.BooleanOptionalAction,
-        help="their first line has names, or has none",
+        help="whether their first line holds column names",
     )
     group.add_argument(
         *flags("encoding"),
         dest="feature_encoding",
         metavar="NAME",
-        help="how their letters are written (default utf-8, or else latin-1)",
+        help="their character encoding (default utf-8, or else latin-1)",
     )
 
 
 def given_side_information(options: argparse.Namespace) -> list[str]:
-    """The flags by which files of side information are given."""
+    """The side information flags that were given."""
     return [f"--{side}-{what}" for side in SIDES for what in _SOURCES if getattr(options, f"{side}_{what}")]
 
 
 def side_information_from(options: argparse.Namespace) -> SideInformation:
-    """That of a data set by its name, joined with all files."""
+    """The side information of a named data set, joined with that of all files."""
     given = given_side_information(options)
     if options.without_side_information and given:
         raise SettingsError(f"{_NO_SIDE_INFORMATION} and {given[0]} exclude each other; leave out one")
@@ -240,7 +246,7 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
 
 
 def _brought(options: argparse.Namespace) -> SideInformation:
-    """What a data set by its name brings."""
+    """The side information that comes with a named data set."""
     name = options.ratings
     if options.without_side_information or Path(name).is_file() or name not in datasets.catalogue():
         return SideInformation(None, None)
@@ -275,7 +281,7 @@ def _used(parts: "Sequence[Features]") -> list[str]:
 
 
 def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
-    """What tags, links or vectors are called: a second file by its own name."""
+    """A feature name for tags, links or vectors: "tags", or the file's own name for a second file."""
     names = [kind, path.stem, *(f"{path.stem} {number}" for number in range(2, 1000))]
     return next(name for name in names if name not in taken)
 
@@ -292,7 +298,7 @@ def titles_in(table: "Table") -> dict[Id, str]:
 
 
 def matched_side(side: Side, features: "Features | None", ratings: "Ratings") -> dict[str, Any] | None:
-    """How many have both features and ratings, or only one of them; an error if none has both."""
+    """Count the ids with features and ratings, or with only one of them; an error if none has both."""
     from cofill.data.described import matched
 
     ids, index = (ratings.items, ratings.item_index) if side == "item" else (ratings.users, ratings.user_index)
@@ -300,7 +306,7 @@ def matched_side(side: Side, features: "Features | None", ratings: "Ratings") ->
 
 
 def show_side_information(side: Side, features: "Features", found: dict[str, Any]) -> None:
-    """On stderr: what became of each column, and what `matched_side` found."""
+    """Print on stderr how each column was encoded, and the counts of `matched_side`."""
     show_features(f"Side information about {side}s", features, beside=True)
     note(
         f"{side}s: {found['described']:,} with ratings and features, {found['undescribed']:,} with ratings alone "
@@ -309,7 +315,7 @@ def show_side_information(side: Side, features: "Features", found: dict[str, Any
 
 
 def show_features(title: str, features: "Features", *, beside: bool = False) -> None:
-    """What became of each column."""
+    """Print how each column was encoded."""
     made = "1 column" if features.width == 1 else f"{features.width:,} columns"
     print_table(
         f"{title}: {len(features.ids):,} ids, {made} made",

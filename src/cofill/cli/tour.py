@@ -1,4 +1,4 @@
-"""A tour of cofill on a generated world of films, whose truth is known: what `make demo` runs and shows."""
+"""The demo: cofill on synthetic films and people whose true ratings are known. `make demo` runs it."""
 
 import warnings
 from collections.abc import Callable
@@ -44,7 +44,7 @@ MEASURED = ("who predicts", "known films", "rarest fifth", "new films", "new peo
 
 @dataclass(frozen=True)
 class Described:
-    """Somebody of whom nothing but features is known, and what they would like."""
+    """A new user known by features only, and what is recommended to them."""
 
     who: str
     features: dict[str, str | int]
@@ -81,7 +81,7 @@ class Parts:
 
 
 class Answers:
-    """Something to compare with that answers as a model does: a formula for indices of users and items."""
+    """A formula with the interface of a model, for comparison."""
 
     def __init__(self, train: Ratings, formula: Callable[[Ints, Ints], npt.NDArray[np.floating]]) -> None:
         self.users, self.items = train.users, train.items
@@ -149,7 +149,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
 
 
 def hold_out(ratings: Ratings, seed: int) -> Parts:
-    """Some films and people entirely, and a tenth of the ratings of the others."""
+    """Hold out some films and people entirely, and a tenth of the ratings of the others."""
     rng = np.random.default_rng(seed)
     new_film = _chosen(len(ratings.items), rng)[ratings.item_index]
     new_person = _chosen(len(ratings.users), rng)[ratings.user_index]
@@ -211,7 +211,7 @@ def _film_means(train: Ratings) -> npt.NDArray[np.float64]:
 
 
 def _somebody(world: World) -> list[tuple[int, float]]:
-    """Somebody with a clear taste: the best known film of one genre loved twice, one of the rarest genre mix not."""
+    """A made-up user with a clear taste: loves the two best known films of a genre, dislikes one of another kind."""
     counts = np.bincount(world.ratings.item_index, minlength=len(world.films.titles))
     loved_genre = int(np.argmax(world.films.genres.sum(0)))
     in_genre = world.films.genres[:, loved_genre]
@@ -221,7 +221,7 @@ def _somebody(world: World) -> list[tuple[int, float]]:
 
 
 def _for_somebody(model: CFN, world: World) -> list[Recommended]:
-    """Beside what the person of this world who agrees most with these ratings truly thinks."""
+    """Recommendations for these ratings, beside the true ratings of the person who agrees most with them."""
     somebody = _somebody(world)
     everyone = np.arange(len(world.people.ages))
     distance = np.zeros(len(everyone))
@@ -237,7 +237,7 @@ def _youngest_and_oldest(world: World) -> list[int]:
 
 
 def _for_described(model: CFN, world: World, person: int) -> Described:
-    """What somebody new with the age and the occupation of this person would like, who has rated nothing."""
+    """Recommendations for a new user without ratings who has this person's age and occupation."""
     people = world.people
     age, occupation = int(people.ages[person]), int(people.occupations[person])
     about: dict[str, str | int] = {"age": age, "occupation": OCCUPATIONS[occupation]}
@@ -251,7 +251,7 @@ def _for_described(model: CFN, world: World, person: int) -> Described:
 
 
 def _beside_truth(found: list[Recommendation], world: World, people: npt.NDArray[np.integer]) -> list[Recommended]:
-    """Recommendations, and what these people of the world truly think of them on average."""
+    """Recommendations beside the mean true rating of these people."""
     recommended = []
     for entry in found:
         film = np.full(len(people), world.ratings.items.index(entry.item))

@@ -48,25 +48,25 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=name_and_value,
         metavar="NAME=VALUE",
-        help="a setting of a rival that has no flag below, such as rank=50; a wrong name lists the right ones",
+        help="a setting of a rival that has no flag below, such as rank=50; an unknown name prints the known ones",
     )
     parser.add_argument(
         "--titles",
         type=Path,
         metavar="FILE",
-        help="a table with the columns item and title, for people to read; --item-features may have them too",
+        help="a table with the columns item and title, shown beside item ids; --item-features may hold titles too",
     )
     parser.add_argument(
         "--with",
         dest="export",
         type=Path,
         metavar="FILE",
-        help="what `cofill export-ratings` wrote: newer ratings win, those that were taken back are left out",
+        help="what `cofill export-ratings` wrote: it overrides older ratings, and withdrawn ratings are removed",
     )
     parser.add_argument(
         "--resume",
         action="store_true",
-        help="go on with a run that was stopped, from its last checkpoint in DIR",
+        help="continue an interrupted training from its last checkpoint in DIR",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
@@ -112,7 +112,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check_call(made_by: "type[Recommender]", options: argparse.Namespace) -> None:
-    """Refuse what an algorithm has no use for; the side information of a data set by its name is left where it is."""
+    """Refuse options that the algorithm cannot use; side information of a named data set is silently ignored."""
     if options.resume and not made_by.keeps_checkpoints:
         raise SettingsError(f"{made_by.kind} keeps no checkpoints, so there is nothing to resume; leave out --resume")
     for flag in () if made_by.takes_features else given_side_information(options):
@@ -145,7 +145,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 
 def _is_ours(folder: Path) -> bool:
-    """Nothing but what a model, a checkpoint, or a run that was killed while it wrote one of them leaves behind."""
+    """Whether the folder holds only files of a model or a checkpoint, finished or interrupted."""
     from cofill.models.file import FILE_KINDS
 
     kinds = "|".join(FILE_KINDS)
@@ -186,7 +186,7 @@ def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Fea
 
 
 def _check_writable(out: Path) -> None:
-    """Before hours of training rather than after: a model can be written there."""
+    """Check before hours of training, not after, that a model can be written there."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):

@@ -27,22 +27,29 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--sampler", choices=("genetic", "tpe", "random"), default="genetic",
-        help="who chooses the next settings: the paper's genetic algorithm (default), Optuna's TPE, or chance",
+        help="sampler of the next settings: the paper's genetic algorithm (default), Optuna's TPE, or random",
     )  # fmt: skip
     parser.add_argument(
         "--ranges", choices=("cofill", "paper"), default="cofill",
-        help="what is searched: around the defaults (default), or the seven genes of the paper",
+        help="search space: ranges around the defaults (default), or the seven hyperparameters of the paper",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=count, default=200, metavar="N",
-        help="finished trials that the study shall have, those of earlier runs included (default 200)",
+        help="stop when the study has this many finished trials, earlier runs included (default 200)",
     )  # fmt: skip
-    parser.add_argument("--workers", type=count, metavar="N", help="processes, of one thread each (default: the cores)")
+    parser.add_argument(
+        "--workers",
+        type=count,
+        metavar="N",
+        help="number of worker processes, one thread each (default: one for each core)",
+    )
     parser.add_argument(
         "--storage", metavar="URL",
-        help="where the study is kept, such as sqlite:///all.db or postgresql://... (default: study.db in DIR)",
+        help="database of the study, such as sqlite:///all.db or postgresql://... (default: study.db in DIR)",
     )  # fmt: skip
-    parser.add_argument("--study", default="cofill", metavar="NAME", help="its name there (default cofill)")
+    parser.add_argument(
+        "--study", default="cofill", metavar="NAME", help="name of the study in that database (default cofill)"
+    )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_side_information(parser)
@@ -94,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) -> None:
-    """All that is known so far; the best settings only where a trial has run to its end."""
+    """Write all results so far; the best settings only if a trial has finished."""
     from cofill.tuning.results import best_trial, draw_search, write_best, write_trials
     from cofill.tuning.storage import shown_url
     from cofill.tuning.study import FINISHED
@@ -116,7 +123,7 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) 
 
 
 def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
-    """The command that does it again elsewhere; what --config said is written out, because a file changes."""
+    """The command that repeats this search; settings of --config are written out, because the file may change."""
     settings = plan.settings
     fixed = {name: getattr(settings, name) for name in ("orientation", "seed", *sorted(settings.model_fields_set))}
     elsewhere = dict.fromkeys(("config", "out", "storage", "study", "quiet", "json"))

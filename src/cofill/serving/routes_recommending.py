@@ -68,7 +68,7 @@ class RecommendationQuery(QueryModel):
     where: list[_ConditionText] | None = Field(
         default=None,
         max_length=50,
-        description="COLUMN:VALUE or COLUMN:LOW..HIGH; one column several times: any of these",
+        description="COLUMN:VALUE or COLUMN:LOW..HIGH; repeat a column to accept any of its values",
     )
     among: list[IdText] | None = Field(default=None, max_length=1000)
     why: bool = False

@@ -16,17 +16,19 @@ _LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpo
 
 
 class LimitSettings(BaseModel):
-    """What one request, and one client, may ask for."""
+    """Limits on one request and on one client."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     requests_per_second: float = Field(
-        default=100.0, ge=0, description="of one key, or of one address where no keys are used, in each process; 0: any"
+        default=100.0,
+        ge=0,
+        description="rate limit of a key, or of an IP address without keys, in each process; 0: none",
     )
-    burst: int = Field(default=200, ge=1, description="requests that may come at once before that limit is felt")
-    seconds: float = Field(default=30.0, gt=0, description="after which a request is given up")
-    concurrency: int = Field(default=256, ge=1, description="requests that may be under way in each process")
-    body_bytes: int = Field(default=1 << 20, ge=1024, description="largest body of a request")
+    burst: int = Field(default=200, ge=1, description="requests allowed at once before the rate limit applies")
+    seconds: float = Field(default=30.0, gt=0, description="time limit of a request")
+    concurrency: int = Field(default=256, ge=1, description="most requests at the same time in each process")
+    body_bytes: int = Field(default=1 << 20, ge=1024, description="largest request body")
 
 
 class ServingSettings(LimitSettings):
@@ -40,8 +42,10 @@ class ServingSettings(LimitSettings):
     database: str | None = Field(
         default=None, description="where live ratings are kept: a database URL; by default a SQLite file beside MODEL"
     )
-    keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it nobody needs one")
-    workers: int = Field(default=1, ge=1, le=64, description="processes; each has the model in memory")
+    keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it no key is needed")
+    workers: int = Field(
+        default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
+    )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -77,7 +81,7 @@ class ServingSettings(LimitSettings):
 
 
 def live_file(model: Path) -> Path:
-    """The database beside a model's folder, whose own content is replaced when it is trained again."""
+    """The default database: beside the model's folder, because training again replaces what is in the folder."""
     return beside(model, ".live.sqlite")
 
 
@@ -90,17 +94,17 @@ def beside(model: Path, ending: str) -> Path:
 
 
 def require_server() -> None:
-    """Raise where the server's libraries are not installed."""
+    """Raise unless the server's libraries are installed."""
     _require("the server", _LIBRARIES, "serve")
 
 
 def require_sqlalchemy() -> None:
-    """Raise where live ratings cannot be read."""
+    """Raise unless SQLAlchemy, which reads live ratings, is installed."""
     _require("live ratings", ("sqlalchemy",), "serve")
 
 
 def require_psycopg() -> None:
-    """Raise where PostgreSQL cannot be reached."""
+    """Raise unless psycopg, the driver for PostgreSQL, is installed."""
     _require("PostgreSQL", ("psycopg",), "postgres")
 
 
