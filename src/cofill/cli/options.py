@@ -211,8 +211,8 @@ def command_line(
 ) -> str:
     """`cofill COMMAND` with these values of its options, by the names that argparse gives them.
 
-    None, and False where no flag says so, are left out; a 0 is not. What is no option of the command is left out too,
-    so that the options of one command can be handed on to another.
+    None, and False where no flag says so, are left out; a 0 is not. Options that the command does not have are left
+    out too, so that the options of one command can be handed on to another.
     """
     parser = argparse.ArgumentParser(add_help=False)
     add_options(parser)

@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--folds", type=count, metavar="N",
-        help="number of splits to average over (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
+        help="splits to average over (default 5; training-ratio 3, convergence and cost 1; with --quick fewer)",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
     parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these algorithms, such as V-CFN "ALS-WR"')

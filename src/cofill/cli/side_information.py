@@ -183,7 +183,7 @@ def add_feature_reading(group: "argparse.ArgumentParser | argparse._ArgumentGrou
         "--feature-size",
         type=count,
         metavar="N",
-        help=f"number of columns that texts, tags or links are reduced to, by truncated SVD (default {_default_size()})",
+        help=f"columns that texts, tags or links are reduced to, by truncated SVD (default {_default_size()})",
     )
     group.add_argument(
         "--one-way-links", action="store_true", help="links are directed: a link from a to b is not one from b to a"

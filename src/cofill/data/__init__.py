@@ -1,1 +1,1 @@
-"""Files into arrays: ratings, ids, splits and data sets."""
+"""Read files into arrays: ratings, ids, splits and data sets."""

@@ -1,4 +1,4 @@
-"""What items are in words: their genres, years and tags, to be shown and to be filtered by."""
+"""Readable attributes of items (genres, years, tags), for display and for filters."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -39,29 +39,29 @@ class AttributeColumn(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Whether a condition can have bounds."""
+        """Whether a filter on this column can have bounds."""
         return kind_called(self.kind).ordered
 
 
 class Attributes:
-    """The readable cells of a model's items. It follows the vocabulary: of items that came later nothing is known."""
+    """The readable attributes of a model's items. Items added later have none until they are described."""
 
     def __init__(self, items: Vocabulary, columns: Mapping[str, ReadableColumn] | None = None) -> None:
-        """`columns` are in the order of `items`; where they end, all is missing."""
+        """`columns` are in the order of `items`; items beyond their end have no attributes."""
         self._items = items
         self._columns = dict(columns or {})
         self._summary: list[AttributeColumn] | None = None
 
     @classmethod
     def of_features(cls, items: Vocabulary, features: "Features | None") -> "Attributes":
-        """What the tables and tags among the features say."""
+        """Attributes from the tables and tags among the features."""
         return cls(items, features.readable_of(items) if features is not None else None)
 
     def __repr__(self) -> str:
         return f"Attributes({len(self._items)} items: {self._listed() or 'no columns'})"
 
     def columns(self) -> list[AttributeColumn]:
-        """The columns, and what stands in them."""
+        """The columns, and a summary of their values."""
         if self._summary is None:
             self._summary = [
                 AttributeColumn(name, kind, *kind_called(kind).summed_up(cells.drop_nulls()))
@@ -70,7 +70,7 @@ class Attributes:
         return list(self._summary)
 
     def of(self, item: Id) -> dict[str, Value]:
-        """What one item is: a value for each column, None where it is missing. UnknownIdError for unknown items."""
+        """The attributes of one item: a value for each column, None if missing. UnknownIdError for unknown items."""
         index = self._items.index(item)
         return {name: _cell(column, index) for name, column in self._columns.items()}
 
@@ -95,7 +95,7 @@ class Attributes:
         return matching
 
     def describe(self, indices: Indices, said: Mapping[str, ReadableColumn]) -> None:
-        """What some items (n,) are from now on; what is not `said` of them stays. Columns never seen are left out."""
+        """Replace attributes of items (n,); those not `said` stay. Unknown columns are ignored."""
         if not len(indices):
             return
         for name, column in self._columns.items():
@@ -104,7 +104,7 @@ class Attributes:
         self._summary = None
 
     def frame(self) -> "pl.DataFrame":
-        """All of it in the order of the items, in columns that are called kind:name."""
+        """A frame of all attributes in the order of the items, with columns named kind:name."""
         import polars as pl
 
         height = len(self._items)
@@ -117,7 +117,7 @@ class Attributes:
 
     @classmethod
     def restored(cls, items: Vocabulary, frame: "pl.DataFrame") -> "Attributes":
-        """The inverse of `frame`; ValueError if it is none of these items'."""
+        """The inverse of `frame`; ValueError if it does not fit these items."""
         types = {kind: kind_called(kind).types() for kind in readable_kinds()}
         columns: dict[str, ReadableColumn] = {}
         for series in frame:
@@ -152,7 +152,7 @@ def _cell(column: ReadableColumn, index: int) -> Value:
 
 
 def _changed(column: ReadableColumn, indices: Indices, said: ReadableColumn) -> ReadableColumn:
-    """The column with other cells, or with more."""
+    """The column with changed or added cells."""
     import polars as pl
 
     if not column.cells.count():  # nothing was said yet, not even whether days or years

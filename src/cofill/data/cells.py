@@ -39,7 +39,7 @@ MONTH_NUMBERS = {form: at for at, month in enumerate(MONTHS, 1) for form in (mon
 
 @dataclass(frozen=True)
 class Origin:
-    """A source of cells as the reader of an error message knows it."""
+    """The source of cells, as error messages name it."""
 
     name: str
     """The path of a file, or "the DataFrame" and the like."""
@@ -94,7 +94,7 @@ def is_number(cell: str) -> bool:
 
 
 def digits_total(integers: npt.NDArray[np.int64]) -> int:
-    """How many characters all `integers` (n,) have together when written canonically."""
+    """The total number of characters of all `integers` (n,) in canonical form."""
     if not len(integers):
         return 0
     low, high = int(integers.min()), int(integers.max())
@@ -186,7 +186,7 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
 
 
 def with_points(cells: "pl.Series") -> "pl.Series":
-    """Cells with points where all of them have decimal commas. 1,000 alone could be a thousand, so it is none."""
+    """Replace decimal commas by points if all cells have them. 1,000 could be a thousand, so it does not count."""
     commas = cells.str.contains(",", literal=True)
     if not commas.any() or cells.str.contains(".", literal=True).any():
         return cells
@@ -273,7 +273,7 @@ def _seconds(cells: "pl.Series", pattern: str) -> "pl.Series":
 
 
 def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: str) -> None:
-    """Nulls and empty strings are missing."""
+    """Raise at the first missing cell: null or an empty string."""
     import polars as pl
 
     missing = cells.is_null()
@@ -305,7 +305,7 @@ def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy
 
 
 def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
-    """The scale that a caller gives, if it is one."""
+    """The scale that a caller gives; an error if it is not valid."""
     low, high = float(scale[0]), float(scale[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
         raise DataError(f"scale={tuple(scale)} is not a scale; give its least and greatest rating, such as (1, 5)")

@@ -40,7 +40,7 @@ Content = bytes | mmap
 
 
 class Cut(NamedTuple):
-    """The columns in use, and where they came from."""
+    """The columns in use, and their origin."""
 
     columns: "dict[str, pl.Series]"
     origin: Origin
@@ -256,7 +256,7 @@ def _count(data: bytes, byte: bytes) -> int:
 def _careful(
     data: bytes, layout: Layout, name: str, skip: int | None = None
 ) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]], tuple[int, ...]]":
-    """Any file that is a table at all, up to `skip` bad lines; or the exact line that is not part of one.
+    """Read any table with up to `skip` bad lines; an error names the exact bad line.
 
     The columns, the line of each row, and the lines that were skipped.
     """
@@ -323,7 +323,7 @@ def _checked_records(
 
 
 def _skip(error: DataError, skip: int | None, skipped: list[int]) -> None:
-    """Leave out the line of `error`, unless so many were left out already."""
+    """Skip the line of `error`, unless the limit is reached."""
     if not skip:
         raise error
     if len(skipped) >= skip:
@@ -334,6 +334,6 @@ def _skip(error: DataError, skip: int | None, skipped: list[int]) -> None:
 
 
 def too_many(error: DataError, bad: int) -> DataError:
-    """The error about a bad line where more are bad than are to be skipped."""
+    """The error about a bad line beyond the limit of skipped lines."""
     remedy = Remedy.passing("correct them, or raise {skip_bad_lines} if they can be spared", skip_bad_lines=...)
     return DataError(f"{error.found}, and {bad} bad lines or more are too many to skip", remedy, where=error.where)

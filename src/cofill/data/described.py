@@ -1,4 +1,4 @@
-"""Ratings together with what is known of their users and items: what a model is fitted on, and keeps current."""
+"""Ratings with side information of users and items: what a model is fitted on and keeps up to date."""
 
 import warnings
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ Bools = npt.NDArray[np.bool_]
 
 
 class FeatureWidthWarning(DataWarning):
-    """So many features, or so few columns of ratings, that the features may outweigh what the ratings tell."""
+    """So many features, or so few columns of ratings, that the features may outweigh the ratings."""
 
 
 class SideInformation(NamedTuple):
-    """The features of both sides; None where nothing is said of one."""
+    """The features of both sides; None for a side without."""
 
     users: Features | None
     items: Features | None
@@ -33,9 +33,9 @@ class SideFeatures:
     """One vector for each row, or for each column, all of one width; zeros where nothing is known. Width 0: none."""
 
     def __init__(self, trained: Floats, described: Bools | None = None) -> None:
-        """`described` (count,) tells those of which something is known, though it be all zeros, from the others.
+        """`described` (count,) marks the ids with features, even if all of these are zero.
 
-        Without it, those that are all zeros count as unknown.
+        Without it, ids whose features are all zero count as unknown.
         """
         self.trained = trained  # (count, width)
         self.trained_described: Bools = np.asarray(trained.any(axis=1)) if described is None else described
@@ -51,14 +51,14 @@ class SideFeatures:
         return int(self.trained.shape[1])
 
     def grow(self, count: int) -> None:
-        """Make room for indices below `count`; of new ones nothing is known."""
+        """Make room for indices below `count`; new ones have no features."""
         more = count - len(self.values)
         if more > 0:
             self.values = np.concatenate([self.values, np.zeros((more, self.width), np.float32)])
             self.described = np.concatenate([self.described, np.zeros(more, np.bool_)])
 
     def describe(self, index: int, vector: Floats) -> None:
-        """What is known of one index from now on."""
+        """Set the features of one index."""
         self.grow(index + 1)
         if self.values is self.trained:
             self.values = self.trained.copy()
@@ -69,14 +69,14 @@ class SideFeatures:
         self._later.add(index)
 
     def later(self) -> tuple[Longs, Floats]:
-        """Indices (n,) and vectors (n, width) of everything that was described later."""
+        """Indices (n,) and vectors (n, width) of everything described after the training."""
         indices = np.array(sorted(self._later), np.int64)
         return indices, self.values[indices]
 
 
 @dataclass(frozen=True)
 class DescribedRatings:
-    """Ratings whose vocabularies also know the ids that have features and no rating: the cold ones."""
+    """Ratings whose vocabularies include cold ids, which have features and no rating."""
 
     ratings: Ratings
     about_users: Features | None

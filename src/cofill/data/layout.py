@@ -1,4 +1,4 @@
-"""How delimited text is laid out: its separator, quotes, header and columns, judged by its first lines."""
+"""The layout of delimited text: separator, quotes, header and columns, detected from its first lines."""
 
 import csv
 import io
@@ -26,7 +26,7 @@ Record = tuple[int, list[str]]
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What a caller says of a text file; None where it is to be found out."""
+    """The caller's options for a text file; None means detect."""
 
     separator: str | None = None
     header: bool | None = None
@@ -37,7 +37,7 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class Layout:
-    """What must be known before a text file can be cut."""
+    """What must be known before a text file can be split into cells."""
 
     separator: str
     names: tuple[str, ...] | None
@@ -103,7 +103,7 @@ class Sample(NamedTuple):
 
     @property
     def rows(self) -> list[list[str]]:
-        """Those that are not blank."""
+        """The rows that are not blank."""
         return [cells for _, cells in self.records if cells]
 
 
@@ -220,7 +220,7 @@ def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted | Ev
 def _last_resort(
     samples: dict[str, Sample], cut: dict[str, list[list[str]]], blank_share: float, name: str, wanted: object
 ) -> str:
-    """Where none of the usual separators fits: blanks, or the one that the error to come is to speak of."""
+    """If no usual separator fits: blanks, or the one to name in the error that follows."""
     if isinstance(wanted, Everything):
         # Words of a text are separated by blanks too; a table has equally many in each line, or begins with numbers.
         numbers = all(is_number(cell) for cell in cut[BLANK][0]) if blank_share else False

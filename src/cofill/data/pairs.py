@@ -1,4 +1,4 @@
-"""The smaller tables that people hand in: pairs of user and item, the ratings of one person, titles."""
+"""Small tables: user-item pairs, the ratings of one person, titles."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -36,7 +36,7 @@ class DuplicateRatingsWarning(UserWarning):
 
 
 class SkippedLinesWarning(UserWarning):
-    """Lines that are no ratings were left out, as the caller allowed."""
+    """Lines that are not ratings were skipped, as the caller allowed."""
 
 
 class UnusualRatingWarning(UserWarning):
@@ -159,7 +159,7 @@ class Ratings:
         )
 
     def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> "Ratings":
-        """The same ratings with more ids, which nobody has rated or which have rated nothing; new ones come last."""
+        """The same ratings with more ids, which have no ratings; new ones come last."""
         with_users, with_items = self.users.copy(), self.items.copy()
         with_users.add(users or ())
         with_items.add(items or ())
@@ -287,7 +287,7 @@ def _told_unusual(table: Table, values: npt.NDArray[np.float32], far: npt.NDArra
 
 
 def _usual_scale(low: float, high: float) -> Scale:
-    """The rule of `Ratings.read`. Nobody's scale begins at 2; a sample without the worst rating is common."""
+    """The scale by the rule of `Ratings.read`. No scale begins at 2, but samples without the lowest rating are common."""
     if high in (5.0, 10.0) and low >= 0.0:
         begins = 1.0 if low >= 1.0 else 0.5 if low >= 0.5 and high == 5.0 else 0.0
         return Scale(begins, high)

@@ -1,4 +1,4 @@
-"""Which column is which: users, items, ratings, times and titles, by name or by position; and what is a header."""
+"""Roles of columns (user, item, rating, time, title), by name or by position; and detection of a header."""
 
 import re
 from collections import Counter
@@ -209,7 +209,7 @@ class Everything:
 
 
 def stands_for_unknown(numbers: Sequence[float]) -> float | int | None:
-    """The number that is there most often and lies far beyond the others, such as 99 among -10 to 10."""
+    """A number that seems to mean unknown: the most frequent one, far beyond the others, such as 99 among -10 to 10."""
     counts = Counter(numbers)
     usual, count = counts.most_common(1)[0] if counts else (0.0, 0)
     others = max((abs(number) for number in counts if number != usual), default=0.0)

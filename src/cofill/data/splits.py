@@ -1,4 +1,4 @@
-"""Ratings divided into a part to train on and a part to test: at random, by time, by whole items or users.
+"""Split ratings into a training and a test part: at random, by time, by whole items or users.
 
 Both parts keep the vocabularies of the input, so an index means the same in each. Same seed, same split.
 """
@@ -64,7 +64,7 @@ def cold_users_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> 
 
 
 def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
-    """The split of that name; one by time is not random and takes no notice of the seed."""
+    """The split of that name; a split by time is not random and ignores the seed."""
     if by == "random":
         return random_split(ratings, ratio=ratio, seed=seed)
     if by == "time":

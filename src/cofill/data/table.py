@@ -80,7 +80,7 @@ class Table:
 
     @property
     def label(self) -> str:
-        """The source as a report calls it: a file without its folders."""
+        """The name of the source for display: a file without its folders."""
         return Path(self.origin.name).name if self.origin.unit == "line" or "/" in self.origin.name else "table"
 
     def series(self, column: str) -> "pl.Series":
@@ -107,7 +107,7 @@ class Table:
         return [series.cast(pl.String).to_list() for series, _ in found]
 
     def position(self, column: str | int, keyword: str) -> int:
-        """Where a column stands that the caller names, or whose position from 0 is given, by the argument `keyword`."""
+        """The position of a column that the caller gave by name or position from 0, in the argument `keyword`."""
         if isinstance(column, int):
             if not 0 <= column < len(self.names):
                 raise DataError(
@@ -233,7 +233,7 @@ def _from_text(data: Content, name: str, wanted: Wanted | Everything, options: T
 
 @contextmanager
 def explained(path: Path, wanted: str) -> Iterator[None]:
-    """Whatever keeps `path` from being read becomes a DataError; `wanted` is the file that should be there."""
+    """Turn errors of reading `path` into a DataError; `wanted` says which file should be there."""
     try:
         yield
     except FileNotFoundError as error:
@@ -456,7 +456,7 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
 
 
 def check_ending(path: Path) -> list[str]:
-    """The ending that says how a file is written, such as [".csv", ".gz"]; DataError if there is none."""
+    """The file extensions that give the format, such as [".csv", ".gz"]; DataError if there are none."""
     endings = path.suffixes[-2:] if path.suffix == ".gz" else path.suffixes[-1:]
     if endings not in ([".csv"], [".tsv"], [".parquet"], [".csv", ".gz"], [".tsv", ".gz"]):
         raise DataError(

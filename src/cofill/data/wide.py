@@ -84,7 +84,7 @@ def read_wide(source: object, given: Given, unknown: float | None, options: Text
 
 
 def _user_position(table: Table, said: str | int | None) -> int | None:
-    """Where users stand; None if that is not said and has to be judged by the cells, or if they stand nowhere."""
+    """The position of the user column; None if it was not given and must be detected, or if there is none."""
     if said == "":
         return None
     if said is not None:
@@ -131,7 +131,7 @@ def _refuse_repeated_users(table: Table) -> None:
 
 
 def _refuse_unsaid(values: npt.NDArray[np.float32], table: Table) -> None:
-    """DataError if a number that nobody has spoken of seems to stand for unknown."""
+    """DataError if a number seems to mean unknown and the caller has not said so."""
     unknown = stands_for_unknown(values.tolist())
     if unknown is not None and np.count_nonzero(values == unknown) > SHOWN_SHARE * len(values):
         raise DataError(

@@ -1,4 +1,4 @@
-"""How good predictions and recommendations are, on ratings that no choice was made with."""
+"""Evaluation of predictions and recommendations on held-out ratings, used for no other choice."""
 
 from cofill.evaluation.cross_validation import CrossValidation, Fold, cross_validate
 from cofill.evaluation.intervals import Interval, PairedComparison, paired

@@ -23,7 +23,7 @@ RANKING_MEASURES = ("ndcg", "precision", "recall", "f1", "mrr", "coverage", "nov
 
 
 class TrainableModel(RatingModel, RankingModel, Protocol):
-    """What is asked of a model to train and measure it; features are only handed in where there are any."""
+    """The interface of a model to train and measure; features are passed only if there are any."""
 
     def fit(self, ratings: object, /) -> Any: ...
 
@@ -56,7 +56,7 @@ class CrossValidation:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The names of what was measured."""
+        """The names of the measures."""
         return RATING_MEASURES if self.folds[0].ranking is None else RATING_MEASURES + RANKING_MEASURES
 
     def interval(self, measure: str) -> Interval:
@@ -146,7 +146,7 @@ def cross_validate(
 
 
 def _fingerprint(ratings: Ratings) -> str:
-    """The same for the same ratings in the same order, and so for the same folds; ids without a rating do not count."""
+    """A hash of the ratings in their order, and so of the folds; ids without a rating do not count."""
     digest = hashlib.sha256(json.dumps(list(ratings.scale)).encode())
     for vocabulary, index in ((ratings.users, ratings.user_index), (ratings.items, ratings.item_index)):
         present, numbered = np.unique(index, return_inverse=True)

@@ -29,7 +29,7 @@ class Interval:
 
     @classmethod
     def of(cls, values: Sequence[float], *, overlap: float = 0.0) -> "Interval":
-        """Of at least one value; `overlap` as the head of this module says."""
+        """The interval of at least one value; `overlap` as explained at the top of this module."""
         if not values:
             raise DataError("there are no values to take the mean of; give at least one")
         strange = next((value for value in values if not isfinite(value)), None)
@@ -47,7 +47,7 @@ class Interval:
         return cls(mean, quantile * _standard_error(kept, overlap), kept)
 
     def text(self, digits: int = 4, unit: str = "") -> str:
-        """As people write it: 0.8322 ± 0.0047."""
+        """As text: 0.8322 ± 0.0047."""
         half_width = "unknown" if self.half_width is None else f"{self.half_width:.{digits}f}"
         return f"{self.mean:.{digits}f} ± {half_width}{unit}"
 

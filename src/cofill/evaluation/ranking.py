@@ -41,7 +41,7 @@ RELEVANT_SHARE = 0.75
 
 
 class RankingModel(Protocol):
-    """What is asked of a model to measure its lists."""
+    """The interface of a model whose lists are measured."""
 
     users: Vocabulary
     items: Vocabulary
@@ -200,7 +200,7 @@ def _reciprocal_rank(scores: Floats, relevant: Ints) -> float:
 
 
 def _scores(model: RankingModel, users: Longs) -> Floats:
-    """(users, items): -inf for what a user has rated. An unknown user gets what the model says of nobody."""
+    """(users, items): -inf for what a user has rated. An unknown user gets the scores of a user without ratings."""
     items = len(model.items)
     scores = np.empty((len(users), items), np.float32)
     known = users >= 0

@@ -17,7 +17,7 @@ CLUSTERS = 5
 
 
 class RatingModel(Protocol):
-    """What is asked of a model to measure it."""
+    """The interface of a model whose predictions are measured."""
 
     users: Vocabulary
     items: Vocabulary

@@ -1,4 +1,4 @@
-"""The experiments of the paper, each of its tables and figures: ours beside theirs."""
+"""The tables and figures of the paper, reproduced: our results beside the published ones."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ EXPERIMENTS = {
 
 
 def experiment(name: str) -> "Experiment":
-    """The one of that name."""
+    """The experiment of that name."""
     if name not in EXPERIMENTS:
         raise SettingsError(f"there is no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     module, _, variable = _PLACES[name].partition(":")

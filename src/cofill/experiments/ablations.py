@@ -1,4 +1,4 @@
-"""What the network loses where a part of it is changed: table "DAEimpact", and the paper's text on the tanh.
+"""Ablations of the network: table "DAEimpact", and the paper's text on the tanh.
 
 `loss`: what the loss counts, hidden ratings, visible ones or both. The paper's two tables contradict each other in the
 share of ratings that is hidden: for MovieLens-10M it is 0 in the supervised variant and 0.25 in the unsupervised one,
@@ -46,7 +46,7 @@ def network_alone_note(variant: str) -> str:
 
 
 def columns_against(reference: str) -> tuple[Column, ...]:
-    """Of what `cells_against` makes."""
+    """The columns for the cells of `cells_against`."""
     return (
         Column("RMSE"),
         Column(f"better than {reference} by", 2, " %", signed=True),
@@ -57,7 +57,7 @@ def columns_against(reference: str) -> tuple[Column, ...]:
 def cells_against(
     plan: Plan, contender: Contender, changes: Mapping[str, Any], reference: Mapping[str, Any]
 ) -> list[Cell] | None:
-    """RMSE of a variant, and how it compares with the reference, which is not compared with itself; None if not run."""
+    """RMSE of a variant and its comparison with the reference; None if no split has both."""
     found, other = plan.results(contender, **changes), plan.results(contender, **reference)
     both = sorted(found.keys() & other.keys())
     if not both:
@@ -178,7 +178,7 @@ def _trial_run(plan: Plan, label: str, changes: dict[str, Any]) -> Run:
 
 
 def _best(plan: Plan, label: str) -> tuple[dict[str, Any], float] | None:
-    """The settings with the least validation RMSE, once every trial is finished."""
+    """The settings with the lowest validation RMSE, once every trial is finished."""
     scores = []
     for changes in _trials(plan, label):
         record = plan.record(_trial_run(plan, label, changes))

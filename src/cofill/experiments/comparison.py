@@ -1,4 +1,4 @@
-"""All algorithms on the same splits, with and without side information: table "RMSE", and lists.
+"""All algorithms on the same splits, with and without side information: table "RMSE", and top-N lists.
 
 Lists of recommendations are what the paper names as future work; the models are the same.
 """
@@ -86,7 +86,7 @@ def _accuracy(plan: Plan, present: list[Contender]) -> Table:
 
 
 def _compared(plan: Plan, present: list[Contender]) -> Table:
-    """Everybody against one, on the splits that both have."""
+    """Compare every algorithm with one, on the splits that both have."""
     reference = plan.results(LINEUP[_REFERENCE])
     rows: list[list[Cell]] = []
     for contender in present:

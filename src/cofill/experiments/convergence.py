@@ -17,7 +17,7 @@ _SHOWN = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50, 60, 80, 100)
 
 
 def _run(plan: Plan, label: str, split: int) -> Run:
-    """All epochs, whatever the validation part says."""
+    """A run of all epochs, without early stopping."""
     epochs = _QUICK_EPOCHS if plan.quick else _EPOCHS
     return plan.run(
         LINEUP[label], split, task="validate", epochs=epochs, patience=epochs, refit=False, solve_columns=False
@@ -67,7 +67,7 @@ def _show(plan: Plan) -> Result:
 
 
 def _each(pick: Callable[[list[float], int], int], curves: list[list[float]], patience: int) -> Cell:
-    """An epoch for every split."""
+    """The epoch that `pick` chooses in each split."""
     found = [pick(curve, patience) for curve in curves]
     return ", ".join(map(str, found)) if len(found) > 1 else found[0] if found else None
 
@@ -99,7 +99,7 @@ def _least(curve: list[float], _: int) -> int:
 
 
 def _kept(curve: list[float], patience: int) -> int:
-    """The best epoch so far when none of the `patience` after it is better."""
+    """The epoch that early stopping keeps: the first with no better one in the `patience` epochs after it."""
     best = 0
     for epoch in range(1, len(curve)):
         if curve[epoch] < curve[best]:

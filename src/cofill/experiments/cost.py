@@ -68,7 +68,7 @@ def _show(plan: Plan) -> Result:
 
 
 def _times(records: dict[int, Record], reference: dict[int, Record]) -> float | None:
-    """How many times as long, on the splits that were measured in one session."""
+    """The ratio of training times, on splits that were measured in one session."""
     both = [
         (record["result"]["training_seconds"], reference[split]["result"]["training_seconds"])
         for split, record in records.items()

@@ -1,4 +1,4 @@
-"""The ratings and side information of an experiment, cut into parts; and their way to other processes."""
+"""The ratings and side information of an experiment, split into parts and serialised for workers."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ _ABOUT = "about"
 
 @dataclass(frozen=True, eq=False)
 class ExperimentData:
-    """What every run of an experiment is given."""
+    """The data of an experiment, the same for every run."""
 
     ratings: Ratings
     side: SideInformation
@@ -34,7 +34,7 @@ class ExperimentData:
 
     @classmethod
     def of(cls, name: str | None, ratings: Ratings, side: SideInformation) -> "ExperimentData":
-        """With the published folds of the data set of that name, if it has any; None: it is a file of somebody's."""
+        """The data, with the published folds of the named data set, if any; None: the ratings come from a file."""
         if name is None or not catalogue()[name].folds:
             return cls(ratings, side)
         with warnings.catch_warnings():
@@ -57,14 +57,14 @@ class ExperimentData:
         return random_split(self.ratings, ratio=part.ratio, seed=part.seed)
 
     def fingerprint(self) -> str:
-        """Of the ratings and folds."""
+        """A hash of the ratings and folds."""
         return _fingerprint(self._rating_arrays())
 
     def side_fingerprint(self) -> str | None:
         return _fingerprint(self._side_arrays()) if self.described else None
 
     def to_bytes(self) -> bytes:
-        """As workers are given it."""
+        """The data as bytes for workers."""
         from safetensors.numpy import save
 
         return bytes(save(self._rating_arrays() | self._side_arrays()))

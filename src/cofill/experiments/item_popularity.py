@@ -86,7 +86,7 @@ def _table(plan: Plan, plain: str, hybrid: str, ratio: float | None) -> Table:
 
 
 def _rmse(result: dict[str, Any], cluster: int) -> float | None:
-    """Of a cluster, or of all; None where a cluster has no test rating."""
+    """RMSE of a cluster, or of all items; None if a cluster has no test rating."""
     found: float | None = result["rmse"] if cluster == _CLUSTERS else result["clusters"][cluster]["rmse"]
     return found
 

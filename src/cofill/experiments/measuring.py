@@ -1,4 +1,4 @@
-"""One run, done: a model trained, and what was measured of it."""
+"""One run: train a model and measure it."""
 
 import gc
 import sys
@@ -33,7 +33,7 @@ _OF_MEASURING = 0.1  # share of the time of a run, roughly
 
 
 def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> Record:
-    """What the store keeps. A training that runs away is a result too: it is kept as a problem.
+    """Do a run and return its record. A training that diverges is a result too, recorded as a problem.
 
     `threads` 0: all cores at hand. The clock is that of the training alone: what a process has to do once, such as
     compiling, is done before.
@@ -81,7 +81,7 @@ def _fit(model: Recommender, train: Ratings, described_by: ExperimentData | None
 
 
 def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
-    """Ratings and lists: whoever asks for one of them may ask for the other later, and training takes longer."""
+    """Rating and ranking metrics together: training takes longer, and the other may be needed later."""
     found = evaluate(model, test).as_json()
     try:
         found["ranking"] = evaluate_ranking(model, test).as_json()
@@ -91,7 +91,7 @@ def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
 
 
 def reset_peak() -> int:
-    """Begin anew with `peak_bytes`, where the system allows it. Memory that this process has now; 0 if unknown."""
+    """Reset `peak_bytes`, where the system allows it; returns the memory in use now, 0 if unknown."""
     gc.collect()
     with suppress(OSError):  # none but Linux has it, and not in every container
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
@@ -99,7 +99,7 @@ def reset_peak() -> int:
 
 
 def peak_bytes() -> int:
-    """The most memory that this process has had since `reset_peak`, or ever where that could not be done.
+    """Peak memory of this process since `reset_peak`, or since its start if it could not be reset.
 
     Linux counts what the parent had into a child's ru_maxrss, so it is asked in another way.
     """
@@ -129,13 +129,13 @@ _warm: set[tuple[object, ...]] = set()
 
 
 def _brief(run: Run) -> Run:
-    """The same training with as few steps as there can be."""
+    """The same training, shortened to the fewest steps possible."""
     known = algorithm(run.algorithm).settings_class.model_fields
     return replace(run, settings={**run.settings, **{name: few for name, few in _BRIEF.items() if name in known}})
 
 
 def warm_up(run: Run, data: ExperimentData, train: Callable[[Run, ExperimentData], object]) -> None:
-    """Once in a process for all runs that take the same way through the code. What comes of it is of no interest."""
+    """Train briefly, once in a process for each code path, so that compiling is not timed. The result is discarded."""
     choices = [(name, value) for name, value in run.all_settings.items() if isinstance(value, str | bool)]
     way = (run.algorithm, run.side is not None, *choices)
     if way in _warm:
@@ -147,7 +147,7 @@ def warm_up(run: Run, data: ExperimentData, train: Callable[[Run, ExperimentData
 
 
 def corner(data: ExperimentData) -> ExperimentData:
-    """The ratings of the busiest users for the most rated items, with what is known of them."""
+    """The ratings of the most active users for the most rated items, with their side information."""
     ratings = data.ratings
     users, user_place = _busiest(ratings.users, ratings.user_index)
     items, item_place = _busiest(ratings.items, ratings.item_index)
@@ -165,7 +165,7 @@ def corner(data: ExperimentData) -> ExperimentData:
 
 
 def _busiest(ids: Vocabulary, index: Any) -> tuple[Vocabulary, Any]:
-    """Some ids in their order, and the place (all of them,) of each among these, or -1."""
+    """The ids with most ratings, in their order, and for every id its position among them, or -1."""
     chosen = np.sort(np.argsort(-np.bincount(index, minlength=len(ids)), kind="stable")[:_SIDE])
     place = np.full(len(ids), -1, np.int32)
     place[chosen] = np.arange(len(chosen), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""All runs that are missing, one after the other in this process or by a crew; and what a person sees meanwhile."""
+"""Do all missing runs, one by one in this process or by workers; and show the progress."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from cofill.experiments.runs import Record, Run, Store
 
 @dataclass(frozen=True)
 class Event:
-    """A run went on (`share`), or is finished (`record`)."""
+    """A run made progress (`share`) or is finished (`record`)."""
 
     run: Run
     share: float
@@ -26,7 +26,7 @@ Watch = Callable[[Event], None]
 
 
 def finish(runs: Sequence[Run], data: ExperimentData, store: Store, *, workers: int, watch: Watch) -> None:
-    """Do them all, and keep each as soon as it is done.
+    """Do all runs, and store each as soon as it is done.
 
     One worker is this process, with all cores. Several are processes that share the cores out. Costs are measured
     one by one, each in a new process, so that its memory is its own.
@@ -86,7 +86,7 @@ def _finish_elsewhere(
 
 
 def begin_work(duty: Duty, content: bytes) -> Callable[[Any], Record]:
-    """In a worker of the crew: what does one run after the other with the same data."""
+    """Entry point of a worker: returns the function that does a run with the shared data."""
     import torch
 
     from cofill.experiments.measuring import perform
@@ -105,7 +105,7 @@ def _of_run(run: Run, problem: str) -> CofillError:
 
 
 class Standing:
-    """How far the runs are, and how long the others will take, judged by those that are finished."""
+    """Progress of the runs, and the time left, estimated from the finished ones."""
 
     def __init__(self, runs: list[Run], finished: dict[str, float], workers: int) -> None:
         """`finished`: seconds by digest of runs that were done before."""
@@ -132,11 +132,11 @@ class Standing:
 
     @property
     def completed(self) -> float:
-        """Runs that are done, and what is done of others."""
+        """The number of finished runs, plus the finished shares of others."""
         return self.done + sum(self._shares.values())
 
     def left(self) -> float | None:
-        """Seconds, or None as long as nothing is known."""
+        """Seconds left, or None if not known yet."""
         if not self._seconds:
             return None
         overall = fmean(self._seconds.values())
@@ -169,7 +169,7 @@ Begin = Callable[[list[Run], dict[str, float], int], Watch]
 
 @contextmanager
 def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
-    """Shows runs done, what is at work and the time left; a log has a line for every run that is finished."""
+    """Show finished runs, running ones and the time left; a log gets a line for every finished run."""
     with crew_progress(what, quiet) as show:
 
         def begin(runs: list[Run], finished: dict[str, float], workers: int) -> Watch:

@@ -1,4 +1,4 @@
-"""What an experiment is, and on what it is to be run."""
+"""What an experiment is, and the plan of its runs."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ GIVE_SIDE_INFORMATION = "give some, such as --item-features FILE"
 
 
 class Missing(NamedTuple):
-    """Something without a result."""
+    """A missing result, and why it is missing."""
 
     name: str
     reason: str
@@ -44,7 +44,7 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True)
 class Result:
-    """What an experiment shows of the runs that are finished."""
+    """Tables and charts of an experiment, from the finished runs."""
 
     tables: tuple[Table, ...]
     notes: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Result:
     """What the splits are, where they are not the usual ones."""
 
     def missing_lines(self) -> list[str]:
-        """A line for each reason, with all that it is the reason for."""
+        """One line for each reason, with the results that are missing for it."""
         names: dict[str, list[str]] = {}
         for name, reason in self.missing:
             names.setdefault(reason, []).append(name)
@@ -65,7 +65,7 @@ class Result:
 class Experiment:
     """One table or figure of the paper.
 
-    `runs` is asked again when all that it named are finished: what comes next may depend on them. `show` makes the
+    `runs` is called again when all runs it returned are finished: the next ones may depend on them. `show` makes the
     most of what is there.
     """
 
@@ -82,7 +82,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Plan:
-    """The data, how many splits of them, who takes part, and what is finished."""
+    """The data, the number of splits, the algorithms that take part, and the finished runs."""
 
     dataset: str  # for people
     data: ExperimentData
@@ -105,17 +105,17 @@ class Plan:
                 raise SettingsError(f"--only {label}: there is no side information; {GIVE_SIDE_INFORMATION}")
 
     def present(self, labels: tuple[str, ...]) -> list[Contender]:
-        """Those who can take part: a ++ needs something to know."""
+        """The contenders that can take part: those marked ++ need side information."""
         return [LINEUP[label] for label in labels if self.data.described or not LINEUP[label].side]
 
     def asked(self, labels: tuple[str, ...]) -> list[Contender]:
-        """Those of them who are asked for."""
+        """The contenders that the caller selected."""
         return [contender for contender in self.present(labels) if self.only is None or contender.label in self.only]
 
     def run(
         self, contender: Contender, split: int, *, ratio: float | None = None, task: Task = "measure", **changes: Any
     ) -> Run:
-        """On a split of the usual kind, or on a random one with a share of its own."""
+        """A run on a usual split, or on a random split with a given training share."""
         assert self.data.described or not contender.side, contender.label
         quick: Mapping[str, Any] = QUICK[contender.algorithm] if self.quick else {}
         return Run(
@@ -135,7 +135,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Of the ratings and their folds."""
+        """A hash of the ratings and their folds."""
         return self._fingerprint("ratings") or ""
 
     def _fingerprint(self, what: str) -> str | None:
@@ -145,7 +145,7 @@ class Plan:
         return self._fingerprints[what]
 
     def split_words(self, ratio: float | None = None) -> str:
-        """What the splits are, for people."""
+        """A description of the splits."""
         seeds = "seed 0" if self.splits == 1 else f"seeds 0 to {self.splits - 1}"
         if ratio is None and self.data.folds:
             if len(self.data.folds) == 1:
@@ -155,7 +155,7 @@ class Plan:
         return f"random {share * 100:.0f}/{100 - share * 100:.0f}, {seeds}"
 
     def overlap(self, ratio: float | None = None) -> float:
-        """Test ratings for each that is trained on: by so much are two models on the same splits alike by chance."""
+        """Test ratings per training rating: the correction for overlapping training sets (Nadeau and Bengio)."""
         train, test = self.data.parts(self._part(0, ratio)) if ratio is None and self.data.folds else (None, None)
         if train is not None and test is not None:
             return len(test) / len(train)
@@ -168,16 +168,16 @@ class Plan:
         return self.store.find(run)
 
     def records(self, contender: Contender, **how: Any) -> dict[int, Record]:
-        """Of a contender, by split; without those that are missing or ran away."""
+        """Records of a contender by split, without missing and diverged ones."""
         found = {split: self.record(self.run(contender, split, **how)) for split in range(self.splits)}
         return {split: record for split, record in found.items() if record is not None and "result" in record}
 
     def results(self, contender: Contender, **how: Any) -> dict[int, dict[str, Any]]:
-        """What was measured of a contender, by split."""
+        """Measures of a contender by split."""
         return {split: record["result"] for split, record in self.records(contender, **how).items()}
 
     def missing(self, contender: Contender, what: str = "", **how: Any) -> list[Missing]:
-        """What there is no result of, and why."""
+        """The missing results of contenders, and why."""
         name = f"{contender.label} {what}".rstrip()
         records = [self.record(self.run(contender, split, **how)) for split in range(self.splits)]
         found = []
@@ -195,12 +195,12 @@ def interval(values: "list[float]") -> Interval | None:
 
 
 def seconds_of(records: "list[Record]") -> "list[float]":
-    """Of their trainings; none where they had different numbers of threads, which cannot be averaged."""
+    """Training times; none if the numbers of threads differ, because such times cannot be averaged."""
     if len({record["threads"] for record in records}) > 1:
         return []
     return [record["result"]["training_seconds"] for record in records]
 
 
 def verdict(comparison: PairedComparison) -> str:
-    """In as few words as a table has room for."""
+    """A comparison in few words, for a table cell."""
     return "no difference" if comparison.verdict == "no difference beyond chance" else comparison.verdict

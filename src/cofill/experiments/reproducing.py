@@ -1,4 +1,4 @@
-"""An experiment from its first run to its files."""
+"""Reproduce an experiment: do its runs and write its files."""
 
 import json
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ class Reproduced:
 
 
 def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bool = True) -> Result:
-    """Do what is missing, and show all that is there. An interrupted one goes on with the same call."""
+    """Do the missing runs and show all results. An interrupted experiment continues with the same call."""
     if experiment.needs_side and not plan.data.described:
         raise SettingsError(f"{experiment.name} is about side information, and there is none; {GIVE_SIDE_INFORMATION}")
     with experiment_progress(experiment.name, quiet) as begin:
@@ -89,7 +89,7 @@ def outdated(experiment: Experiment, plan: Plan) -> int:
 
 
 def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
-    """Two files may have the same name: the results of one shall not replace those of the other."""
+    """Refuse to replace results of other data: two files may have the same name."""
     path = folder / f"{experiment.name}.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ Cell = str | int | float | Interval | None
 
 @dataclass(frozen=True)
 class Column:
-    """What stands over a column, and how its numbers are written."""
+    """The heading of a column, and the format of its numbers."""
 
     name: str
     digits: int = 4
@@ -19,7 +19,7 @@ class Column:
     signed: bool = False
 
     def shown(self, cell: Cell) -> str:
-        """As people read it; nothing is a dash."""
+        """A cell as text; None is a dash."""
         if cell is None:
             return "-"
         if isinstance(cell, str):
@@ -48,7 +48,7 @@ class Table:
         return names, [[self.columns[at].shown(row[at]) for at in filled] for row in self.rows]
 
     def leading_words(self) -> int:
-        """How many columns that are shown, from the left, are names of what the others are about."""
+        """The number of shown columns, from the left, that label the rows."""
         shown = [at for at in range(len(self.columns)) if any(row[at] is not None for row in self.rows)]
         words = [all(isinstance(row[at], str) for row in self.rows) for at in shown]
         return words.index(False) if False in words else len(words)

@@ -1,6 +1,6 @@
-"""A run: one algorithm, trained on one part of the data; and the store of finished ones, a JSON file each.
+"""A run: one algorithm, trained on one part of the data; and the store of finished runs, one JSON file each.
 
-What was interrupted goes on, and what is in the store is not run again.
+An interrupted experiment continues, because runs in the store are not repeated.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _BESIDE_THE_POINT = {"threads", "checkpoint_seconds"}
 
 @dataclass(frozen=True)
 class Part:
-    """Which ratings are trained on, and which tested: a random share, or a published fold from 0."""
+    """The training and test ratings of a run: a random split, or a published fold counted from 0."""
 
     by: Literal["random", "published"]
     ratio: float | None = None
@@ -52,18 +52,18 @@ class Run:
 
     @cached_property
     def all_settings(self) -> dict[str, Any]:
-        """Of the model, defaults too."""
+        """All settings of the model, including defaults."""
         dumped = algorithm(self.algorithm).settings_class.of(self.settings).model_dump(mode="json")
         return {name: value for name, value in dumped.items() if name not in _BESIDE_THE_POINT}
 
     @cached_property
     def digest(self) -> str:
-        """The same for the same run, whoever asks for it; another one if a default or the code has changed."""
+        """A hash of the run; it changes if a default or the code changes."""
         return f"{self.definition}-{self.code}"
 
     @cached_property
     def definition(self) -> str:
-        """The same whatever the code is."""
+        """A hash of the run that does not depend on the code."""
         defining = {name: value for name, value in self.as_json().items() if name != "label"}
         defining |= {"settings": self.all_settings, "format": _FORMAT}
         return hashlib.sha256(json.dumps(defining, sort_keys=True).encode()).hexdigest()[:20]
@@ -108,7 +108,7 @@ class Store:
         return record
 
     def outdated(self, run: Run) -> bool:
-        """Whether the run was finished with other code than this, and not with this."""
+        """Whether there is a result, but only from other code."""
         return not self.path(run).exists() and any(self.folder.glob(f"{run.definition}-*.json"))
 
     def keep(self, run: Run, record: Record) -> None:

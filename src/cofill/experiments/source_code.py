@@ -20,7 +20,7 @@ _MEASURING = ("cofill.experiments.measuring", "cofill.evaluation.ratings", "cofi
 
 @cache
 def code_of(algorithm: str) -> str:
-    """The same as long as the statements of its modules are: comments and docstrings do not count."""
+    """A hash of the statements of an algorithm's modules, without comments and docstrings."""
     digest = hashlib.sha256()
     for name in modules_of(algorithm):
         digest.update(f"{name}\n{statements(_source(name))}\n".encode())
@@ -94,7 +94,7 @@ def _source(name: str) -> bytes:
 
 
 def statements(source: bytes) -> str:
-    """What of a module is carried out."""
+    """The statements of a module, without docstrings."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

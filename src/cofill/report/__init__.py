@@ -1,4 +1,4 @@
-"""A page about a model: one HTML file with everything in it, pictures too, that asks nothing of the network.
+"""A page about a model: one self-contained HTML file, charts included, that loads nothing from the network.
 
 subject.py     what is reported on: the model, its ratings, the test part and what was predicted for it
 sections/      one module for each part of the page

@@ -1,4 +1,4 @@
-"""The page: what stands in it and in which order, and its file."""
+"""The report page: its sections in order, and its file."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,7 +37,7 @@ _CONTENTS = {
 
 
 class Part(NamedTuple):
-    """A section of the page, and what its contents call it."""
+    """A section of the page, and its name in the table of contents."""
 
     name: str
     title: str
@@ -81,7 +81,7 @@ def write_report(subject: Subject, path: Path, first: Sequence[Part] = ()) -> in
 
 
 def check_report_file(path: Path) -> None:
-    """Before the work: a page can have this name."""
+    """Check before the work starts that a page can be written there."""
     if path.is_dir():
         raise DataError(f"{path}: this is a folder; name a file, such as {path / 'report.html'}")
     if path.suffix.lower() not in (".html", ".htm"):

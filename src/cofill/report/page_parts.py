@@ -20,7 +20,7 @@ def code(words: str) -> Markup:
 
 
 def section(name: str, heading: str, *children: str) -> Markup:
-    """A part of the page that its contents lead to."""
+    """A section that the table of contents links to."""
     return element("section", element("h2", heading, id=name), *children, aria_labelledby=name)
 
 
@@ -29,17 +29,17 @@ def figure(picture: Markup, caption: str, *, wide: bool = False) -> Markup:
 
 
 def figures(*pictures: Markup) -> Markup:
-    """Side by side where there is room."""
+    """Figures side by side, where there is room."""
     return element("div", *pictures, class_="figures")
 
 
 def beside(*parts: Markup) -> Markup:
-    """Tables next to each other where there is room."""
+    """Tables side by side, where there is room."""
     return element("div", *parts, class_="columns")
 
 
 def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Markup:
-    """Numbers to the right; a cell of None is a dash. A table that is too wide for the page scrolls by itself."""
+    """A table with numbers to the right and None as a dash. A wide table scrolls by itself."""
     numeric = [all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))]
     classes = ["number" if right else None for right in numeric]
     head = [element("th", name, scope="col", class_=kind) for name, kind in zip(columns, classes, strict=True)]
@@ -58,7 +58,7 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Sequence[object]]
 
 
 def cell(value: object) -> str:
-    """Whole numbers with separators, others with four digits, nothing as a dash."""
+    """A cell as text: integers with separators, other numbers with four digits, None as a dash."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""What a page is about: a model, the ratings it knows, and, where there is a test part, what it predicts for it."""
+"""The subject of a report: a model, its known ratings and, with a test part, its predictions for that."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Subject:
-    """A fitted model and how the page shall speak of it."""
+    """A fitted model, and how the page presents it."""
 
     model: Recommender
     name: str
@@ -44,7 +44,7 @@ class Subject:
             )
 
     def title(self, item: int) -> str:
-        """Of an item, by index; its id where it has none."""
+        """The title of an item, by index; its id if it has none."""
         found = self.model.items.id(item)
         return self.model.titles.get(found) or str(found)
 
@@ -109,7 +109,7 @@ class Subject:
 
     @cached_property
     def ranking(self) -> RankingEvaluation | DataError:
-        """Of lists of ten; or why there is none, which is no reason to have no page."""
+        """Ranking measures of lists of ten, or the reason why there are none, which does not stop the page."""
         try:
             with share_done("ranking", self.quiet) as report:
                 return evaluate_ranking(self.model, self.tested, report=report)
@@ -118,12 +118,12 @@ class Subject:
 
     @cached_property
     def trained_on(self) -> int:
-        """How many of the test ratings the model knows: they say little about others."""
+        """How many test ratings the model was trained on; they say little about new ones."""
         return self.model.known_pairs(self.tested)
 
 
 class _Predicted:
-    """The model as `evaluate` asks it, with predictions that were made before, chunk by chunk."""
+    """A model for `evaluate` that returns predictions computed before, chunk by chunk."""
 
     def __init__(self, subject: Subject) -> None:
         self.users, self.items = subject.model.users, subject.model.items

@@ -41,7 +41,7 @@ class Application:
     """What `server_processes.py` runs: `asgi` behind the guard, and the model that it serves."""
 
     def __init__(self, settings: ServingSettings) -> None:
-        """Reads the model and opens the database; a `CofillError` where that cannot be."""
+        """Read the model and open the database; a `CofillError` if that fails."""
         self.admission = Admission(settings)
         read_card(settings.model)  # a wrong path shall not leave a database behind
         self.store = Store(url_of(settings.database, settings.model))
@@ -79,7 +79,7 @@ class Application:
 def add_routes(
     routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, folder: Path
 ) -> None:
-    """All in one router, those that are asked most first: they are gone through one by one for every request."""
+    """Add all routes to one router, the most requested first, because they are tried in order."""
     add_recommending(routes, live)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
@@ -89,7 +89,7 @@ def add_routes(
 
 
 def _published(api: FastAPI) -> dict[str, object]:
-    """The OpenAPI document: every problem is of one shape, which FastAPI does not know of."""
+    """The OpenAPI document, with the shape of our errors (problem+json), which FastAPI does not know."""
     if api.openapi_schema is None:
         document = get_openapi(title=api.title, version=api.version, routes=api.routes)
         schemas = document["components"]["schemas"]

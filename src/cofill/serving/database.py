@@ -97,7 +97,7 @@ class Counter(NamedTuple):
 
 
 class LiveRating(NamedTuple):
-    """What a user gave an item, or took back (None), and when."""
+    """A user's rating of an item, or None for a withdrawn one, and when."""
 
     user: str
     item: str
@@ -117,7 +117,7 @@ class LiveUser(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What was written, in its order."""
+    """What was written, in the order of the commits."""
 
     ratings: list[LiveRating]
     items: list[LiveItem]
@@ -136,7 +136,7 @@ class Store:
         self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
 
     def open(self, *, make: bool = True) -> None:
-        """Make the tables where there are none, or refuse such a database; a `CofillError` if it cannot be used."""
+        """Open a database, and create its tables or refuse one without; a `CofillError` if it cannot be used."""
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
@@ -163,7 +163,7 @@ class Store:
     # Reading
 
     def counter(self) -> Counter:
-        """One row, over a connection that is kept for this: it is asked for before every answer."""
+        """The counter, read before every answer over a connection of its own."""
         with self._watching:
             try:
                 if self._watch is None:
@@ -179,7 +179,7 @@ class Store:
         return Counter(*self._read(select(_counter.c.change, _counter.c.generation)).pop())
 
     def changes_since(self, change: int) -> Changes:
-        """What was written after a change. Some of it may be newer than a counter that was read before."""
+        """Everything written after a change. It may include changes newer than a counter read before."""
         return Changes(
             [
                 LiveRating(*row)
@@ -206,20 +206,20 @@ class Store:
         )
 
     def ratings_of(self, user: str) -> list[LiveRating]:
-        """Newest first, also those that were taken back."""
+        """The live ratings of a user, newest first, including withdrawn ones."""
         of_user = select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time).where(
             _ratings.c.user == user
         )
         return [LiveRating(*row) for row in self._read(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
 
     def rating_count(self) -> int:
-        """Live ratings, without those that were taken back."""
+        """The number of live ratings, without withdrawn ones."""
         return int(self._read(select(func.count(_ratings.c.rating))).pop()[0])
 
     # Writing
 
     def put_ratings(self, user: str, ratings: Iterable[tuple[str, float | None]]) -> None:
-        """All of them or none; None takes a rating back. They are safe once this returns."""
+        """Write all ratings or none; None withdraws a rating. They are committed when this returns."""
         now = time.time()
         with self._engine.begin() as connection:
             change = self._next_change(connection)
@@ -230,7 +230,7 @@ class Store:
             self._upsert(connection, _ratings, rows)
 
     def put_item(self, item: str, title: str | None, features: Mapping[str, Any] | None) -> None:
-        """A title or features of None leave those that were given before."""
+        """Write an item; a title or features of None leave the earlier ones unchanged."""
         with self._engine.begin() as connection:
             row = {"item": item, "change": self._next_change(connection)}
             row |= {} if title is None else {"title": title}
@@ -238,14 +238,14 @@ class Store:
             self._upsert(connection, _items, [row])
 
     def put_user(self, user: str, features: Mapping[str, Any] | None) -> None:
-        """Features of None leave those that were given before."""
+        """Write a user; features of None leave the earlier ones unchanged."""
         with self._engine.begin() as connection:
             row = {"user": user, "change": self._next_change(connection)}
             row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
             self._upsert(connection, _users, [row])
 
     def new_user(self, candidates: Callable[[], str], features: Mapping[str, Any] | None) -> str:
-        """The first of the candidates that nobody has yet; it is taken once this returns."""
+        """Create a user under the first candidate id that is not in use; returns that id."""
         with self._engine.begin() as connection:
             change = self._next_change(connection)  # whoever else makes a user waits here
             user = candidates()
@@ -279,7 +279,7 @@ class Store:
             return list(connection.execute(query))
 
     def _next_change(self, connection: Connection) -> int:
-        """The number of this transaction, whose row stays locked until it ends."""
+        """The change number of this transaction; the counter row stays locked until it ends."""
         advanced = update(_counter).values(change=_counter.c.change + 1)
         return int(connection.execute(advanced.returning(_counter.c.change)).scalar_one())
 
@@ -303,7 +303,7 @@ def _described(features: str | None) -> dict[str, Any] | None:
 
 
 def url_of(database: str | None, model: Path) -> URL:
-    """Of the database that was named, or else of the file beside the model."""
+    """The URL of the given database, or of the default file beside the model."""
     if database is not None:
         return database_url(database)
     return URL.create("sqlite", database=str(live_file(model)))
@@ -331,12 +331,12 @@ def database_url(text: str) -> URL:
 
 
 def shown_url(url: URL) -> str:
-    """Without its passwords."""
+    """The URL without passwords."""
     return url.difference_update_query(_SECRETS).render_as_string(hide_password=True)
 
 
 def open_engine(url: URL) -> Engine:
-    """Connections to a database, made when they are needed; a transaction that begins is going to write."""
+    """A database engine that connects lazily; on SQLite, a transaction takes the write lock when it begins."""
     if url.drivername == "sqlite":
         engine = create_engine(url, pool_size=_CONNECTIONS, connect_args={"timeout": _SECONDS_FOR_A_LOCK})
         event.listen(engine, "connect", _make_durable)

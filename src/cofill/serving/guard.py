@@ -1,4 +1,4 @@
-"""What stands before every route: who asks, from where, how much, for how long; and the headers of every answer."""
+"""Checks before every route (keys, host, rate, size, time limit), and the headers of every response."""
 
 import asyncio
 import ipaddress
@@ -39,11 +39,11 @@ _MOST_CLIENTS = 10_000  # that are remembered; the one that asked longest ago is
 
 
 class _GoneError(Exception):
-    """Whoever asked has left before all was said."""
+    """The client disconnected before the whole body had arrived."""
 
 
 class Guard:
-    """The outermost part of the application."""
+    """The outermost ASGI middleware."""
 
     def __init__(
         self, app: ASGIApp, settings: ServingSettings, metrics: Metrics, admission: "Admission", routes: Routes
@@ -86,7 +86,7 @@ class Guard:
         self._metrics.answered(_method(scope), route, answer.status, time.perf_counter() - started)
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        """The whole body, if there is one, before anybody parses it; a problem where it is too long or no JSON."""
+        """Read the whole body, if any, before it is parsed; a problem if it is too long or not JSON."""
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         if length == b"0" and b"transfer-encoding" not in headers:
@@ -120,9 +120,9 @@ class Guard:
         return _replayed(b"".join(parts), receive)
 
     async def _answered_in_time(self, scope: Scope, receive: Receive, answer: "_Answer", needed: Declared) -> None:
-        """The application's answer, or a problem after so many seconds.
+        """The application's response, or a problem after so many seconds.
 
-        A thread cannot be stopped: what it works on goes on, and nobody waits for it.
+        A thread cannot be stopped: its work continues, but nobody waits for it.
         """
         seconds = self._settings.seconds
         late = None
@@ -146,7 +146,7 @@ class Guard:
 
 
 class _Answer:
-    """What is sent, with the headers that every answer has."""
+    """A response with the headers that all responses have."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -182,7 +182,7 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _method(scope: Scope) -> str:
-    """Of the usual ones: a client cannot make up new series."""
+    """The HTTP method as a metric label; unusual ones share one label, so that clients cannot create new series."""
     return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
 
 
@@ -190,7 +190,7 @@ def _method(scope: Scope) -> str:
 
 
 class Admission:
-    """With keys, a key opens. Without, only this machine can ask, and no page of somebody else may ask in its name."""
+    """Access control. With keys, a key is needed. Without, only this machine has access, and no foreign web page."""
 
     def __init__(self, settings: ServingSettings) -> None:
         self._keys = None if settings.keys is None else KeyRing(settings.keys)
@@ -198,7 +198,7 @@ class Admission:
         self._names = {*LOOPBACK_NAMES, settings.host.strip("[]").lower()}
 
     def check(self, scope: Scope, right: Right) -> None:
-        """A problem if the request is not let in."""
+        """Raise a problem unless the request is allowed."""
         if len(scope["query_string"]) > _LONGEST_QUERY:
             raise ProblemError(414, f"a query has at most {_LONGEST_QUERY} characters; send a body instead")
         headers = dict(scope["headers"])
@@ -232,7 +232,7 @@ class Admission:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
     def _check_host(self, host: bytes) -> None:
-        """Against pages whose name was made to point here: their requests carry that name."""
+        """Refuse foreign Host headers, against DNS rebinding."""
         name = _host_name(host.decode("latin-1"))
         if name not in self._names and not _is_loopback(name):
             raise ProblemError(
@@ -240,7 +240,7 @@ class Admission:
             )
 
     def _check_origin(self, headers: dict[bytes, bytes]) -> None:
-        """A page of somebody else may not write, even where the browser would let it."""
+        """Refuse writes from foreign web pages (cross-site request forgery), even where the browser allows them."""
         origin = headers.get(b"origin")
         site = headers.get(b"sec-fetch-site", b"none")
         own = headers.get(b"host", b"").lower()
@@ -250,7 +250,7 @@ class Admission:
 
 
 class RateLimit:
-    """A bucket of tokens for each client: so many a second flow in, each request takes one."""
+    """A token bucket for each client: refilled at a fixed rate, and each request takes one token."""
 
     def __init__(self, per_second: float, burst: int) -> None:
         """`per_second` 0: no limit."""
@@ -259,7 +259,7 @@ class RateLimit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
 
     def take(self, client: str) -> None:
-        """A problem if the client has none left."""
+        """Take a token; a problem if the client has none left."""
         if not self._per_second:
             return
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""HTTP as uvicorn reads it, with bounds on heads, silence and connections, and problems where it is no HTTP at all."""
+"""uvicorn's HTTP protocol with limits on headers, idle time and connections, and problem+json for malformed HTTP."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ _OTHER_FILES = 100  # that a process has open: the database, above all
 
 @cache
 def most_connections() -> int:
-    """At once, in this process: it needs files for other things too."""
+    """The most connections at once in this process, which needs file descriptors for other things too."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return _MOST_CONNECTIONS if files < 0 else max(1, min(_MOST_CONNECTIONS, files - _OTHER_FILES))
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """A head that does not end is not collected for ever, nor is one waited for that does not come."""
+    """HTTP with limits on the size of headers and on the time to wait for them."""
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)
@@ -87,7 +87,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._patience = None
 
     def _make_room(self) -> None:
-        """Close the connection that has been silent for the longest, which may be this one."""
+        """Close the connection that has been idle for the longest, which may be this one."""
         silent = {
             one: one._patience.when()
             for one in self.connections

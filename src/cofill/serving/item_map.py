@@ -67,7 +67,7 @@ def add_map(routes: Routes, live: LiveModel, item_map: "ItemMap") -> None:
 
 
 class ItemMap:
-    """Places of the most rated items of the model that is served."""
+    """Positions of the most rated items of the served model."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -79,7 +79,7 @@ class ItemMap:
         self._failed = -np.inf  # when
 
     def of(self, served: ServedModel) -> dict[str, Any]:
-        """The map, or a problem that says when to ask again. Asked by one thread at a time."""
+        """The map, or a problem that says when to retry. Called by one thread at a time."""
         version = served.card.version
         if self._version != version and not self._take(version, self._kept(version)):
             self._begin(served)
@@ -111,7 +111,7 @@ class ItemMap:
         return True
 
     def _kept(self, version: str) -> list[Place] | None:
-        """What was drawn before, if it is of this model."""
+        """The stored map, if it belongs to this model."""
         try:
             document = json.loads(self._file.read_text(encoding="utf-8"))
             if document["version"] != version:
@@ -158,7 +158,7 @@ class ItemMap:
             log.error("the map of the items: %s", error)
 
     def _placed(self, vectors: Floats) -> Floats:
-        """(n, 2) from 0 to 1, by a process that steps aside for whoever answers requests."""
+        """(n, 2): positions from 0 to 1, computed by a process of low priority."""
         told = io.BytesIO()
         np.save(told, vectors, allow_pickle=False)
         self._process = subprocess.Popen(
@@ -175,7 +175,7 @@ class ItemMap:
 
 
 def _grouping(served: ServedModel) -> tuple[str | None, Callable[[Id], str | None]]:
-    """What colours can tell apart: the first column with few values, or else columns of yes and no, such as genres."""
+    """Groups to colour by: the first column with few values, or else yes/no columns, such as genres."""
     columns = served.model.item_attributes.columns()
     few = [column.name for column in columns if 1 < len(column.values) <= _MOST_GROUPS and not _is_flag(column)]
     if few:
@@ -201,7 +201,7 @@ def _first(value: Any) -> str | None:
 
 
 def main() -> None:
-    """The process that draws: vectors (.npy) on standard input, their places from 0 to 1 on standard output."""
+    """The process that computes the map: vectors (.npy) on standard input, positions from 0 to 1 on standard output."""
     from cofill.charts.neighbour_map import map_of  # no business of the server's own processes
 
     os.nice(19)

@@ -56,7 +56,7 @@ def read_keys(path: Path) -> list[Key]:
 
 
 def new_key(path: Path, name: str, *, write: bool) -> str:
-    """Add a key to a file, which is made if need be; the key itself is told this once."""
+    """Add a key to a file, which is created if needed; the key itself is returned only here."""
     token = _PREFIX + secrets.token_urlsafe(32)
     created = datetime.now(UTC).isoformat(timespec="seconds")
     try:
@@ -85,7 +85,7 @@ def remove_key(path: Path, name: str) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Whoever else changes a file of keys waits; by a file beside it, because it is itself replaced."""
+    """Lock a key file against other writers, by a lock file beside it, because the key file itself is replaced."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = path.with_name(f".{path.name}.lock").open("w")
@@ -104,7 +104,7 @@ def _write(path: Path, keys: list[Key]) -> None:
 
 
 class KeyRing:
-    """The keys of a file as it is now: one that is removed there opens nothing any more."""
+    """The keys in a file as it is now: a removed key is refused at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -113,7 +113,7 @@ class KeyRing:
         self._keys = read_keys(path)
 
     def find(self, token: str) -> Key | None:
-        """The key, found in a time that says nothing about how near a wrong one is."""
+        """The matching key; hashes are compared in constant time, against timing attacks."""
         self._refresh()
         digest = _digest(token)
         found = None

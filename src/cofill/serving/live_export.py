@@ -1,6 +1,6 @@
-"""Live ratings on their way into the next training: out of the database, and laid over the ratings of a file.
+"""Export live ratings from the database, and merge them into the ratings of the next training.
 
-A row without a rating is one that was taken back: the pair is unknown from then on, wherever it was known from.
+A row without a rating is a withdrawn one: it also removes an earlier rating of that pair.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,14 +50,14 @@ def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
 
 
 def _id_column(texts: Sequence[str]) -> pl.Series:
-    """Integers if every one is written as an integer would be, as in a file of ratings; else texts."""
+    """Ids as integers if all are written as integers, as in a ratings file; else as text."""
     if all(CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max for text in texts):
         return pl.Series([int(text) for text in texts], dtype=pl.Int64)
     return pl.Series(list(texts), dtype=pl.String)
 
 
 def with_export(ratings: Ratings, path: Path) -> Ratings:
-    """Both together: where both have a pair the export wins, and pairs that were taken back are gone.
+    """Merge both: where both have a pair the export wins, and withdrawn pairs are removed.
 
     Ratings of the export are on the same scale; one outside it is an error.
     """
@@ -93,7 +93,7 @@ def _ids(table: Table, role: Role) -> Iterable[Id]:
 
 
 def _is_empty(path: Path) -> bool:
-    """An export of a server that nobody has rated anything at: its header alone."""
+    """Whether an export has a header and no ratings."""
     if path.suffix == ".parquet":
         return path.is_file() and pl.read_parquet(path, glob=False).is_empty()
     return path.is_file() and len(unpacked(path.read_bytes(), path).strip().splitlines()) == 1

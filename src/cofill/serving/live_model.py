@@ -1,4 +1,4 @@
-"""The model that answers now: in step with the database before every answer, and replaced without a pause."""
+"""The live model: synchronised with the database before every answer, and replaced without downtime."""
 
 import logging
 import threading
@@ -19,10 +19,10 @@ _SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class LiveModel:
-    """Asked by many threads, one at a time."""
+    """The served model, which many threads use one at a time."""
 
     def __init__(self, folder: Path, store: Store, seconds: float) -> None:
-        """`seconds`: how long a question may wait for its turn."""
+        """`seconds`: how long a request may wait for the lock."""
         self._folder = folder
         self._store = store
         self.seconds = seconds
@@ -35,7 +35,7 @@ class LiveModel:
         self._served = self._fresh()
 
     def start(self, looked: "Callable[[LiveModel, int], None]") -> None:
-        """Begin to look for changes of others between requests too; `looked` is told how many there were."""
+        """Start polling for changes by other processes between requests; `looked` is called with their number."""
         self._looked = looked
         self._store.next_generation()  # others may still serve what was in the folder before
         self._follower.start()
@@ -47,22 +47,22 @@ class LiveModel:
 
     @contextmanager
     def asked(self) -> Iterator[ServedModel]:
-        """The model, which has taken in every change that was acknowledged, by whichever process, before this."""
+        """The model, with every change applied that any process acknowledged before this call."""
         with self._turn(self.seconds):
             self._catch_up()
             yield self._served
 
     @property
     def served(self) -> ServedModel:
-        """The model as it is: for what does not change, and for figures."""
+        """The model without synchronising it: for what does not change, and for metrics."""
         return self._served
 
     def lag(self) -> int:
-        """Changes in the database that this process has not taken in yet."""
+        """The number of changes in the database that this process has not applied yet."""
         return max(0, self._store.counter().change - self._served.applied)
 
     def reload(self) -> ServedModel:
-        """Read the folder again, here and then in every other process; a broken model changes nothing."""
+        """Reload the model here and then in every other process; a broken model changes nothing."""
         with self._reloading:
             fresh = self._fresh()  # while the old one answers
             self._store.next_generation()
@@ -90,7 +90,7 @@ class LiveModel:
         log.info("serving %s, version %s", self._folder, fresh.card.version)
 
     def _fresh(self) -> ServedModel:
-        """The model in the folder, with the present state of the database laid over it."""
+        """The model in the folder, with all live changes in the database applied."""
         fresh = ServedModel(self._folder)
         change = self._store.counter().change
         fresh.apply(self._store.changes_since(0))
@@ -98,7 +98,7 @@ class LiveModel:
         return fresh
 
     def _follow(self) -> None:
-        """Once a second: changes of others, and whether one of them has another model."""
+        """Poll once a second for changes by other processes, and for a replaced model."""
         failing = False
         while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
             try:
@@ -130,7 +130,7 @@ class LiveModel:
 
 
 class Turns:
-    """A lock that is had in the order in which it was asked for: `release` hands it to the one who waited longest.
+    """A fair (first in, first out) lock: `release` hands it to the thread that waited longest.
 
     `threading.Lock` goes to whoever is quickest, which is a thread that has just given it back: while two clients sent
     batches, a quick question waited for up to 0.7 seconds.
@@ -142,7 +142,7 @@ class Turns:
         self._waiting: deque[threading.Lock] = deque()
 
     def acquire(self, timeout: float) -> bool:
-        """False if it was not had within so many seconds."""
+        """Acquire the lock; False if that took longer than so many seconds."""
         with self._guard:
             if not self._taken:
                 self._taken = True
@@ -160,7 +160,7 @@ class Turns:
         return not self._left(own)
 
     def _left(self, own: threading.Lock) -> bool:
-        """Wait no longer; False if it was handed over in the last moment."""
+        """Stop waiting; False if the lock was handed over at the last moment."""
         with self._guard:
             if own in self._waiting:
                 self._waiting.remove(own)

@@ -1,4 +1,4 @@
-"""Figures for Prometheus. With several processes each keeps its own in a shared folder, and any of them adds them up.
+"""Prometheus metrics. With several processes each keeps its own in a shared folder, and any of them can sum them.
 
 That is the multiprocess mode of prometheus_client: `server_processes.py` sets PROMETHEUS_MULTIPROC_DIR for its workers.
 """
@@ -17,7 +17,7 @@ _BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512
 
 
 class Metrics:
-    """What is measured."""
+    """The metrics of the server."""
 
     def __init__(self) -> None:
         self._own = CollectorRegistry()
@@ -62,7 +62,7 @@ class Metrics:
         series.observe(seconds)
 
     def looked(self, live: LiveModel, lag: int) -> None:
-        """About once a second in every process."""
+        """Record a poll of the database, about once a second in every process."""
         served = live.served
         told = (served.card.version, served.model.kind, served.card.cofill_version)
         if self._told not in (None, told):

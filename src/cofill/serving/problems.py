@@ -1,4 +1,4 @@
-"""Everything that goes wrong, in one shape: RFC 9457, application/problem+json."""
+"""All errors in one format: RFC 9457, application/problem+json."""
 
 import json
 import logging
@@ -52,7 +52,7 @@ class ProblemError(Exception):
 
 
 def busy() -> ProblemError:
-    """There was no turn within the time that a request has."""
+    """The model was busy for as long as a request may wait."""
     return ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
 
 
@@ -122,5 +122,5 @@ async def _unforeseen(request: Request, error: Exception) -> Response:
 
 
 def _line(error: Exception) -> str:
-    """On one line, whatever a client put into it."""
+    """The text on one line, because it may contain input of a client."""
     return repr(str(error).splitlines()[0] if str(error) else type(error).__name__)

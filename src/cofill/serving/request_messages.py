@@ -1,6 +1,6 @@
-"""What clients send, read strictly: the fields that messages and queries share, JSON, and queries in an address.
+"""Strict parsing of requests: fields that bodies and queries share, JSON, and query strings.
 
-Whatever is not known is refused. Ids, names and titles are texts that a database and a page can hold. In a query
+Unknown fields are refused. Ids, names and titles are texts that a database and a page can hold. In a query
 everything is text.
 """
 
@@ -60,7 +60,7 @@ def checked_text(text: str) -> str:
 
 
 def _checked_id(id: object) -> int | str:
-    """As it came: the model decides whether its ids are numbers or texts."""
+    """An id as it was sent: the model decides whether its ids are numbers or text."""
     if isinstance(id, int) and not isinstance(id, bool) and INT64.min <= id <= INT64.max:
         return id
     if isinstance(id, str) and 0 < len(id) <= LONGEST_ID:
@@ -69,7 +69,7 @@ def _checked_id(id: object) -> int | str:
 
 
 def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
-    """A value of a feature column, within bounds."""
+    """A value of a feature column, within limits of length and depth."""
     if depth > _DEEPEST:
         raise ValueError(f"a value may not be nested more than {_DEEPEST} deep")
     if isinstance(value, str):
@@ -152,7 +152,7 @@ class PairQuery(QueryModel):
 
 
 def reader_of(parameter: inspect.Parameter) -> Read:
-    """From a request to the one argument of its route: a query if that is annotated so, else a body."""
+    """A function from a request to the argument of its route: a query if it is annotated so, else a body."""
     annotation = parameter.annotation
     if any(isinstance(about, Query) for about in getattr(annotation, "__metadata__", ())):
         return _query_reader(get_args(annotation)[0])

@@ -1,4 +1,4 @@
-"""Items: found, shown, described, and those to begin with."""
+"""Items: search, show, describe, and starter items to rate first."""
 
 from typing import Annotated, Any
 
@@ -172,7 +172,7 @@ def _item(served: ServedModel, item: Id) -> dict[str, Any]:
 
 
 def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[dict[str, Any]]:
-    """How often each step of the scale was given; without steps, the middles of ten equal parts."""
+    """A histogram of ratings: one bin for each step of the scale; without steps, ten equal bins."""
     low, high = served.model.scale
     if served.step is None:
         counts, edges = np.histogram(values, _BINS, (low, high))
@@ -186,7 +186,7 @@ def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[
 
 
 def _with_title(served: ServedModel, request: ItemToStore) -> dict[str, Any] | None:
-    """The description, in which the title speaks too if the model has learned from titles."""
+    """The features, including those from the title if the model learned from titles."""
     features = request.features
     if features is None or request.title is None or "title" not in served.full_description("item", {}):
         return features
@@ -194,7 +194,7 @@ def _with_title(served: ServedModel, request: ItemToStore) -> dict[str, Any] | N
 
 
 def _check(served: ServedModel, item: str, title: str | None, features: dict[str, Any] | None) -> None:
-    """Refused before it is written, not after."""
+    """Check a description before it is written."""
     model = served.model
     if own_id(model.items, item) is None:
         model.items.copy().add([item])  # says why it cannot be an id here

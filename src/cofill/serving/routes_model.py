@@ -1,4 +1,4 @@
-"""What the model is, how it is replaced, and how the server is."""
+"""The model's metadata, reloading it, and the server's health."""
 
 import threading
 from collections.abc import Sequence
@@ -153,7 +153,7 @@ def _filter(column: AttributeColumn) -> dict[str, Any]:
 
 
 def _describing(features: "Features | None") -> list[dict[str, Any]]:
-    """The columns by which somebody or something new can be described."""
+    """The feature columns that can describe a new user or item."""
     if features is None:
         return []
     return [

@@ -45,7 +45,7 @@ def add_page(routes: Routes) -> None:
 
 
 def _contents() -> dict[str, tuple[bytes, str]]:
-    """Every file by its name, read once: whatever is asked for is looked up here and never becomes a path."""
+    """Every file by name, read once: requests are looked up here and never become a path."""
     found: dict[str, tuple[bytes, str]] = {}
     folders = [("", files("cofill.serving") / "page")]
     while folders:

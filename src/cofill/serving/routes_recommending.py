@@ -1,4 +1,4 @@
-"""Recommendations, predictions and reasons."""
+"""Recommendations, predictions and explanations."""
 
 import time
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ class Bounds(BaseModel):
 
 
 def _checked_condition(wanted: object) -> object:
-    """A value, a list of which any will do, or bounds; whether it fits its column is for the model to say."""
+    """A value, a list of accepted values, or bounds; the model checks whether it fits its column."""
     if isinstance(wanted, dict):
         if not wanted or not wanted.keys() <= {"min", "max"}:
             raise ValueError("bounds are min, max, or both")
@@ -138,7 +138,7 @@ class Somebody(Message):
 
     @property
     def who(self) -> int | str | dict[int | str, float]:
-        """As `Recommender.recommend` takes it."""
+        """The user as `Recommender.recommend` takes it."""
         return self.user if self.user is not None else {given.item: given.rating for given in self.ratings or ()}
 
 
@@ -294,7 +294,7 @@ def _recommended(served: ServedModel, request: RecommendationRequest) -> dict[st
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
-    """None where nothing was said; what was left out is unknown."""
+    """The features given in a request, or None; omitted columns are unknown."""
     return None if request.features is None else served.full_description("user", request.features)
 
 
@@ -332,7 +332,7 @@ def choosable(
     among: Sequence[ItemOrUserId] | None,
     exclude: Sequence[ItemOrUserId] | None,
 ) -> Flags | None:
-    """(items,): which items may be recommended; None if any may. Ids that are not known do not count."""
+    """(items,): which items may be recommended; None if all may. Unknown ids are ignored."""
     if where is None and among is None and exclude is None:
         return None
     flags = np.ones(len(model.items), np.bool_)
@@ -346,9 +346,9 @@ def choosable(
 
 
 def where_of(words: Sequence[str], model: Recommender) -> Where:
-    """Conditions as an address has them: genres:Comedy, year:1990..1999, year:1990.. and year:..1999.
+    """Conditions from a query string: genres:Comedy, year:1990..1999, year:1990.. and year:..1999.
 
-    A column that is named more than once may have any of its values.
+    Repeating a column accepts any of its values.
     """
     columns = {column.name: column for column in model.item_attributes.columns()}
     found: dict[str, Any] = {}
@@ -369,7 +369,7 @@ def where_of(words: Sequence[str], model: Recommender) -> Where:
 
 
 def _split(word: str, columns: dict[str, Any]) -> tuple[str, str]:
-    """A column's name may have a colon itself."""
+    """Split COLUMN:VALUE; the name of a column may contain a colon."""
     own = [column for column in columns if word.startswith(f"{column}:")]
     column = max(own, key=len) if own else word.partition(":")[0]
     if not word.startswith(f"{column}:"):

@@ -154,9 +154,9 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
 
 
 class _NewIds:
-    """Ids that nobody has, of the type that the model's users have.
+    """Unused ids, of the type of the model's user ids.
 
-    Drawn, not counted: a browser that remembers an id of another model or database shall not become somebody else.
+    Random, not counted, so that an id that a browser kept from another database does not match another user here.
     """
 
     def __init__(self, served: ServedModel) -> None:
@@ -196,7 +196,7 @@ def _check_ratings(served: ServedModel, request: RatingsToStore) -> None:
 
 
 def _is_rated(served: ServedModel, user: str, item: str) -> bool:
-    """Whether there is a rating to take back; the user and the item are written as the model would write them."""
+    """Whether there is a rating to withdraw; the user and the item are written as the model writes them."""
     model = served.model
     if user not in model.users or item not in model.items:
         return False
@@ -204,12 +204,12 @@ def _is_rated(served: ServedModel, user: str, item: str) -> bool:
 
 
 def _is_kept(store: Store, user: str, item: str) -> bool:
-    """Also a rating that does not fit this model: the next one may take it."""
+    """Whether the database has the rating, even one that does not fit this model: the next model may use it."""
     return any(one.item == item and one.rating is not None for one in store.ratings_of(user))
 
 
 def _ratings(served: ServedModel, user: str, live: list[LiveRating]) -> list[dict[str, Any]]:
-    """Live ones first, the newest first; then those of the training."""
+    """A user's ratings: live ones, newest first; then those of the training data."""
     model = served.model
     if user not in model.users:
         return []

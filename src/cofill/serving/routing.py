@@ -39,7 +39,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 class Right(Enum):
-    """What a route asks of whoever calls it."""
+    """The permission that a route needs."""
 
     OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
     LIMITED = "everybody may, at a limited rate: it asks the database"
@@ -48,7 +48,7 @@ class Right(Enum):
 
 
 class Declared(NamedTuple):
-    """What the guard has to know of a route."""
+    """What the guard needs to know about a route."""
 
     right: Right
     takes_long: bool = False
@@ -85,26 +85,26 @@ class MessageRoute(APIRoute):
 
 
 class WaitsForDatabase(MessageRoute):
-    """It writes, or counts what was written."""
+    """A route that writes to the database or counts what was written."""
 
     threads = ThreadPoolExecutor(8, thread_name_prefix="waiting")
 
 
 class WorksForLong(MessageRoute):
-    """It comes back to the model again and again."""
+    """A route that uses the model many times."""
 
     threads = ThreadPoolExecutor(2, thread_name_prefix="working")
 
 
 def _in_time(endpoint: Callable[..., Response], message: Any, until: float) -> Response:
-    """What nobody waits for any more is not done: whoever waits still is behind it."""
+    """Skip work whose client no longer waits, because others wait behind it."""
     if time.monotonic() > until:
         raise busy()
     return endpoint(message)
 
 
 class Routes:
-    """The routes of an application, and what was declared beside their paths."""
+    """The routes of an application, and what was declared with their paths."""
 
     def __init__(self, router: APIRouter) -> None:
         self._router = router
@@ -123,7 +123,7 @@ class Routes:
         status: int = 200,
         takes_long: bool = False,
     ) -> Callable[[Endpoint], Endpoint]:
-        """A route, published with its `reply` (None: no JSON); the function under it takes one message."""
+        """Add a route, published with its `reply` (None: no JSON); the decorated function takes one message."""
         self.declare([method], path, right, takes_long=takes_long)
 
         def under(endpoint: Endpoint) -> Endpoint:
@@ -142,7 +142,7 @@ class Routes:
         return under
 
     def add_file(self, path: str, right: Right) -> Callable[[Endpoint], Endpoint]:
-        """Of the page: not published, and its function takes what FastAPI gives."""
+        """Add a file of the page: not published, and its function takes what FastAPI passes."""
         methods = ["GET", "HEAD"]
         self.declare(methods, path, right)
 
@@ -153,7 +153,7 @@ class Routes:
         return under
 
     def declare(self, methods: list[str], path: str, right: Right, *, takes_long: bool = False) -> None:
-        """For a route that somebody else adds."""
+        """Declare the permission of a route that is added elsewhere."""
         start, parameter, rest = path.partition(_ANY_PATH)
         if rest or "{" in start:
             raise ValueError(f"{path}: a path is fixed, or ends with {_ANY_PATH}; put the rest into a query")
@@ -166,11 +166,11 @@ class Routes:
             at[method] = Declared(right, takes_long)
 
     def declared(self, method: str, path: str) -> Declared | None:
-        """What stands beside the path of a route; None where there is none."""
+        """What was declared for a route; None if there is no such route."""
         return self._methods_at(path).get(method)
 
     def needed(self, method: str, path: str) -> Declared:
-        """What a request needs to be let in.
+        """The permission that a request needs.
 
         The application refuses what no route takes (404, 405). The guard asks as much of it as a route there could ask,
         so whatever the application would still find at such a path needs no more: safe methods never write.
@@ -190,7 +190,7 @@ class Routes:
 
 
 def answer(document: Any, status: int = 200) -> Response:
-    """JSON as it is: what we made ourselves is not validated again."""
+    """A JSON response, without validating our own output again."""
     return Response(_encode(document).encode(), status, media_type="application/json")
 
 

@@ -1,4 +1,4 @@
-"""How somebody finds items and users: items by their titles, users by their ids, and items to rate first."""
+"""Search: items by title, users by id, and starter items to rate first."""
 
 import unicodedata
 from bisect import bisect_left
@@ -18,7 +18,7 @@ _FEWEST_OF_FEW, _SHARE_OF_FEW = 24, 1 / 3  # and no more than this of a small wo
 
 
 def folded_words(text: str) -> list[str]:
-    """The words of a text, without case and accents; whatever is no letter or digit stands between words."""
+    """The words of a text, without case and accents; everything but letters and digits separates words."""
     decomposed = unicodedata.normalize("NFKD", text).casefold()
     kept = "".join(
         character if character.isalnum() else " " for character in decomposed if not unicodedata.combining(character)
@@ -27,7 +27,7 @@ def folded_words(text: str) -> list[str]:
 
 
 class ItemSearch:
-    """Every word of every title, sorted, with the items that have it; titles that came later beside it."""
+    """A sorted index of title words; titles added later are kept beside it."""
 
     def __init__(self, items: Vocabulary, titles: Mapping[Id, str]) -> None:
         self._items = items
@@ -46,7 +46,7 @@ class ItemSearch:
         self._later: dict[int, list[str]] = {}
 
     def changed(self, item: Id) -> None:
-        """An item has got another title."""
+        """Note that an item has a new title."""
         self._later[self._items.index(item)] = folded_words(self._titles.get(item, ""))
         if len(self._later) > _FEW_CHANGES:
             self._sort()
@@ -84,7 +84,7 @@ class ItemSearch:
 
 
 class UserSearch:
-    """The ids as text, sorted; those that came later beside them."""
+    """A sorted index of ids as text; ids added later are kept beside it."""
 
     def __init__(self, users: Vocabulary) -> None:
         self._users = users
@@ -113,9 +113,9 @@ def most_rated(found: Longs, counts: Longs, n: int) -> list[int]:
 
 
 def starter_items(vectors: Floats, counts: Longs, n: int) -> list[int]:
-    """Indices of at most n items, in the order in which to show them. No chance is involved.
+    """Indices of at most n items, in the order in which to show them. Deterministic.
 
-    By turns comes the one that is most unlike those chosen so far, and the most rated one of the half that is more
+    Alternates between the item least similar to those chosen so far, and the most rated one of the half that is more
     unlike them than the other. Once the candidates are used up, the most rated of the others follow.
     """
     by_ratings = np.argsort(-counts, kind="stable")

@@ -1,4 +1,4 @@
-"""A model as it is served: read from its folder, with live changes laid over it, and what is built to be quick."""
+"""A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
 import json
 import logging
@@ -27,7 +27,7 @@ _MOST_STEPS = 50  # of a scale that people give ratings on
 
 
 class Card(NamedTuple):
-    """What tells one model from another."""
+    """The identity of a model file, to tell one model from another."""
 
     version: str
     cofill_version: str
@@ -36,7 +36,7 @@ class Card(NamedTuple):
 
 
 class ServedModel:
-    """One model and everything that belongs to it; asked and changed by one thread at a time."""
+    """One model and everything that belongs to it; used and changed by one thread at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.card, self.model = _read(folder)
@@ -54,7 +54,7 @@ class ServedModel:
         self._warm()
 
     def _warm(self) -> None:
-        """What the first question would have to wait for."""
+        """Do the one-time work that the first request would otherwise wait for."""
         model = self.model
         if len(model.users):
             model.recommend(model.users.id(0), 1)
@@ -64,22 +64,22 @@ class ServedModel:
     # Asking
 
     def attributes_of(self, item: Id) -> dict[str, Any]:
-        """Ready for JSON; nothing where nothing is known."""
+        """Attributes of an item, ready for JSON; empty if nothing is known."""
         return self._attributes.get(item, {})
 
     def item_entry(self, item: Id, **more: Any) -> dict[str, Any]:
-        """An item as it stands in answers."""
+        """An item as it appears in responses."""
         return {"id": item, "title": self.model.titles.get(item), **more, "attributes": self.attributes_of(item)}
 
     def known_item(self, item: Id) -> Id:
-        """The item as the model calls it; an error if it does not."""
+        """The id of an item as the model keeps it; an error if it is unknown."""
         items = self.model.items
         if item not in items:
             raise UnknownIdError(f"item {item!r} is not known; check the id, or describe it with PUT /v1/item")
         return items.id(items.index(item))
 
     def starters(self, n: int) -> list[Id]:
-        """As the model was when they were first asked for: the first screen shall not change under people's hands."""
+        """The starter items, chosen once for each model, so that the first screen does not change while it is used."""
         model = self.model
         if self._starters is None:
             chosen = starter_items(model.item_vectors()[: len(model.items)], model.item_counts(), MOST_STARTERS)
@@ -87,21 +87,21 @@ class ServedModel:
         return self._starters[:n]
 
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
-        """Items, by index, and what a user gave them."""
+        """The items that a user rated, by index, and the ratings."""
         return self.model.matrix.known.row(user)
 
     def ratings_for(self, item: int) -> Floats:
-        """What an item was given."""
+        """The ratings of an item."""
         return self.model.matrix.known.column(item)[1]
 
     def known_user(self, user: Id) -> bool:
-        """Whether there is anything of that name, if only an id that was given out."""
+        """Whether the user exists, if only as an id that was reserved."""
         return user in self.model.users or str(user) in self.live_users
 
     # Following
 
     def apply(self, changes: Changes) -> None:
-        """Take in what was written. What does not fit this model is left out and counted, never a reason to stop."""
+        """Apply changes. What does not fit this model is skipped and counted, never an error."""
         for item in changes.items:
             self._describe_item(item.item, item.title, item.features)
         for user in changes.users:
@@ -167,7 +167,7 @@ class ServedModel:
             self._refuse(f"the description of user {text!r}: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
-        """Every column that the model knows, None where nothing is said; other columns only if `strict`."""
+        """All columns of the model, None where not given; unless `strict`, unknown columns are dropped."""
         learned = self.model.item_features if side == "item" else self.model.user_features
         columns = [] if learned is None else [column.name for source in learned.sources for column in source.used]
         own = features if strict else {name: value for name, value in features.items() if name in columns}
@@ -182,14 +182,14 @@ class ServedModel:
 
 
 def own_id(vocabulary: Vocabulary, text: str) -> Id | None:
-    """The id as a vocabulary would keep it, known or new; None if it cannot be one of its ids."""
+    """The id in the type of the vocabulary, known or new; None if it does not fit that type."""
     if not vocabulary.integers:
         return text or None
     return int(text) if CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max else None
 
 
 def _read(folder: Path) -> tuple[Card, Recommender]:
-    """The model and its card, which belong together even if the folder is being replaced."""
+    """Read the model and its card, consistent even while the folder is being replaced."""
     while True:
         before = read_card(folder)
         model = Recommender.load(folder)
@@ -198,7 +198,7 @@ def _read(folder: Path) -> tuple[Card, Recommender]:
 
 
 def read_card(folder: Path) -> Card:
-    """Of the model in a folder; a `ModelFileError` that says why there is none."""
+    """The card of the model in a folder; a `ModelFileError` that says why there is none."""
     path = folder / "model.json"
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -209,7 +209,7 @@ def read_card(folder: Path) -> Card:
 
 
 def _as_ratings(given: list[tuple[Id, Id, float]], model: Recommender) -> Ratings:
-    """Straight into arrays: this happens between a rating and the answer to the next question."""
+    """Changes as ratings, converted straight into arrays, because the next request waits for it."""
     users, items = Vocabulary(), Vocabulary()
     user_index = users.add([user for user, _, _ in given])
     item_index = items.add([item for _, item, _ in given])
@@ -218,7 +218,7 @@ def _as_ratings(given: list[tuple[Id, Id, float]], model: Recommender) -> Rating
 
 
 def _step(values: Floats, low: float) -> float | None:
-    """Between the ratings that people give; None where they give any number."""
+    """The step between possible ratings; None if ratings are any number."""
     distinct = np.unique(values)
     if not 1 < len(distinct) <= _MOST_STEPS:
         return None
@@ -228,7 +228,7 @@ def _step(values: Floats, low: float) -> float | None:
 
 
 def _attributes_of_all(model: Recommender) -> dict[Id, dict[str, Any]]:
-    """Ready to be sent: cell by cell they take longer than the recommendation that they stand beside."""
+    """The attributes of all items as JSON, built once: cell by cell is slower than the recommendation itself."""
     frame = model.item_attributes.frame()
     names = [name.partition(":")[2] for name in frame.columns]
     return {

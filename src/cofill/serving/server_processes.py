@@ -1,4 +1,4 @@
-"""The server as processes: the address it listens at, its signals, how it says that it is ready; one, or several.
+"""Server processes, one or several: the socket, signals, and the message that the server is ready.
 
 Several share one address: they are started, watched, replaced when one dies, and stopped together. Each is
 `python -m cofill.serving.server_processes FD`, a worker whose settings come on standard input.
@@ -45,7 +45,7 @@ _SECONDS_FOR_WORKERS = 15.0  # to stop
 
 
 def listen(settings: ServingSettings) -> socket.socket:
-    """A socket at the address, which processes can share."""
+    """A listening socket that processes can share."""
     place = f"{settings.host}:{settings.port}"
     try:
         family, _, _, _, address = socket.getaddrinfo(
@@ -75,7 +75,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready, *, interrupts: bool = True) -> None:
-    """Serve in this process until it is told to stop; `interrupts`: also from the terminal."""
+    """Serve in this process until it is told to stop; `interrupts`: also by Ctrl-C."""
     speak_plainly()
     # Scoring waits for memory, not for arithmetic: with two threads of BLAS a request took 4.6 ms instead of 2.7.
     threadpool_limits(1, "blas")
@@ -98,7 +98,7 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
 
 @contextmanager
 def _deaf_to_hangups() -> Iterator[None]:
-    """What is being read is as new as it can be; SIGHUP would end the process."""
+    """Ignore SIGHUP while the model is being read: the default action would end the process."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         yield
@@ -107,7 +107,7 @@ def _deaf_to_hangups() -> Iterator[None]:
 
 
 class Terminal:
-    """Where this process was started from. When it is closed, it sends the signal that asks others to reload."""
+    """The controlling terminal. Closing it sends SIGHUP, which otherwise means reload."""
 
     def __init__(self) -> None:
         self._was_there = os.isatty(0)
@@ -117,7 +117,7 @@ class Terminal:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, which says when it is ready, reloads the model on SIGHUP, and ends well when it is told to."""
+    """uvicorn that reports when it is ready, reloads the model on SIGHUP, and shuts down cleanly."""
 
     def __init__(
         self, config: uvicorn.Config, application: Application, ready: Callable[[], None], interrupts: bool
@@ -159,7 +159,7 @@ def reload_or_explain(application: Application) -> None:
 
 
 def speak_plainly() -> None:
-    """A line for each thing worth knowing, on standard error."""
+    """Set up logging: one plain line for each event, on standard error."""
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
     log.setLevel(logging.INFO)
     logging.captureWarnings(True)
@@ -196,14 +196,14 @@ def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready:
 
 
 def _let_go(worker: subprocess.Popen[bytes]) -> None:
-    """Close the pipes to one that has ended."""
+    """Close the pipes to a worker that has ended."""
     for pipe in (worker.stdin, worker.stdout):
         if pipe is not None:
             pipe.close()
 
 
 class _Told:
-    """What this process was told by signals."""
+    """The signals that this process has received."""
 
     def __init__(self) -> None:
         self.to_stop = threading.Event()
@@ -234,7 +234,7 @@ class _Crew:
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
 
     def start(self, ready: Ready) -> None:
-        """All of them; returns once everyone serves."""
+        """Start all workers; returns once all of them serve."""
         self.workers = [self._begin() for _ in range(self._settings.workers)]
         summaries: list[dict[str, Any]] = []
         while len(summaries) < len(self.workers) and not self._told.to_stop.is_set():
@@ -250,7 +250,7 @@ class _Crew:
             ready(summaries[0])
 
     def watch(self) -> None:
-        """Until this process is told to stop."""
+        """Watch and replace workers until this process is told to stop."""
         while not self._told.to_stop.wait(_SECONDS_BETWEEN_LOOKS):
             if self._told.to_reload.is_set():
                 if self._terminal.is_gone():
@@ -266,7 +266,7 @@ class _Crew:
                     self.workers[at] = self._begin()
 
     def _reload(self) -> None:
-        """By one that listens, as soon as there is one; the others follow it by the database."""
+        """Ask one ready worker to reload; the others follow through the database."""
         for worker in self.workers:
             if worker in self._ready and worker.poll() is None:
                 self._told.to_reload.clear()
@@ -319,7 +319,7 @@ def _say(summary: dict[str, Any]) -> None:
 
 
 def _end_with_parent() -> None:
-    """The pipe from the parent ends when it does, however it ended."""
+    """Stop when the pipe from the parent closes, which it does however the parent ended."""
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -12,6 +12,6 @@ from cofill.errors import SettingsError
 
 
 def require_optuna() -> None:
-    """Raise where Optuna is not installed."""
+    """Raise unless Optuna is installed."""
     if find_spec("optuna") is None:
         raise SettingsError("the search is run by Optuna, which is not installed. Run: pip install 'cofill[tune]'")

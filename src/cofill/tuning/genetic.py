@@ -25,7 +25,7 @@ _PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of i
 
 @dataclass(frozen=True)
 class Shares:
-    """Of n individuals, so many are kept (S1), born by cross-over, mutated and new; all whole numbers."""
+    """How many of n individuals are kept (S1), made by cross-over, mutated, and new; all whole numbers."""
 
     individuals: int = 20
     sigma: float = 0.08
@@ -59,12 +59,12 @@ class Shares:
 
 
 def cross(one: Point, other: Point) -> tuple[Point, Point]:
-    """Two individuals give birth to two."""
+    """Cross-over: two parents give two children."""
     return 2 / 3 * one + 1 / 3 * other, 1 / 3 * one + 2 / 3 * other
 
 
 def mutate(one: Point, spread: float, rng: np.random.Generator) -> Point:
-    """A normal step in all directions alike, folded back where it leaves the ranges."""
+    """Mutation: an isotropic Gaussian step, reflected at the ends of the ranges."""
     return reflected(one + rng.normal(0.0, spread, len(one)))
 
 
@@ -113,11 +113,11 @@ class GeneticSampler(BaseSampler):
     def sample_independent(
         self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
     ) -> Any:
-        """A parameter that is none of the genes is drawn at random."""
+        """Draw a parameter that is not a gene at random."""
         return self._others.sample_independent(study, trial, param_name, param_distribution)
 
     def _generation_and_place(self, turn: int) -> tuple[int, int]:
-        """Generation 0 has a place for every individual, a later one for those that are not copies."""
+        """The generation of a turn, and the place in it. Generation 0 has places for all, later ones for all but copies."""
         shares = self._shares
         if turn < shares.individuals:
             return 0, turn
@@ -125,7 +125,7 @@ class GeneticSampler(BaseSampler):
         return generation + 1, place
 
     def _individual(self, generation: int, place: int, ranked: list[Point]) -> Point:
-        """What is born at a place of a generation, from the individuals before it, best first."""
+        """The individual at a place of a generation, made from the population before it, which is sorted best first."""
         shares = self._shares
         best, following = ranked[: shares.kept], ranked[shares.kept : 2 * shares.kept]
         rng = np.random.default_rng([self._seed, generation, _CHILD, place])
@@ -174,15 +174,15 @@ class GeneticSampler(BaseSampler):
 
 
 def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:
-    """What trials are sorted by: one that was stopped early has not shown what it could do."""
+    """The sort key of trials; one that was stopped early ranks behind those that finished."""
     value = sign * trial.value if trial.value is not None else float("inf")
     return trial.state != TrialState.COMPLETE, value, trial.number
 
 
 def _free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
-    """The first turn that nobody has; a trial that failed gives its turn back.
+    """The first free slot; a failed trial frees its slot.
 
-    Trials that began before this one and have not chosen yet choose before it: no two get the same.
+    Earlier trials without a slot choose first, so that no two get the same.
     """
     before = [other for other in trials if other.number != trial.number and other.state != TrialState.FAIL]
     taken = {other.system_attrs[_TURN] for other in before if _TURN in other.system_attrs}
@@ -200,7 +200,7 @@ def _free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
 
 
 def check_space(space: Space) -> None:
-    """Raise unless every gene is a number that may lie anywhere in its range."""
+    """Raise unless every gene is a number without fixed steps."""
     for name, range_ in space.items():
         if not isinstance(range_, FloatDistribution | IntDistribution) or range_.step not in (None, 1):
             raise SettingsError(
@@ -233,7 +233,7 @@ def from_unit(point: Point, space: Space) -> dict[str, float]:
 
 
 def reflected(point: Point) -> Point:
-    """A point that left the cube, folded back at the faces: none is worth more than the inside."""
+    """Reflect a point that left the unit cube at its faces, so that points do not pile up on them."""
     folded = np.mod(point, 2.0)
     return np.where(folded > 1.0, 2.0 - folded, folded)
 
@@ -247,7 +247,7 @@ def _scaled(value: float, range_: BaseDistribution) -> float:
 
 
 def _ends(range_: BaseDistribution) -> tuple[float, float]:
-    """A whole number stands for everything that is rounded to it."""
+    """The ends of a range; for whole numbers, including everything that rounds to them."""
     assert isinstance(range_, FloatDistribution | IntDistribution)
     half = 0.5 if isinstance(range_, IntDistribution) else 0.0
     return _scaled(range_.low - half, range_), _scaled(range_.high + half, range_)

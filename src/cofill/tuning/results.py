@@ -1,4 +1,4 @@
-"""What a search leaves behind: the best settings as TOML, all trials as JSON, and a picture of them."""
+"""Output of a search: the best settings as TOML, all trials as JSON, and a chart."""
 
 import json
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _STATES = {
 
 
 def best_trial(study: Study) -> FrozenTrial:
-    """The one with the least validation RMSE among those that ran to their end."""
+    """The finished trial with the lowest validation RMSE."""
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if not complete:
         raise CofillError(
@@ -35,13 +35,13 @@ def best_trial(study: Study) -> FrozenTrial:
 
 
 def best_settings(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
-    """Orientation and seed, what was set by somebody, and the genes of this trial."""
+    """The settings of this trial: orientation, seed, what the user fixed, and the searched values."""
     settings = plan.settings
     return {"orientation": settings.orientation, "seed": settings.seed} | plan.given() | trial.params
 
 
 def write_best(path: Path, trial: FrozenTrial, plan: Plan, remarks: list[str]) -> None:
-    """A file for `cofill train --config`, with remarks on where it comes from."""
+    """Write a file for `cofill train --config`, with comments on where it comes from."""
     lines = [f"# {_remark(remark)}" for remark in remarks]
     lines += [f"{name} = {_toml(value)}" for name, value in best_settings(trial, plan).items()]
     with replacing(path) as draft:
@@ -71,7 +71,7 @@ def describe(trial: FrozenTrial) -> dict[str, Any]:
 
 
 def draw_search(path: Path, study: Study, title: str) -> None:
-    """The best validation RMSE so far, against finished trials in the order of their ends, and against time.
+    """Chart the best validation RMSE so far, against the number of finished trials and against time.
 
     Time is that of all workers together, without pauses.
     """
@@ -115,7 +115,7 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tu
 
 
 def _shown_scores(trials: Sequence[FrozenTrial]) -> tuple[float, float] | None:
-    """A few bad trials shall not flatten all others."""
+    """The scores to show, cut off so that a few bad trials do not flatten the chart."""
     values = sorted(t.value for t in trials if t.state == TrialState.COMPLETE and t.value is not None)
     if not values:
         return None
@@ -129,7 +129,7 @@ def _ended(trial: FrozenTrial) -> float:
 
 
 def _remark(text: str) -> str:
-    """On one line; tabs may stand in TOML, other controls may not."""
+    """A TOML comment on one line, without control characters other than tabs."""
     return "".join(character if character.isprintable() or character == "\t" else " " for character in text)
 
 

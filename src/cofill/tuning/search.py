@@ -1,4 +1,4 @@
-"""A search: a crew of workers on one study, and what a person sees meanwhile."""
+"""A search: several workers on one study, and its progress display."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ _SECONDS_TO_STOP = 10.0  # what workers leave undone after them is done again
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a search is."""
+    """The state of a search."""
 
     finished: int
     trials: int
@@ -40,10 +40,10 @@ def search(
     workers: int | None = None,
     watch: Watch | None = None,
 ) -> Study:
-    """Go on with the study, or begin it, until it has that many finished trials; `watch` is called now and then.
+    """Start or continue a study until it has that many finished trials; `watch` is called regularly.
 
     Each of the workers (default: one a core) is a process with one thread. The study may be worked on by other
-    searches at the same time. Whatever is interrupted goes on with the same call. A worker that is killed is no
+    searches at the same time. An interrupted search continues with the same call. A worker that is killed is no
     problem as long as others live: they do its trial again.
     """
     study = open_study(url, name, plan)
@@ -90,7 +90,7 @@ def _standing(study: Study, trials: int) -> Standing:
 
 @contextmanager
 def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
-    """Shows trials done, the best so far and the time left, whenever a trial has ended."""
+    """Show finished trials, the best so far and the time left, whenever a trial ends."""
     if quiet:
         yield None
         return
@@ -109,14 +109,14 @@ def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
 
 
 class _Clock:
-    """From the trials since the first one that ended here, the time that the others will take."""
+    """Estimates the time left from the trials that ended in this process."""
 
     def __init__(self) -> None:
         self._before: int | None = None
         self._first: tuple[float, int] | None = None
 
     def left(self, standing: Standing) -> float | None:
-        """Seconds; None where nothing can be said yet."""
+        """Seconds left; None if not known yet."""
         if self._before is None:
             self._before = standing.finished
         if self._first is None and standing.finished > self._before:  # what came before was the start of the workers

@@ -1,4 +1,4 @@
-"""The ratings of a search as one matrix with its side features, and their way to the workers."""
+"""The ratings of a search as one matrix with side features, and how they are sent to the workers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ class SearchData:
     def of(
         cls, ratings: Ratings, orientation: Orientation, items: Features | None = None, users: Features | None = None
     ) -> Self:
-        """Ids that have features and no rating are rows too, as they are when a model is fitted."""
+        """The data of a search; ids with features but no rating are rows too, as in fitting."""
         ratings = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
         features = side_of(users, ratings.users) if orientation == "user" else side_of(items, ratings.items)
         return cls(ratings.rows(orientation), features.values, ratings.scale)
 
     def check(self, settings: CFNSettings) -> None:
-        """Raise where no rating is left to score a trial with."""
+        """Raise if there are no ratings to validate with."""
         if settings.validation == 0:
             raise SettingsError("a search scores its trials on validation ratings; set validation above 0, such as 0.1")
         if min(round(self.rows.nnz * settings.validation), self.rows.nnz - 1) < 1:

@@ -1,4 +1,4 @@
-"""What is searched: each gene, a setting with its range, declared once."""
+"""The search space: each gene is a setting with its range (hyperparameter), declared once."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -14,7 +14,7 @@ Ranges = Literal["cofill", "paper"]
 
 @dataclass(frozen=True)
 class Gene:
-    """A setting and where it may lie; `log`: as often between 1 and 10 as between 10 and 100."""
+    """A setting and its range; `log`: sampled on a log scale."""
 
     setting: str
     low: float
@@ -25,7 +25,7 @@ class Gene:
     """Only searched where the rows have side features: without them it has no effect."""
 
     def distribution(self) -> "BaseDistribution":
-        """As Optuna sees it."""
+        """The range as an Optuna distribution."""
         from optuna.distributions import FloatDistribution, IntDistribution
 
         if self.whole:
@@ -63,7 +63,7 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
 
 
 def genes_to_search(ranges: Ranges, settings: CFNSettings, *, features: bool) -> tuple[Gene, ...]:
-    """The genes of these ranges, but for settings that somebody has set."""
+    """The genes of a search space, without settings that the user fixed."""
     if ranges not in RANGES:
         raise SettingsError(f"there are no ranges {ranges!r}; use one of {', '.join(get_args(Ranges))}")
     genes = tuple(

@@ -1,4 +1,4 @@
-"""The database that a study is kept in: its address, how it is opened, and what is said when it fails."""
+"""The database of a study: its URL, opening it, and its error messages."""
 
 import time
 from collections.abc import Iterator
@@ -17,18 +17,18 @@ _ATTEMPTS = 5
 
 
 def storage_url(out: Path) -> str:
-    """Where a study is kept unless somebody says otherwise: a file that survives a kill at any moment."""
+    """The default database of a study: a file that survives a kill at any moment."""
     return URL.create("sqlite", database=str(out / "study.db")).render_as_string(hide_password=False)
 
 
 def shown_url(url: str) -> str:
-    """An address without its password."""
+    """The URL without its password."""
     return make_url(url).render_as_string(hide_password=True)
 
 
 @contextmanager
 def storage_explained(url: str) -> Iterator[None]:
-    """A database that is broken, full or gone becomes an error that says what it said itself, and what to do."""
+    """Turn database errors into a CofillError with the database's own message and what to do."""
     try:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
@@ -58,7 +58,7 @@ def open_storage(url: str) -> RDBStorage:
 
 
 def _database_says(error: BaseException) -> str:
-    """In its own words: Optuna guesses at a cause, and SQLAlchemy adds the statement."""
+    """The database's own message, without Optuna's guess at a cause and SQLAlchemy's statement."""
     while isinstance(error, StorageInternalError) and error.__cause__ is not None:
         error = error.__cause__
     words = getattr(error, "orig", None) or error

@@ -1,4 +1,4 @@
-"""An Optuna study that knows what it is about, who chooses its trials, and which of them are dead."""
+"""An Optuna study with a record of its data and search space; its samplers, its pruner, and dead trials."""
 
 import json
 import os
@@ -36,7 +36,7 @@ _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit", "solve_columns",
 
 @dataclass(frozen=True)
 class Plan:
-    """What is searched, how, and on which data; two plans that differ cannot share a study."""
+    """The search space, the method and the data of a search; different plans cannot share a study."""
 
     settings: CFNSettings
     ranges: Ranges
@@ -54,11 +54,11 @@ class Plan:
         return {gene.setting: gene.distribution() for gene in self.genes}
 
     def given(self) -> dict[str, Any]:
-        """The settings that somebody has set, as JSON."""
+        """The settings that the user fixed, as JSON."""
         return self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
 
     def about(self) -> dict[str, Any]:
-        """What a study remembers, as JSON."""
+        """What a study records about its plan, as JSON."""
         elsewhere = {*_UNSEEN_BY_A_SCORE, "seed", "orientation"}
         return {
             "data": self.data,
@@ -83,7 +83,7 @@ class Plan:
 
 
 def open_study(url: str, name: str, plan: Plan) -> Study:
-    """The study of that name, made if it is new; refused if it is about something else."""
+    """Open or create the study of that name; refuse one with a different plan."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     storage = open_storage(url)
     with storage_explained(url):
@@ -124,7 +124,7 @@ def make_sampler(name: Sampler, space: Space, seed: int) -> BaseSampler:
 
 
 class _SeededByTrial(BaseSampler):
-    """A sampler of Optuna's that is seeded anew for every trial, by its number.
+    """An Optuna sampler that is seeded anew for every trial, by its number.
 
     Otherwise every worker, and every search that is resumed, would draw the same from the beginning.
     """
@@ -153,7 +153,7 @@ class _SeededByTrial(BaseSampler):
 
 
 def make_pruner() -> PercentilePruner:
-    """Stops a trial that, in epoch 10, 15, ..., has been worse so far than three of four finished trials were then.
+    """A pruner that stops a trial in epoch 10, 15, ... if its best score so far is in the worst quarter of trials.
 
     No more than that, since settings with a small learning rate are behind at first and may win. The first 20 trials,
     which are the first generation, all run to their end.
@@ -162,7 +162,7 @@ def make_pruner() -> PercentilePruner:
 
 
 def fail_the_dead(study: Study) -> None:
-    """Trials whose worker is gone are marked as failed; others take their place."""
+    """Mark trials as failed whose worker is gone; others take their place."""
     for trial in study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
         if _is_dead(trial):
             with suppress(optuna.exceptions.UpdateFinishedTrialError):  # another worker has seen it too

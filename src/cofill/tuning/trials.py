@@ -1,4 +1,4 @@
-"""One worker of a search: takes trials of a study, one after the other, until there are enough.
+"""One worker of a search: runs trials of a study one by one, until there are enough.
 
 Trials are asked for and told, not run by Optuna's `optimize`: that one counts the trials of a call, not those of a
 study that several commands work on, and fails where others took a trial for lost and finished it. Optuna's heartbeats
@@ -29,9 +29,9 @@ _SECONDS_BETWEEN_SIGNS_OF_LIFE = 30.0
 def run_trials(
     study: "Study", plan: "Plan", data: "SearchData", trials: int, still_wanted: Callable[[], bool] = lambda: True
 ) -> None:
-    """Take part until the study has that many finished trials, in whichever process they ran.
+    """Run trials until the study has that many finished ones, counting those of all processes.
 
-    A trial may be running elsewhere when all the others are finished: it is waited for, as its worker may die.
+    If the last trial runs in another process, wait for it, because its worker may die.
     `still_wanted` is asked between trials and between epochs; after a no, a `StoppedError` is raised.
     """
     from optuna.exceptions import UpdateFinishedTrialError
@@ -61,7 +61,7 @@ def run_trials(
 
 
 def _run(study: "Study", trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> None:
-    """One trial: trained and scored, stopped early, or given up."""
+    """Run one trial: train and score it, stop it early, or record its failure."""
     from optuna import TrialPruned
     from optuna.trial import TrialState
 
@@ -81,7 +81,7 @@ def _run(study: "Study", trial: "Trial", plan: "Plan", data: "SearchData", still
 
 
 def score(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> float:
-    """The least validation RMSE of a training with the settings of this trial, without a second training on all."""
+    """The lowest validation RMSE of a training with the trial's settings, without training again on all ratings."""
     from optuna import TrialPruned
 
     from cofill.models.cfn.fitting import fit_matrix
@@ -107,7 +107,7 @@ def score(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
 
 @contextmanager
 def _signs_of_life(trial: "Trial") -> Iterator[None]:
-    """Tell now and then that the trial is being worked on: an epoch may take long, and machines may die."""
+    """Send heartbeats while the trial runs, because an epoch may take long and machines may die."""
     from cofill.tuning.study import SEEN
 
     ended = Event()
@@ -141,7 +141,7 @@ def _check(still_wanted: Callable[[], bool]) -> None:
 
 
 def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
-    """In a worker of the crew: what takes part in a search."""
+    """Entry point of a worker: returns the function that runs trials."""
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.storage import storage_explained
     from cofill.tuning.study import Plan, open_study

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class UnpublishedFileWarning(UserWarning):
-    """A data set whose file is not the published one, byte by byte, although its content is whole."""
+    """A data set whose file differs from the published one, although its content is complete."""
 
 
 def catalogue() -> Mapping[str, Dataset]:
@@ -92,7 +92,7 @@ def load(name: str, *, quiet: bool = False) -> Ratings:
 
 
 def side_information(name: str, *, quiet: bool = False) -> SideInformation:
-    """What a data set tells about its users and items: (users, items), None for a side it says nothing of.
+    """The side information of a data set: (users, items), None for a side without any.
 
     It may describe more of them than are in the ratings.
     """
@@ -111,7 +111,7 @@ def published_folds(name: str, *, quiet: bool = False) -> Iterator[tuple[Ratings
 
 
 def _in_data_folder(entry: Dataset) -> Path | None:
-    """The file nearest to the top of `$COFILL_DATA`."""
+    """The matching file nearest to the top of `$COFILL_DATA`."""
     named = os.environ.get("COFILL_DATA")
     if not named:
         return None

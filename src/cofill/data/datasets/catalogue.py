@@ -1,4 +1,4 @@
-"""What is published: of each public data set its address, checksum, size, licence, format and side information."""
+"""The public data sets: URL, checksum, size, licence, format and side information of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class SideSource:
-    """A member that says something about users or items, and how `Features.read` is to take it."""
+    """A member file with side information, and the arguments for `Features.read`."""
 
     member: str
     kind: str

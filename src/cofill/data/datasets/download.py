@@ -35,7 +35,7 @@ BY_HAND = "or download it by hand into a folder and name that folder in COFILL_D
 
 
 class _Dropped(Exception):
-    """The connection broke or the server is unwell: worth another attempt."""
+    """The connection broke or the server failed: worth another attempt."""
 
 
 @dataclass(frozen=True)

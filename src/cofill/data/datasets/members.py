@@ -22,7 +22,7 @@ BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError
 
 @contextmanager
 def opened(entry: Dataset, path: Path, member: str) -> Iterator[IO[bytes]]:
-    """A member to be read on the spot. If it is missing or damaged, that is a DatasetError."""
+    """Open a member for reading; a DatasetError if it is missing or damaged."""
     try:
         if _in_the_open(entry, path):
             with _beside(entry, path, member).open("rb") as file:
@@ -38,7 +38,7 @@ def opened(entry: Dataset, path: Path, member: str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def unpacked(entry: Dataset, path: Path, member: str) -> Iterator[Path]:
-    """A member as a file of its own. What is found wrong in it is said of the data set, not of that file."""
+    """Unpack a member to a file. Errors in it name the data set, not that file."""
     with tempfile.TemporaryDirectory(prefix="cofill-") as folder:
         if _in_the_open(entry, path):
             loose = _beside(entry, path, member)

@@ -52,7 +52,7 @@ class People:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Films, people, what people said of films, and what they would say of any: `truth(users, items)`."""
+    """Films, people, their ratings, and the true rating of any pair: `truth(users, items)`."""
 
     seed: int
     films: Films
@@ -161,7 +161,7 @@ def _check_counts(users: int, items: int, ratings: int) -> None:
 
 
 def _rate(truth: Truth, users: Indices, items: Indices, rng: np.random.Generator, report: Progress) -> Floats:
-    """What people say: the truth, off by the noise, on half stars."""
+    """Observed ratings: the truth plus noise, rounded to half stars."""
     values = np.empty(len(users), dtype=np.float32)
     for start in range(0, len(users), CHUNK):
         part = slice(start, start + CHUNK)

@@ -1,4 +1,4 @@
-"""The words of the synthetic world: genres, occupations, tags, and titles that could stand on a poster."""
+"""The words of the synthetic world: genres, occupations, tags, and plausible film titles."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Columns of cells: as they were found, each different cell once, and as people read them."""
+"""Columns of cells: as found, as distinct values with codes, and as readable text."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ LONGEST_EXAMPLE = 40
 
 
 class Mismatch(Exception):
-    """A cell that is not what its column holds: the problem, and the next step."""
+    """A cell that does not fit its column: the problem, and the remedy."""
 
     def __init__(self, problem: str, remedy: Remedy | str = "correct it, or leave it empty") -> None:
         super().__init__(problem)
@@ -29,17 +29,17 @@ class Mismatch(Exception):
 
 
 def misplaced(value: object, belongs: str) -> Mismatch:
-    """What is to be raised about a value where something else belongs."""
+    """The error about a value of the wrong kind."""
     return Mismatch(f"found {quoted(value)} where {belongs} belongs")
 
 
 class Weighted(tuple[tuple[object, object], ...]):
-    """Pairs of a term and its weight: what a mapping in a description says."""
+    """Pairs of a term and its weight, from a mapping in a description."""
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A column of n cells: the different ones, and where each of them stands."""
+    """A column of n cells in dictionary encoding: the distinct values, and the code of each cell."""
 
     distinct: list[Any]
     codes: npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ class Coded:
         return int(np.count_nonzero(self.codes < 0))
 
     def counts(self) -> npt.NDArray[np.int64]:
-        """How often each of the different cells stands there."""
+        """How often each distinct value occurs."""
         return np.bincount(self.codes[self.codes >= 0], minlength=len(self.distinct))
 
     def taken(self, rows: npt.NDArray[np.int64]) -> "Coded":
@@ -59,14 +59,14 @@ class Coded:
         return Coded(self.distinct, self.codes[rows])
 
     def once(self, question: "Callable[[Coded], _Answer]") -> _Answer:
-        """The answer to a question that several kinds ask about the same cells; it is worked out once."""
+        """A cached result of a function of these cells, which several kinds need."""
         if question not in self._answers:
             self._answers[question] = question(self)
         answer: _Answer = self._answers[question]
         return answer
 
     def share(self, holds: Callable[[Any], bool]) -> float:
-        """The share of the cells that are there for which something holds."""
+        """The share of non-missing cells for which a predicate holds."""
         counts = self.counts()
         held = sum(count for value, count in zip(self.distinct, counts.tolist(), strict=True) if holds(value))
         return float(held / max(int(counts.sum()), 1))
@@ -80,11 +80,11 @@ class Coded:
         return all(isinstance(value, str) for value in self.distinct)
 
     def nearly_all_differ(self) -> bool:
-        """Whether so few cells repeat that they say nothing about each other."""
+        """Whether so few cells repeat that nothing can be learned from them."""
         return len(self.distinct) >= 0.8 * int(self.counts().sum())
 
     def example(self) -> str:
-        """The first cell that is there."""
+        """The first cell that is not missing."""
         there = self.codes[self.codes >= 0]
         if not len(there):
             return ""
@@ -94,7 +94,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Cells:
-    """Columns of the same height, by name, and how an error about one of their cells is said."""
+    """Columns of the same height by name, and how errors name one of their cells."""
 
     columns: Mapping[str, Coded]
     rows: npt.NDArray[np.int64]
@@ -137,7 +137,7 @@ class ReadableColumn(NamedTuple):
 
 
 def coded(values: Iterable[object]) -> Coded:
-    """Cells of any kind, sorted out; empty ones and NaN are missing."""
+    """Dictionary-encode cells of any kind; empty ones and NaN are missing."""
     places: dict[tuple[type, object], int] = {}
     cleaned: dict[tuple[type, object], int] = {}
     distinct: list[object] = []
@@ -183,7 +183,7 @@ def _clean(value: Any) -> object:
 
 
 def is_read(parse: Callable[[Any], object], value: object) -> bool:
-    """Whether `parse` takes a value."""
+    """Whether `parse` accepts a value."""
     try:
         parse(value)
     except Mismatch:
@@ -198,5 +198,5 @@ def shortened(example: str) -> str:
 
 
 def legible(text: str) -> str:
-    """A text that can be written to a file: halves of characters, which JSON can have, are question marks."""
+    """Text that can be written as UTF-8: lone surrogates, which JSON allows, become question marks."""
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -23,7 +23,7 @@ LISTED = 10
 
 
 class FeatureReport(NamedTuple):
-    """What became of one input column."""
+    """How one input column was encoded."""
 
     source: str
     column: str
@@ -43,7 +43,7 @@ class FeatureReport(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Features:
-    """What is known about some ids, in columns that can describe others as well."""
+    """Features of some ids, with what was learned to encode others in the same way."""
 
     ids: Vocabulary
     values: Floats
@@ -147,7 +147,7 @@ class Features:
         return np.asarray(self.ids.find(ids.array()) >= 0)
 
     def encode(self, description: Mapping[str, object]) -> Floats:
-        """(width,): one that is new, described by the columns of tables and the names of other sources.
+        """(width,): encode a new id, described by the columns of tables and the names of other sources.
 
         None means unknown. Tags are a list, a mapping to counts or "a|b"; links a list of ids or a mapping to
         weights; vectors a list of numbers.
@@ -171,7 +171,7 @@ class Features:
         return encoded
 
     def in_words(self, descriptions: Sequence[Mapping[str, object]]) -> dict[str, ReadableColumn]:
-        """What descriptions that `encode` takes say in words, by column, in their order."""
+        """Descriptions, as `encode` takes them, as readable columns."""
         used = tuple(column for source in self.sources for column in source.used)
         cells = {column.name: coded(about[column.name] for about in descriptions) for column in used}
         return kinds.in_words(used, Cells(cells, np.arange(len(descriptions)), _description_error))
@@ -187,7 +187,7 @@ class Features:
         encoding: str = "utf-8",
         unmentioned: float = 0.0,
     ) -> "Features":
-        """Many that are new, from a table with all the columns of the tables that these features came from.
+        """Encode many new ids, from a table with all columns of the tables that these features came from.
 
         Tags, links and vectors are `unmentioned` unless there is a column of the source's name, with cells like a|b|c.
         """
@@ -218,7 +218,7 @@ class Features:
         return Features(Vocabulary(found), values, self.sources, words)
 
     def _refuse_nearly_named(self, raw: Table, cells: Cells) -> None:
-        """DataError if tags, links or vectors would be zeros for a slip in a name, or if the table says nothing."""
+        """DataError if a misspelt column name would leave tags, links or vectors empty, or if no column is known."""
         used = [column.name for part in self.sources for column in part.used]
         familiar = {column.name for part in self.sources for column in part.columns}
         strange = {_loosely(name): name for name in cells.columns if name not in familiar}
@@ -245,7 +245,7 @@ class Features:
         return lines
 
     def card(self) -> dict[str, Any]:
-        """All that is learned except arrays, ready for JSON."""
+        """Everything learned, except arrays, ready for JSON."""
         return {"sources": [source.card() for source in self.sources]}
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -298,7 +298,7 @@ def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | Non
 
 
 def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> None:
-    """DataError if the caller asks for what there is not."""
+    """DataError if an argument does not apply to this source."""
     if kind is not None and kind not in kinds.source_kinds():
         raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(kinds.source_kinds())}")
     if reading.about not in (None, "user", "item"):

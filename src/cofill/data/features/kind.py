@@ -1,4 +1,4 @@
-"""What a kind of side information is: how its cells are judged, learned, encoded, put into words and filtered by.
+"""A kind of side information: how its cells are detected, learned, encoded, displayed and filtered.
 
 A kind is a subclass of `Kind` in a module below `kinds/`, and an entry in the list there. An instance is one column as
 it was learned. What needs nothing learned are class methods: to judge, to learn, and to filter cells in words.
@@ -35,7 +35,7 @@ MOST_VALUES = 100
 
 
 class Summary(NamedTuple):
-    """What stands in a column of readable cells, for those who want to filter by it."""
+    """A summary of a readable column, for building filters."""
 
     values: tuple[tuple[str | bool, int], ...] = ()
     """Each value and how often it is there, the most frequent first."""
@@ -45,7 +45,7 @@ class Summary(NamedTuple):
 
 
 class Kind(BaseModel):
-    """One column as it was learned: everything that is needed to encode another cell of it."""
+    """One learned column: everything needed to encode another cell of it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,12 +72,12 @@ class Kind(BaseModel):
 
     @classmethod
     def fits(cls, name: str, column: Coded) -> Learn | None:
-        """How to learn a column of a table whose kind nobody has said; None if it is of another kind."""
+        """Detect this kind: how to learn a column whose kind was not given; None if it is of another kind."""
         return None
 
     @classmethod
     def told(cls, column: Coded) -> Learn:
-        """How to learn a column of a table that somebody says is of this kind."""
+        """How to learn a column that the caller says is of this kind."""
         return cls.learn
 
     @classmethod
@@ -87,7 +87,7 @@ class Kind(BaseModel):
 
     @classmethod
     def seen(cls, name: str, of: Cells) -> dict[str, Any]:
-        """What is kept of a column of any kind."""
+        """The fields that are kept for a column of any kind."""
         column = of.columns[name]
         about = {"distinct": len(column.distinct), "missing": column.missing, "example": column.example()}
         return {"name": name, "kind": cls.called, **about}
@@ -96,12 +96,12 @@ class Kind(BaseModel):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the feature columns that this column has for itself."""
+        """The names of this column's own feature columns."""
         return ()
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """What a cell can name, if that is a closed list."""
+        """The possible values of a cell, if they are a closed list."""
         return ()
 
     def numbers(self, value: Any) -> Doubles:
@@ -125,16 +125,16 @@ class Kind(BaseModel):
     # To put into words.
 
     def words(self, of: Cells) -> ReadableColumn | None:
-        """The cells of this column in words; None if people cannot read them."""
+        """The cells of this column in readable form; None if there is no such form."""
         return None
 
     @property
     def belongs(self) -> str:
-        """What a description has to have here, for those who write one."""
+        """What a description must contain here, for error messages and help."""
         return self.holds
 
     def suggested(self) -> str | None:
-        """What could stand in a description, as an example; None if a short word cannot say it."""
+        """An example value for a description; None if there is no short one."""
         return None
 
     # To filter cells in words.
@@ -146,7 +146,7 @@ class Kind(BaseModel):
 
     @classmethod
     def equal(cls, cells: "pl.Series", value: Any) -> "pl.Series":
-        """(n,): which cells are what is wanted, null where they are missing; Mismatch if `value` is no such cell."""
+        """(n,): which cells equal a value, null where missing; Mismatch if `value` does not fit the kind."""
         raise cls.misfit(value)
 
     @classmethod
@@ -156,7 +156,7 @@ class Kind(BaseModel):
 
     @classmethod
     def summed_up(cls, cells: "pl.Series") -> Summary:
-        """What stands in the cells (n,), none of which is null."""
+        """A summary of the cells (n,), none of which is null."""
         if cls.ordered:
             return Summary(low=cells.min(), high=cells.max())
         found = cells.alias("value").value_counts(name="count")
@@ -203,7 +203,7 @@ class Kind(BaseModel):
 
     @classmethod
     def wanted(cls, parse: Callable[[Any], Any], value: object) -> Any:
-        """The value of a condition as `parse` reads it; what counts as missing in a cell is no condition."""
+        """The value of a condition as `parse` reads it; a value that means missing is refused."""
         try:
             found = parse(value)
         except Mismatch:
@@ -214,7 +214,7 @@ class Kind(BaseModel):
 
     @classmethod
     def misfit(cls, value: object) -> Mismatch:
-        """What is to be raised about a condition that does not fit."""
+        """The error about a condition that does not fit."""
         takes = ", a list of values, or {'min': ..., 'max': ...}" if cls.ordered else " or a list of values"
         return Mismatch(
             f"found {quoted(value)} where {cls.one or cls.holds} belongs",
@@ -227,7 +227,7 @@ def _filled(met: "pl.Series") -> Bools:
 
 
 class TermKind(Kind):
-    """A kind whose cells are terms: so many different ones that they are counted, and reduced to a few columns."""
+    """A kind with many different terms, which are counted and reduced to a few columns."""
 
     terms: TermNames | None = None
     """What the column adds to the reduced block of its source; None if it stands for itself."""
@@ -245,7 +245,7 @@ class TermKind(Kind):
         return {str(term): place for place, term in enumerate(self.terms or ())}
 
     def weights(self, found_in: npt.NDArray[np.int64], filled: int) -> Floats:
-        """(terms,): how much terms say that are found in so many of all `filled` cells."""
+        """(terms,): weights of terms that occur in so many of all `filled` cells."""
         return np.ones(len(found_in), np.float32)
 
     def weighed(self, counts: "Matrix", weights: Floats) -> "Matrix":

@@ -1,4 +1,4 @@
-"""One source of side information as it was learned: its columns, and its reduced block.
+"""One learned source of side information: its columns, and its reduced block.
 
 Columns of many terms are reduced together: (ids, terms) @ (terms, width), by a truncated singular value decomposition.
 """
@@ -34,12 +34,12 @@ WEAKEST = 1e-5
 
 
 class UnknownFeatureWarning(UserWarning):
-    """Tags, words or links of which not one is known: they say nothing."""
+    """Tags, words or links of which none is known, so that they have no effect."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """All that is needed to describe somebody or something new by the columns of one source."""
+    """Everything needed to encode new users or items by the columns of one source."""
 
     kind: str
     """table, or the kind that the whole source is of."""
@@ -55,7 +55,7 @@ class Source:
 
     @property
     def block(self) -> str:
-        """What the reduced block is called."""
+        """The name of the reduced block."""
         return "+".join(column.name for column in self.long)
 
     @property
@@ -65,7 +65,7 @@ class Source:
 
     @property
     def short(self) -> tuple[Kind, ...]:
-        """The columns that stand for themselves."""
+        """The columns that are not reduced."""
         return tuple(column for column in self.used if not isinstance(column, TermKind) or column.terms is None)
 
     @property
@@ -184,7 +184,7 @@ def no_block() -> tuple[Floats, Floats]:
 
 
 class Fitted(NamedTuple):
-    """What a source says: about whom, what, and how to say the same of others."""
+    """A fitted source: its ids, their features, and how to encode others."""
 
     ids: list[Id]
     values: Floats
@@ -194,7 +194,7 @@ class Fitted(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """How the caller wants a source to be read."""
+    """The caller's options for reading a source."""
 
     id: str | int | None
     ids: Any
@@ -257,7 +257,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 class WholeSource(ABC):
-    """A kind that has whole sources to itself, rather than columns of tables."""
+    """A kind that takes a whole source, not columns of tables."""
 
     flag_help: ClassVar[str]
     """What such a file is, for the help of a flag; {side} is user or item."""
@@ -266,17 +266,17 @@ class WholeSource(ABC):
 
     @classmethod
     def takes(cls, source: Any, told: bool) -> bool:
-        """Whether `source`, which is no table, is of this kind; `told`: somebody says so."""
+        """Whether `source`, which is not a table, is of this kind; `told`: the caller says so."""
         return False
 
     @classmethod
     def fit(cls, source: Any, reading: Reading) -> Fitted:
-        """Learn from a source that `takes`."""
+        """Learn from a source that `takes` accepts."""
         raise NotImplementedError
 
     @classmethod
     def recognised(cls, raw: Table) -> bool:
-        """Whether a table of which nobody has said the kind is of this one."""
+        """Whether a table whose kind was not given is of this kind."""
         return False
 
     @classmethod

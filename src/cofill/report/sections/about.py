@@ -1,4 +1,4 @@
-"""What the model is, how its training went, its settings, what side information became, how to make it again."""
+"""About the model: its training, settings, encoded side information, and the command to reproduce it."""
 
 from collections.abc import Sequence
 from shlex import quote
@@ -148,7 +148,7 @@ def settings_section(subject: Subject) -> Markup:
 
 
 def features_section(subject: Subject) -> Markup | None:
-    """What each source of side information became; None where there was none."""
+    """How each source of side information was encoded; None if there was none."""
     parts: list[str] = []
     for side in ("item", "user"):
         features = getattr(subject.model, f"{side}_features", None)
@@ -203,7 +203,7 @@ def _flag(name: str, value: Any) -> str:
 
 
 def _changed(subject: Subject) -> list[tuple[str, Any]]:
-    """Settings that differ from their defaults, and those defaults, which may follow the orientation."""
+    """Settings that differ from their defaults, with those defaults, which may depend on the orientation."""
     settings = subject.model.settings
     values = settings.model_dump()
     oriented = {"orientation": values["orientation"]} if "orientation" in values else {}

@@ -46,7 +46,7 @@ def data_section(subject: Subject) -> Markup:
 
 
 def value_groups(values: npt.NDArray[np.float32]) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """Names of groups of ratings, and the group of each: every value by itself, or, of many, round ranges."""
+    """Bins for a histogram of ratings, and the bin of each: one for each value, or round ranges for many values."""
     distinct, group = np.unique(values, return_inverse=True)
     if len(distinct) <= MOST_VALUES:
         return [f"{value:g}" for value in distinct], group.astype(np.int64)
@@ -75,7 +75,7 @@ def _values(values: npt.NDArray[np.float32]) -> Markup:
 
 
 def _counts(counts: npt.NDArray[np.int64], what: str) -> Markup:
-    """In groups that double: most have few, some have very many."""
+    """A histogram of counts in bins that double in width, because counts are very skewed."""
     power = np.zeros(len(counts), np.int64)
     power[counts > 0] = np.floor(np.log2(counts[counts > 0])).astype(np.int64) + 1
     names = ["0", *(tick_label(2.0**at) for at in range(int(power.max(initial=1))))]

@@ -28,7 +28,7 @@ def examples_section(subject: Subject) -> Markup:
 
 
 def _chosen(subject: Subject) -> list[int]:
-    """By index: those asked for, or those at the quarters of the users who have ratings, here and in the test part."""
+    """Example users by index: those asked for, or those at the quartiles of users with ratings (and test ratings)."""
     model = subject.model
     if subject.users:
         return [model.users.index(user) for user in subject.users]

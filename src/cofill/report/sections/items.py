@@ -1,4 +1,4 @@
-"""The map of the items: like ones lie near each other."""
+"""The map of the items: similar items lie close to each other."""
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +108,7 @@ def _picture(subject: Subject, shown: npt.NDArray[np.int64], places: Places) -> 
 
 
 def _fitted(places: Places) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Into the frame, each direction as far as it goes: they have no unit."""
+    """Positions stretched to fill the frame: the directions have no unit."""
     low, high = places.min(0), places.max(0)
     share = (places - low) / np.maximum(high - low, 1e-12)
     return (

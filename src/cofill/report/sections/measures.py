@@ -48,7 +48,7 @@ def measures_section(subject: Subject) -> Markup:
 
 
 def errors_section(subject: Subject) -> Markup | None:
-    """None without a test part: the measures say what is missing."""
+    """How predictions err; None without a test part, which the measures section mentions."""
     if subject.test is None:
         return None
     predicted, given = subject.predictions.astype(np.float64), subject.tested.values

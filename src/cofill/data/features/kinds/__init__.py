@@ -1,4 +1,4 @@
-"""Every kind of side information, and which of them a column is of.
+"""All kinds of side information, and detection of a column's kind.
 
 A new kind is a module with a subclass of `Kind`, and an entry in `KINDS`.
 """
@@ -26,7 +26,7 @@ NAMES_AN_ADDRESS = re.compile(r"zip|postal|postcode|phone|e-?mail|url$|link$", r
 
 
 class Skip(Kind):
-    """A column that nothing is learned from: addresses, ids of other catalogues, titles, and whatever fits no kind."""
+    """A column that is not used: URLs, ids of other catalogues, titles, and whatever fits no kind."""
 
     called: ClassVar[str] = "skip"
     holds: ClassVar[str] = "anything"
@@ -60,7 +60,7 @@ def column_kinds() -> tuple[str, ...]:
 
 
 def whole_sources() -> dict[str, type[WholeSource]]:
-    """The kinds that have whole sources to themselves."""
+    """The kinds that take a whole source, not a column of a table."""
     return {kind.called: kind for kind in KINDS if issubclass(kind, WholeSource)}
 
 
@@ -75,7 +75,7 @@ def readable_kinds() -> tuple[str, ...]:
 
 
 def judged(name: str, column: Coded) -> Learn:
-    """How to learn a column whose kind nobody has said; one that says nothing, or fits no kind, is skipped."""
+    """Detect how to learn a column whose kind was not given; a constant column, or one of no kind, is skipped."""
     for kind in KINDS:
         learn = kind.fits(name, column)
         if learn is not None:

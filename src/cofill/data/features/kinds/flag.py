@@ -26,7 +26,7 @@ def parse_flag(value: object) -> float | None:
 
 
 class Flag(Kind):
-    """Something that is so or not so."""
+    """Yes or no."""
 
     called: ClassVar[str] = "flag"
     holds: ClassVar[str] = "yes or no"

@@ -95,5 +95,5 @@ def _roles(raw: Table, reading: Reading) -> Roles:
 
 
 def _is_usual_weight(weight: float) -> bool:
-    """Whether sums and products with a weight stay within what numbers can hold."""
+    """Whether sums and products with a weight stay within the range of floats."""
     return weight == 0.0 or LEAST_WEIGHT <= abs(weight) <= MOST_WEIGHT

@@ -70,7 +70,7 @@ class Standardised(Kind):
 
     @classmethod
     def measured(cls, name: str, of: Cells, parse: Callable[[Any], float | None], slips: bool) -> dict[str, Any]:
-        """What is learned of a column. `slips`: nobody has said its kind, so what `parse` refuses may be right."""
+        """Learn a column. `slips`: its kind was detected, not given, so some cells may fail to parse."""
         read = _with_advice(parse, name) if slips else parse
         parsed = np.array([np.nan if found is None else found for found in of.parsed(name, read)] + [np.nan])
         numbers = parsed[of.columns[name].codes]
@@ -138,7 +138,7 @@ class _Standard(NamedTuple):
 
 
 def standard(numbers: npt.NDArray[np.float64]) -> _Standard:
-    """Of `numbers` (n,), however large; a spread of 0 if they are all the same."""
+    """Mean and standard deviation of `numbers` (n,), however large; a spread of 0 if all are equal."""
     if not len(numbers) or numbers.min() == numbers.max():
         return _Standard(float(numbers[0]) if len(numbers) else 0.0, 0.0)
     unit = float(np.abs(numbers).max())
@@ -205,7 +205,7 @@ def are_foreign_ids(name: str, column: Coded) -> bool:
 
 
 def written_number(value: object) -> float | int | None:
-    """As it is written: an integer of any size is one."""
+    """A number as it is written: an integer of any size stays an integer."""
     found = parse_number(value)
     if found is None or isinstance(value, int):
         return value if isinstance(value, int) else None
