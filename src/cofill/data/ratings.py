@@ -287,7 +287,7 @@ def _told_unusual(table: Table, values: npt.NDArray[np.float32], far: npt.NDArra
 
 
 def _usual_scale(low: float, high: float) -> Scale:
-    """The scale by the rule of `Ratings.read`. No scale begins at 2, but samples without the lowest rating are common."""
+    """The scale by the rule of `Ratings.read`. No scale begins at 2; samples without the lowest rating are common."""
     if high in (5.0, 10.0) and low >= 0.0:
         begins = 1.0 if low >= 1.0 else 0.5 if low >= 0.5 and high == 5.0 else 0.0
         return Scale(begins, high)

@@ -117,7 +117,7 @@ class GeneticSampler(BaseSampler):
         return self._others.sample_independent(study, trial, param_name, param_distribution)
 
     def _generation_and_place(self, turn: int) -> tuple[int, int]:
-        """The generation of a turn, and the place in it. Generation 0 has places for all, later ones for all but copies."""
+        """The generation of a turn and its place there; generation 0 has places for all, others for all but copies."""
         shares = self._shares
         if turn < shares.individuals:
             return 0, turn

@@ -298,7 +298,7 @@ def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | Non
 
 
 def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> None:
-    """DataError if an argument does not apply to this source."""
+    """DataError if an argument is not valid."""
     if kind is not None and kind not in kinds.source_kinds():
         raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(kinds.source_kinds())}")
     if reading.about not in (None, "user", "item"):
