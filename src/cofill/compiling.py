@@ -1,4 +1,4 @@
-"""How kernels become machine code."""
+"""Compile kernels to machine code, with a cache on disk."""
 
 import hashlib
 from collections.abc import Callable

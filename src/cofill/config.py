@@ -51,7 +51,7 @@ class Settings(BaseModel):
 
 
 class Stage(Settings):
-    """What every stage of the network knows: which way round the matrix is read."""
+    """What every stage of the network knows: the orientation of the matrix."""
 
     orientation: Orientation = Field(
         default="item", description="what a row is: an item (the paper's V-CFN) or a user (U-CFN)"

@@ -100,12 +100,12 @@ class DataError(CofillError, ValueError):
         super().__init__(self.worded(in_python))
 
     def worded(self, argument: Argument) -> str:
-        """The message, with arguments in the words of where the reader is."""
+        """The message, with arguments written for the reader: Python or command line."""
         remedy = self.remedy.worded(argument)
         return ("" if self.where is None else f"{self.where}: ") + self.found + (f"; {remedy}" if remedy else "")
 
     def said_of(self, source: str) -> "DataError":
-        """The same error about a source that the reader knows by another name."""
+        """The same error with another name for the source."""
         return self if self.where is None else DataError(
             self.found, self.remedy, where=replace(self.where, source=source)
         )  # fmt: skip
@@ -131,7 +131,7 @@ class NotFittedError(CofillError, RuntimeError):
 
 
 class TrainingDivergedError(CofillError, ArithmeticError):
-    """Weights that ran away during training."""
+    """A training whose loss diverged."""
 
 
 class CheckpointError(CofillError):
@@ -151,6 +151,6 @@ class DataWarning(UserWarning):
 
 
 def show_warning(message: Warning | str, *_: Any, argument: Argument = in_python, **__: Any) -> None:
-    """In place of `warnings.showwarning`: one line, without the place in the code."""
+    """Replacement for `warnings.showwarning`: one line, without the place in the code."""
     text = message.about.worded(argument) if isinstance(message, DataWarning) else message
     sys.stderr.write(f"cofill: warning: {text}\n")

@@ -30,7 +30,7 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
 
 
 def explain_write_failure(target: Path, problem: Exception) -> str:
-    """What went wrong while `target` was written, and the next step."""
+    """Turn an error of writing `target` into one that says what to do."""
     code = problem.errno if isinstance(problem, OSError) else None
     if code == errno.ENOSPC or "No space left" in str(problem):
         return f"{target}: not written, the disk is full; free some space and run the command again"

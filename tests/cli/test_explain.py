@@ -29,7 +29,7 @@ def test_the_table_adds_up(run: Run, model: Path) -> None:
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
     assert lines[0][0] == "what anybody gets"
     assert lines[-3][0].endswith(" more")
-    assert lines[-2][0] == "cannot be told apart"
+    assert lines[-2][0] == "remainder"
     assert lines[-1][0] == "together: the predicted rating"
     amounts = [float(line[2]) for line in lines]
     assert len(amounts) == 6

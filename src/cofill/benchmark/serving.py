@@ -42,7 +42,7 @@ _BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0, "solve_column
 def measure_serving(
     like: str, settings: dict[str, Any], *, scale: float, seconds: int, seed: int, say: Say
 ) -> dict[str, Any]:
-    """A model of a published shape, a server of it in one process, and whoever asks it in another."""
+    """Measure a model of a published shape, with the server in one process and the client in another."""
     with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
         model = Path(folder) / "model"
         say(f"making a model like {like}")
@@ -68,7 +68,7 @@ def measure_serving(
 
 @contextmanager
 def _serving(model: Path) -> Iterator[tuple[int, str]]:
-    """`cofill serve` as somebody would start it, but for the limit that a load would meet: its process and address."""
+    """Start `cofill serve` as a user would, but without the rate limit; gives its process and address."""
     words = ["serve", str(model), "--port", "0", "--requests-per-second", "0", "--quiet"]
     server = subprocess.Popen([sys.executable, "-m", "cofill.cli", *words], stdout=subprocess.PIPE)
     assert server.stdout is not None
@@ -86,7 +86,7 @@ def _serving(model: Path) -> Iterator[tuple[int, str]]:
 
 
 def make_model(model: str, like: str, scale: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
-    """Of a generated world: how well it was trained is of no account here."""
+    """Make a model of synthetic ratings; its accuracy does not matter here."""
     from cofill.data.datasets.world import make_world_like
     from cofill.models.cfn.cfn import CFN
 
@@ -109,7 +109,7 @@ def load(
     writes_a_second: float,
     seed: int,
 ) -> dict[str, Any]:
-    """Every question goes to the server and to the same model in this process, turn by turn."""
+    """Send each request to the server and to the same model in this process, in turn."""
     from threadpoolctl import threadpool_limits
 
     from cofill.models.recommender import Recommender
@@ -120,7 +120,7 @@ def load(
 
 
 class _HttpConnection:
-    """As little of an HTTP client as a measurement needs: what it takes itself counts as the server's time.
+    """A minimal HTTP client, because its own time counts as the server's.
 
     One connection that is kept, one request at a time.
     """
@@ -155,7 +155,7 @@ class _HttpConnection:
 
 
 class _Asked:
-    """A server and a model of its own, which get the same questions."""
+    """A server and a local model that get the same requests."""
 
     def __init__(self, model: "Recommender", address: str, ratings_each: int, rng: np.random.Generator) -> None:
         self._model = model
@@ -293,7 +293,7 @@ async def _all(
     ask: Callable[[_HttpConnection, Question], Awaitable[float]],
     times: list[float],
 ) -> float:
-    """Ask them all over all connections; seconds that it took altogether."""
+    """Send all requests over all connections; returns the total seconds."""
     left = list(questions)
 
     async def go_on(connection: _HttpConnection) -> None:
@@ -317,7 +317,7 @@ def _compared(http: list[float], http_wall: float, process: list[float], process
 
 
 def _memory(process: int) -> int | None:
-    """Resident, in bytes; None where the system does not tell."""
+    """Resident memory in bytes; None if the system does not tell."""
     try:
         pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     except OSError:

@@ -1,4 +1,4 @@
-"""From numbers to places in a picture: axes with round ticks, and how these are written."""
+"""Axes of charts: from numbers to positions, with round ticks and their labels."""
 
 from dataclasses import dataclass
 from math import ceil, floor, log10

@@ -146,7 +146,7 @@ def curves(
     mark: Mark | None = None,
     whole_x: bool = False,
 ) -> Markup:
-    """Lines with a legend where there are several. `about` says what the picture shows to those who cannot see it."""
+    """A line chart, with a legend if there are several lines. `about` is its text alternative."""
     xs = [value for one in series for value in one.x]
     ys = [value for one in series for value in one.y]
     across = tight_axis(min(xs), max(xs), _LEFT, WIDTH - _RIGHT, about=6, whole=whole_x)

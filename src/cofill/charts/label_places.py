@@ -41,7 +41,7 @@ class Point(NamedTuple):
 
 
 def place_labels(points: Iterable[Point], inside: Box, most: int) -> list[Label]:
-    """As many as find room, the first points first: to the right of the point, to its left, above or below."""
+    """Place as many labels as fit, the first points first: to the right of the point, to its left, above or below."""
     taken: list[Box] = []
     labels: list[Label] = []
     for point in points:

@@ -27,17 +27,17 @@ def element(tag: str, *children: str | None, **attributes: str | float | bool | 
 
 
 def together(*parts: str | None) -> Markup:
-    """One after the other."""
+    """Concatenate markup."""
     return Markup("".join(part if isinstance(part, Markup) else text(part) for part in parts if part is not None))
 
 
 def text(words: str) -> Markup:
-    """Escaped, without the characters that a page cannot show: controls, half characters, changes of direction."""
+    """Escaped text, without control characters, lone surrogates and changes of direction."""
     return Markup(escape("".join(c if c.isprintable() or c == "\n" else " " for c in words)))
 
 
 def style(rules: str) -> Markup:
-    """CSS of our own, which is no text."""
+    """A style element with our own CSS, which is not escaped."""
     return Markup(f"<style>{rules}</style>")
 
 

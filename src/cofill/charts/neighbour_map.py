@@ -1,4 +1,4 @@
-"""Many dimensions into two, such that what is near stays near: principal components, then t-SNE from there.
+"""A two-dimensional map that keeps neighbours close: t-SNE, started from principal components.
 
 The t-SNE is the exact one (van der Maaten and Hinton, 2008), which is quadratic: for a thousand points or two.
 """
@@ -18,7 +18,7 @@ _FEW = 8  # points of which the principal components tell all
 
 
 def map_of(vectors: Matrix, progress: Callable[[float], None] | None = None) -> Matrix:
-    """(n, 2) for vectors (n, width): by the angle between them once their mean is taken off. No chance is involved."""
+    """(n, 2) for vectors (n, width): by the angle between them after subtracting their mean. Deterministic."""
     directions = _directions(vectors)
     start = principal_components(directions)
     if len(vectors) <= _FEW:

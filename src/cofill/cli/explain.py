@@ -74,7 +74,7 @@ def _print(found: "Explanation", n: int) -> None:
     ]
     if others:
         rows.append((f"{len(others):,} more", None, sum(entry.amount for entry in others), None))
-    rows.append(("cannot be told apart", None, found.remainder, None))
+    rows.append(("remainder", None, found.remainder, None))
     if found.clipped != found.rating:
         rows.append(("beyond the scale", None, found.clipped - found.rating, None))
     rows.append(("together: the predicted rating", None, found.clipped, None))

@@ -1,4 +1,4 @@
-"""Why an item is predicted what it is: how far each rating and feature moves it, in indices, then in ids and words."""
+"""Explanations (attribution): how far each rating and feature moves a prediction, in indices, then in ids and words."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,22 +18,22 @@ _ONE_BY_ONE = 200
 
 
 class Contribution(NamedTuple):
-    """One of the user's ratings, or one column of what is known about them, and how far it moves a prediction."""
+    """One of the user's ratings or feature columns, and how far it moves a prediction."""
 
     amount: float
     """In ratings: above zero it pushes the prediction up, below zero down."""
     item: Id | None = None
-    """The item that was rated; None where it is a feature that speaks."""
+    """The item that was rated; None if the contribution is that of a feature."""
     rating: float | None = None
     """What the user gave it."""
     title: str | None = None
     """The item's, where the data has one."""
     feature: str | None = None
-    """The column that describes the user, such as age; None where it is a rating that speaks."""
+    """The column that describes the user, such as age; None if the contribution is that of a rating."""
 
 
 class Explanation(NamedTuple):
-    """A predicted rating taken apart: base + amounts of the contributions + remainder = rating."""
+    """An explained prediction: base + amounts of the contributions + remainder = rating."""
 
     item: Id
     rating: float
@@ -45,7 +45,7 @@ class Explanation(NamedTuple):
     contributions: list[Contribution]
     """All ratings and features of the user, those that move it most first."""
     remainder: float
-    """What cannot be told apart: docs/network.md says for which models it is more than rounding."""
+    """What is not attributed to any of them: docs/network.md says for which models it is more than rounding."""
     title: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""What side features lead one to expect: ridge regression, its penalty chosen by leaving each example out in turn."""
+"""Expectations from side features: ridge regression, its penalty chosen by leave-one-out cross-validation."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -1,4 +1,4 @@
-"""The history of a training run: one record an epoch, and who is told about it. Nothing here needs torch."""
+"""The history of a training run: one record an epoch, and the callback that receives it. Nothing here needs torch."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""The known ratings of a model that lives on: those it was trained on, and what has become of them since.
+"""The known ratings of a model: those it was trained on, and the changes since.
 
 At the end: the same as arrays for a model file, and back, checked.
 """
@@ -31,9 +31,9 @@ class _Side:
 
 
 class KnownRatings:
-    """Rows and columns of ratings, with what came later laid over those of the training. Grows on both sides.
+    """The ratings of the training, with later changes applied, by row and by column. Grows on both sides.
 
-    Only what differs from the training is laid over it, so that a rating that came and went has left no trace.
+    Only differences from the training are kept, so that a rating that was added and removed leaves no trace.
     """
 
     def __init__(self, trained: SparseRows, trained_columns: SparseRows) -> None:

@@ -18,7 +18,7 @@ class Recommendation(NamedTuple):
 
 
 class Similar(NamedTuple):
-    """An item, how like it is to the one asked about (1: the same), and its title where the data has one."""
+    """An item, its similarity to the one asked about (1: the same), and its title where the data has one."""
 
     item: Id
     similarity: float

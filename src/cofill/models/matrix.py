@@ -3,7 +3,7 @@
 Above this border everybody sees **users x items**. Below it code speaks of rows and columns: a network whose rows are
 items is a `FilledMatrix` of items x users, and its `Transposed` view is what the recommender is given.
 
-    Matrix           the questions that can be asked, and the changes that can be told
+    Matrix           the interface: questions and changes
     ├── FilledMatrix   known ratings, fitted means, growth: an algorithm adds what differs (Completion, FactorMatrix)
     └── Transposed     a matrix with rows and columns exchanged
 """
@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Matrix(ABC):
-    """Predictions in ratings, not clipped to the scale, that follow every rating and every feature that is told.
+    """Predictions in ratings, not clipped to the scale, that follow every added rating and feature.
 
     What is predicted depends on the ratings and features alone, not on the order in which they came, on what came and
     went, or on what was asked between.
@@ -71,11 +71,11 @@ class Matrix(ABC):
 
     @abstractmethod
     def row_vectors(self) -> Floats:
-        """(rows, width): what a row is known by, such that like rows have like vectors."""
+        """(rows, width): row embeddings: similar rows have similar vectors."""
 
     @abstractmethod
     def column_vectors(self) -> Floats:
-        """(columns, width): what a column is known by, such that like columns have like vectors."""
+        """(columns, width): column embeddings: similar columns have similar vectors."""
 
     # Questions
 
@@ -101,7 +101,7 @@ class Matrix(ABC):
 
     @abstractmethod
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
-        """(n,): in which order `entries` at many pairs are answered quickest, where they are asked for in parts."""
+        """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
 
     @abstractmethod
     def many_rows(self, rows: Longs) -> Floats:
@@ -123,19 +123,19 @@ class Matrix(ABC):
 
     @abstractmethod
     def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
-        """Ratings that came later, of known rows and columns or of new ones; every prediction follows."""
+        """Add or replace ratings, of known or new rows and columns; predictions follow at once."""
 
     @abstractmethod
     def remove(self, rows: Ints, columns: Ints) -> None:
-        """The ratings of these pairs are unknown from now on, if they were not before; every prediction follows."""
+        """Remove the ratings of these pairs, if they are known; predictions follow at once."""
 
     @abstractmethod
     def describe_rows(self, rows: Ints, features: Floats) -> None:
-        """What is known of some rows, old or new, from now on: (n,), (n, P)."""
+        """Set the features of some rows, old or new: (n,), (n, P)."""
 
     @abstractmethod
     def describe_columns(self, columns: Ints, features: Floats) -> None:
-        """What is known of some columns, old or new, from now on: (n,), (n, Q)."""
+        """Set the features of some columns, old or new: (n,), (n, Q)."""
 
     def transposed(self) -> "Matrix":
         """The same matrix with rows and columns exchanged: a view."""
@@ -211,7 +211,7 @@ class FilledMatrix(Matrix):
         self._take_in(new_rows, np.concatenate([new_columns, columns]))
 
     def _catch_up(self) -> None:
-        """Take in what has changed since the training: a model from a file may have lived before."""
+        """Apply the changes since the training: a model from a file may have been changed before it was saved."""
         known, of_rows, of_columns = self._known, self._row_features, self._column_features
         new_rows, new_columns = self._grow(len(of_rows.values), len(of_columns.values))
         self._take_in(
@@ -404,7 +404,7 @@ class Transposed(Matrix):
 
 
 def described_as_trained(features: SideFeatures, index: int) -> bool:
-    """Whether what is known of a row or a column beside its ratings is what it was trained with."""
+    """Whether a row or column has the features that it was trained with."""
     return (
         index < len(features.trained)
         and features.described[index] == features.trained_described[index]

@@ -1,4 +1,4 @@
-"""The fitted means: what is known of a row and of a column apart from each other."""
+"""The fitted means (baseline predictor): overall mean plus row and column deviations."""
 
 import numpy as np
 import numpy.typing as npt

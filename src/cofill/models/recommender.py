@@ -38,7 +38,7 @@ _CHUNK = 256
 
 
 class Fitting(NamedTuple):
-    """How a fit goes on: who is told how far it is, and the file that lets a killed one go on."""
+    """Options of a fit: the progress callback, and the checkpoint to write and to resume from."""
 
     progress: Progress
     checkpoint: Path | None
@@ -54,7 +54,7 @@ class Kept(NamedTuple):
 
 
 class Recommender(ABC):
-    """What every algorithm can do once it is fitted.
+    """The interface of every algorithm: fit, predict, recommend, explain, update, save and load.
 
     A model is asked by one thread at a time: new ratings are worked in when the next question needs them.
     """
@@ -154,7 +154,7 @@ class Recommender(ABC):
         return self.matrix.scale
 
     def predict(self, pairs: object) -> Floats:
-        """Ratings (n,) for pairs of user and item; ids that were never seen are welcome.
+        """Ratings (n,) for pairs of user and item; unknown ids are allowed.
 
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings.
         """
@@ -232,7 +232,7 @@ class Recommender(ABC):
     def explain(
         self, user: Id | Mapping[Any, float], item: Id, *, features: Mapping[str, object] | None = None
     ) -> Explanation:
-        """Which of the user's ratings and features push an item up or down: base + amounts + remainder = rating.
+        """Explain a prediction by the user's ratings and features: base + amounts + remainder = rating.
 
         The user is given as to `recommend`.
         """
@@ -261,7 +261,7 @@ class Recommender(ABC):
         )
 
     def similar(self, item: Id, n: int = 10) -> list[Similar]:
-        """The n items most like this one, by the cosine similarity of the vectors that the model knows them by.
+        """The n items most similar to this one, by cosine similarity of their embeddings.
 
         An item without a rating can be asked about, and be an answer, if it has features.
         """
@@ -284,11 +284,11 @@ class Recommender(ABC):
         ]
 
     def item_vectors(self) -> Floats:
-        """(items, width): what the model knows an item by, such that like items have like vectors."""
+        """(items, width): item embeddings: similar items have similar vectors."""
         return self.matrix.column_vectors()
 
     def facts(self) -> list[tuple[str, str]]:
-        """What a page about the model says of the algorithm: name and value."""
+        """Facts about the algorithm for the report: name and value."""
         return []
 
     def item_counts(self) -> Longs:
@@ -300,7 +300,7 @@ class Recommender(ABC):
         return self.matrix.row_counts
 
     def known_pairs(self, ratings: Ratings) -> int:
-        """How many of these pairs of user and item the model has a rating of."""
+        """How many of these pairs of user and item have a known rating."""
         users = self.users.find(ratings.users.ids)[ratings.user_index]
         items = self.items.find(ratings.items.ids)[ratings.item_index]
         return int(self.matrix.known.contains(users, items).sum())
@@ -308,7 +308,7 @@ class Recommender(ABC):
     # Following
 
     def add_ratings(self, ratings: object) -> Self:
-        """Ratings that came after the training, of users and items known or new: predictions follow at once.
+        """Add or replace ratings of known or new users and items; predictions follow at once, by fold-in.
 
         `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
         equal, nothing changes at all.
@@ -336,7 +336,7 @@ class Recommender(ABC):
         return self
 
     def remove_ratings(self, pairs: object) -> Self:
-        """What was rated by mistake is unknown from now on, trained on or not: predictions follow at once.
+        """Remove ratings, whether trained on or added later: predictions follow at once.
 
         `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
         that came after the training leaves no trace; of users and items the ids stay known.
@@ -349,14 +349,14 @@ class Recommender(ABC):
         return self
 
     def describe_items(self, source: object) -> Self:
-        """Items known or new, described by the columns that the model was trained with; predictions follow at once.
+        """Set the features of known or new items, by the columns of the training; predictions follow at once.
 
         `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
         """
         return self._describe("item", source)
 
     def describe_users(self, source: object) -> Self:
-        """Users known or new, described by the columns that the model was trained with; predictions follow at once.
+        """Set the features of known or new users, by the columns of the training; predictions follow at once.
 
         `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
         """

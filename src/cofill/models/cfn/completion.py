@@ -242,7 +242,7 @@ class Completion(FilledMatrix):
     ) -> Floats:
         """The network's rating and that of the fitted means, weighed by the trust in the network.
 
-        `known` says whether anything is known of the column; if not, the network cannot say anything about it.
+        `known` says whether anything is known of the column; if not, the network cannot predict it.
         """
         network = self.scaling.unclipped(np.tanh(outputs) if self.network.squash else outputs, means)
         blended: Floats = fitted + trust * known * (network - fitted)

@@ -42,7 +42,7 @@ class SparseInput(nn.Module):
         self.dense = dense
         self.weight = nn.Parameter(fan_in_uniform((columns, width), columns, generator))
         self.bias = nn.Parameter(fan_in_uniform((width,), columns, generator))
-        # From zero: at first the ratings speak alone, and features come in as far as they help.
+        # From zero: at first only the ratings count, and features come in as far as they help.
         self.side = nn.Parameter(torch.zeros(features, width)) if features else None
 
     def forward(

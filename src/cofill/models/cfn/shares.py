@@ -1,4 +1,4 @@
-"""What a prediction is made of: how far each rating and each feature of a row, or of a column, moves it.
+"""Attribution of a prediction: how far each rating and each feature of a row, or of a column, moves it.
 
     prediction = base + shares of the ratings + shares of the features + remainder
 

@@ -10,7 +10,7 @@ Ours: ratings scaled to [-1, 1] with the damped mean of their row taken off, and
 (`presence`); and what a CFN does about ids that come later or of which nothing is known. The authors feed ratings as
 they are, from 1 to 5, which is the overall mean taken off and a constant of 1.8 added (`mean_damping=1e9`,
 `presence=1.8`). That is worse: 0.8403 instead of 0.8328 with 100 units, on validation ratings of MovieLens-1M. Without
-any constant, so that the network does not hear who has rated, it is 0.8428 (after 100 steps, where that run ended).
+any constant, so that the network does not see who has rated, it is 0.8428 (after 100 steps, where that run ended).
 """
 
 from typing import Annotated, Any, ClassVar

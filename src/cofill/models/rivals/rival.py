@@ -59,7 +59,7 @@ class Rival(Recommender):
 
     @abstractmethod
     def _factorise(self, data: TrainingData, done: Done) -> Factors:
-        """Learn."""
+        """Learn factors from the ratings."""
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> FactorMatrix:
         given = data.ratings

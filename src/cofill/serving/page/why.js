@@ -53,7 +53,7 @@ function breakdown(why) {
     const together = rest.reduce((sum, one) => sum + one.amount, 0);
     steps.push({ label: [`${counted(rest.length, "other reason")} together`], amount: together });
   }
-  if (Math.abs(why.remainder) >= LITTLE) steps.push({ label: ["What cannot be told apart"], amount: why.remainder });
+  if (Math.abs(why.remainder) >= LITTLE) steps.push({ label: ["Remainder"], amount: why.remainder });
   return waterfall(why, steps);
 }
 
