@@ -11,7 +11,7 @@ the width, 0 outside (Epanechnikov) says how near they are. Each anchor t has a 
 
     rating = sum_t K_t(u) K_t(i) p_t(u) . q_t(i) / sum_t K_t(u) K_t(i)
 
-where w_t(u) is the sum of K_t(u) K_t(i) over the ratings of u. Where no anchor reaches, the global model does. Taken
+where w_t(u) sums K_t(u) K_t(i) over the ratings of u. Where no anchor reaches, the global model predicts. Taken
 from the paper: anchors, distances, kernel, local models fitted apart from each other (its parallel version), and their
 combination. We differ in how the models are fitted, which is by alternating least squares in closed form: it needs
 few iterations instead of a hundred, and no learning rate. Regularisation is in proportion to the weight of the ratings,
