@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test quick check format clean
+.PHONY: help demo serve test quick messages check format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: $(READY) ## Run the whole test suite, on all cores
 quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below a minute on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 \
 	  -p no:schemathesis --hypothesis-profile quick -m 'not real_data' @tests/quick.txt
+
+messages: $(READY) ## Write tests/messages.md, what is said of every bad input, anew
+	$(BIN)/python -m tests.messages
 
 check: $(READY) ## Linters, layers and type check
 	$(BIN)/ruff check .

@@ -30,13 +30,14 @@ def counts(run: Run, tmp_path: Path) -> Callable[..., Any]:
 def test_encoding(counts: Callable[..., Any], refused: Callable[..., str], tmp_path: Path) -> None:
     assert counts(DIRTY / "latin_1.csv", "--encoding", "latin-1")[0] == 3
     message = refused("train", DIRTY / "latin_1.csv", "--out", tmp_path / "m")
-    assert message.startswith(f"{DIRTY / 'latin_1.csv'}, line 2: byte 0xe9 is not UTF-8; ")
-    assert "pass --encoding latin-1" in message
+    assert message.startswith(f"{DIRTY / 'latin_1.csv'}, line 2: byte 0xe9 ")
+    assert "--encoding latin-1" in message
 
 
 def test_wide(counts: Callable[..., Any], refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("train", DIRTY / "jester.csv", "--out", tmp_path / "m")
-    assert "pass --wide, and --unknown 99 if that stands for unknown" in message
+    assert "--wide" in message
+    assert "--unknown 99" in message
     assert "--user-column 0" not in message
     assert counts(DIRTY / "jester.csv", "--wide", "--unknown", 99)[0] == 15
 
@@ -49,8 +50,9 @@ def test_an_empty_cell_among_many_good_lines(
     lines = [f"{number % 1000},{number // 1000},{1 + number % 5}" for number in range(190_000)]
     path.write_text("\n".join(["user,item,rating", *lines[:150_000], "7,,3", *lines[150_000:], ""]))
     message = refused("train", path, "--out", tmp_path / "m")
-    assert message.startswith(f"{path}, line 150002, column 'item': the cell is empty where an id belongs; ")
-    assert "with --skip-bad-lines 100" in message
+    assert message.startswith(f"{path}, line 150002, column 'item': ")
+    assert "empty" in message
+    assert "--skip-bad-lines 100" in message
     found, said = counts(path, "--skip-bad-lines", 100)
     assert found == 190_000
     assert said == f"cofill: warning: {path}: 1 bad line was skipped (line 150002); 190,000 ratings are left\n"
@@ -58,7 +60,7 @@ def test_an_empty_cell_among_many_good_lines(
 
 def test_columns_in_another_order(refused: Callable[..., str], tmp_path: Path) -> None:
     message = refused("train", DIRTY / "another_order.dat", "--out", tmp_path / "m")
-    assert "say which is which with --user-column COLUMN, --item-column COLUMN and --rating-column COLUMN" in message
+    assert all(f"--{role}-column COLUMN" in message for role in ("user", "item", "rating"))
 
 
 def test_data_sets_refuse_what_is_known(refused: Callable[..., str], tmp_path: Path) -> None:
@@ -84,7 +86,7 @@ def test_how_side_files_are_laid_out(run: Run, refused: Callable[..., str], tmp_
     told = json.loads(run("features", path, *words).out)
     assert (told["ids"], [line["column"] for line in told["about"]]) == (3, ["land", "n"])
     assert "land=Österreich" in told["names"]
-    assert "pass --feature-separator TEXT if the file has more" in refused("features", path, "--quiet")
+    assert "--feature-separator TEXT" in refused("features", path, "--quiet")
     assert "--id-column COLUMN" in refused("features", path, "--separator", "~", "--quiet")
     message = refused("features", path, "--separator", "~", "--id-column", "kee", "--quiet")
     assert "--id-column" in message

@@ -17,7 +17,8 @@ from cofill.data.features.kind import MOST_VALUES
 from cofill.data.features.kinds.tags import MOST_TAGS
 from cofill.data.features.kinds.text import LONGEST_TEXT
 from cofill.data.vocabulary import Vocabulary
-from cofill.errors import DataError, UnknownIdError
+from cofill.errors import UnknownIdError
+from tests.bad_input import Said, refusal
 
 FILMS = """\
 movieId,title,year,genres,score,released,scary,studio,imdbId,website,plot
@@ -31,11 +32,15 @@ TAGS = [(1, "Space"), (1, "space"), (1, "cat"), (2, "coffee"), (4, "SPACE"), (9,
 ALL_KINDS = ["number", "several", "number", "date", "flag", "category", "text", "several"]
 
 
-@pytest.fixture
-def films(tmp_path: Path) -> Features:
-    path = tmp_path / "films.csv"
+def read_films(folder: Path) -> Features:
+    path = folder / "films.csv"
     path.write_text(FILMS)
     return Features.join([Features.read(path), Features.read(TAGS, kind="tags")])
+
+
+@pytest.fixture
+def films(tmp_path: Path) -> Features:
+    return read_films(tmp_path)
 
 
 @pytest.fixture
@@ -230,50 +235,77 @@ def test_matching(attributes: Attributes, conditions: dict[str, Any], ids: set[i
     assert attributes.matching(conditions).dtype == np.bool_
 
 
-ONE = "takes a value or a list of values"
-BOUNDS = "takes a value, a list of values, or {'min': ..., 'max': ...}"
+BOUNDS = "value … list … 'min': ..., 'max': ..."
+VALUES = "value … list of values"
+CONDITIONS: dict[str, tuple[str, Any, Said]] = {
+    "a word for a number": ("year", "soon", Said("the filter, 'year'", "'soon' … number", f"kind number … {BOUNDS}")),
+    "truth for a number": ("year", True, Said("the filter, 'year'", "True … number", f"kind number … {BOUNDS}")),
+    "None for a number": ("year", None, Said("the filter, 'year'", "None … number", f"kind number … {BOUNDS}")),
+    "NA for a number": ("year", "NA", Said("the filter, 'year'", "'NA' … number", f"kind number … {BOUNDS}")),
+    "NaN for a number": ("year", float("nan"), Said("the filter, 'year'", "nan … number", f"kind number … {BOUNDS}")),
+    "a list in a list of numbers": (
+        "year",
+        [1979, [1980]],
+        Said("the filter, 'year'", "[1980] … number", f"kind number … {BOUNDS}"),
+    ),
+    "no bounds": ("year", {}, Said("the filter, 'year'", "{} … number", f"kind number … {BOUNDS}")),
+    "an empty bound": (
+        "year",
+        {"min": None},
+        Said("the filter, 'year'", "{'min': None} … number", f"kind number … {BOUNDS}"),
+    ),
+    "an unknown bound": (
+        "year",
+        {"from": 1},
+        Said("the filter, 'year'", "{'from': 1} … number", f"kind number … {BOUNDS}"),
+    ),
+    "a word for a bound": ("year", {"min": "x"}, Said("the filter, 'year'", "'x' … number", f"kind number … {BOUNDS}")),
+    "bounds upside down": (
+        "year",
+        {"min": 1999, "max": 1990},
+        Said("the filter, 'year'", "min 1999 … max 1990", "swap"),
+    ),
+    "no date": ("released", "soon", Said("the filter, 'released'", "'soon' … year or a date", f"kind date … {BOUNDS}")),
+    "a number that is no year": (
+        "released",
+        12,
+        Said("the filter, 'released'", "12 … year or a date", f"kind date … {BOUNDS}"),
+    ),
+    "no flag": ("scary", "very", Said("the filter, 'scary'", "'very' … yes or no", f"kind flag … {VALUES}")),
+    "bounds of a flag": (
+        "scary",
+        {"min": 0},
+        Said("the filter, 'scary'", "{'min': 0} … yes or no", f"kind flag … {VALUES}"),
+    ),
+    "bounds of a category": (
+        "studio",
+        {"min": "A"},
+        Said("the filter, 'studio'", "{'min': 'A'} … category", f"kind category … {VALUES}"),
+    ),
+    "a list in a list of categories": (
+        "genres",
+        [["War"]],
+        Said("the filter, 'genres'", "['War'] … category", f"kind several … {VALUES}"),
+    ),
+    "an empty text": ("plot", " ", Said("the filter, 'plot'", "'' … text", f"kind text … {VALUES}")),
+    "a number for a text": ("plot", 3, Said("the filter, 'plot'", "3 … text", f"kind text … {VALUES}")),
+}
 
 
-@pytest.mark.parametrize(
-    ("column", "condition", "problem"),
-    [
-        ("year", "soon", f"found 'soon' where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", True, f"found True where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", None, f"found None where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", "NA", f"found 'NA' where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", float("nan"), f"found nan where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", [1979, [1980]], f"found [1980] where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", {}, f"found {{}} where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", {"min": None}, f"found {{'min': None}} where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", {"from": 1}, f"found {{'from': 1}} where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", {"min": "x"}, f"found 'x' where a number belongs; a column of kind number {BOUNDS}"),
-        ("year", {"min": 1999, "max": 1990}, "the min 1999 is above the max 1990; swap them"),
-        ("released", "soon", f"found 'soon' where a year or a date belongs; a column of kind date {BOUNDS}"),
-        ("released", 12, f"found 12 where a year or a date belongs; a column of kind date {BOUNDS}"),
-        ("scary", "very", f"found 'very' where yes or no belongs; a column of kind flag {ONE}"),
-        ("scary", {"min": 0}, f"found {{'min': 0}} where yes or no belongs; a column of kind flag {ONE}"),
-        ("studio", {"min": "A"}, f"found {{'min': 'A'}} where one category belongs; a column of kind category {ONE}"),
-        ("genres", [["War"]], f"found ['War'] where one category belongs; a column of kind several {ONE}"),
-        ("plot", " ", f"found '' where a text belongs; a column of kind text {ONE}"),
-        ("plot", 3, f"found 3 where a text belongs; a column of kind text {ONE}"),
-    ],
-)
-def test_a_condition_that_does_not_fit(attributes: Attributes, column: str, condition: Any, problem: str) -> None:
-    with pytest.raises(DataError) as caught:
-        attributes.matching({column: condition})
-    assert str(caught.value) == f"the filter, {column!r}: {problem}"
+@pytest.mark.parametrize(("column", "condition", "said"), CONDITIONS.values(), ids=CONDITIONS)
+def test_a_condition_that_does_not_fit(attributes: Attributes, column: str, condition: Any, said: Said) -> None:
+    said.check(refusal(attributes.matching, {column: condition}))
 
 
 def test_an_unknown_column_is_answered_with_the_known_ones(attributes: Attributes) -> None:
-    with pytest.raises(DataError) as caught:
-        attributes.matching({"genre": "War"})
-    assert str(caught.value) == (
-        "the filter: there is no column 'genre'; did you mean 'genres'? the columns are 'year' (number), "
-        "'genres' (several), 'score' (number), 'released' (date), 'scary' (flag), 'studio' (category), "
-        "'plot' (text), 'tags' (several)"
+    known = (
+        "'year' (number), 'genres' (several), 'score' (number), 'released' (date), 'scary' (flag), "
+        "'studio' (category), 'plot' (text), 'tags' (several)"
     )
-    with pytest.raises(DataError, match=r"no column 'genre', nor any other.*train the model with item_features"):
-        Attributes(Vocabulary([1])).matching({"genre": "War"})
+    said = Said("the filter", "no column 'genre'", f"did you mean 'genres'? … {known}")
+    said.check(refusal(attributes.matching, {"genre": "War"}))
+    error = refusal(Attributes(Vocabulary([1])).matching, {"genre": "War"})
+    Said("the filter", "no column 'genre', nor any other", "train … item_features").check(error)
 
 
 # What comes later

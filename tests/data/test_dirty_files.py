@@ -15,7 +15,7 @@ import pytest
 from cofill.data.features import Features
 from cofill.data.pairs import read_pairs, read_somebody, read_titles
 from cofill.data.ratings import Ratings, SkippedLinesWarning, UnusualRatingWarning
-from cofill.errors import DataError
+from tests.bad_input import BadCall, BadFile, Said, refusal
 
 DIRTY = Path(__file__).parent / "dirty"
 ROWS = [(1, 10, 3.5), (1, 20, 5.0), (22, 10, 1.0)]
@@ -77,12 +77,6 @@ def test_lines_of_json_have_times_and_lines(tmp_path: Path) -> None:
     text = (DIRTY / "lines.jsonl").read_text()
     (tmp_path / "r.jsonl.gz").write_bytes(gzip.compress(text.encode()))
     assert len(Ratings.read(tmp_path / "r.jsonl.gz")) == 3
-    (tmp_path / "r.jsonl").write_text(text.replace('"overall": 1', '"overall": null'))
-    with pytest.raises(DataError, match=r"r[.]jsonl, line 4, column 'overall': the cell is empty"):
-        Ratings.read(tmp_path / "r.jsonl")
-    (tmp_path / "r.jsonl").write_text(text.replace('"asin": "B20",', '"asin": B20,'))
-    with pytest.raises(DataError, match=r"r[.]jsonl, line 3: found .* where a JSON object belongs"):
-        Ratings.read(tmp_path / "r.jsonl")
 
 
 def test_side_information_of_json(tmp_path: Path) -> None:
@@ -119,17 +113,9 @@ def test_packed_files(pack: Callable[[bytes], bytes], ending: str, tmp_path: Pat
     assert Ratings.read(path).frame().rows() == ROWS
     assert read_pairs(path) == ([1, 1, 22], [10, 20, 10])
     path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(DataError, match=rf"r[.]csv[{ending}]+: the .* data is broken or cut short .*; fetch"):
-        Ratings.read(path)
+    Said("", "data … cut short", "fetch … again").check(refusal(Ratings.read, path), path)
     path.write_bytes(b"user,item,rating\n1,2,3\n")
-    with pytest.raises(DataError, match=r"this is not .* data; rename it without"):
-        Ratings.read(path)
-
-
-def test_an_archive_of_several_files(tmp_path: Path) -> None:
-    (tmp_path / "r.zip").write_bytes(zipped(b"1,2,3\n", "a.csv", "b.csv"))
-    with pytest.raises(DataError, match=r"r[.]zip: this is a zip archive of 2 files: 'a[.]csv', 'b[.]csv'; unpack it"):
-        Ratings.read(tmp_path / "r.zip")
+    Said("", "not … data", f"rename … without {ending}").check(refusal(Ratings.read, path), path)
 
 
 def test_encodings_everywhere(tmp_path: Path) -> None:
@@ -140,53 +126,109 @@ def test_encodings_everywhere(tmp_path: Path) -> None:
     assert read_somebody(path, encoding="latin-1") == {"ß": 3.0}
     assert Features.read(path, encoding="latin-1", id="user").ids.ids == ["ü"]
     path.write_bytes(b"user,item,rating\n1,\x93Heat\x94,3\n")
-    with pytest.raises(DataError, match=r"line 2: byte 0x93 is not UTF-8; .* encoding='cp1252'"):
-        Ratings.read(path)
+    said = Said("line 2", "byte 0x93 … not UTF-8", "save … UTF-8", {"encoding": "cp1252"})
+    said.check(refusal(Ratings.read, path), path)
     assert Ratings.read(path, encoding="cp1252").items.ids == ["“Heat”"]
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("nul_in_an_id.csv", r", line 3, column 'item': found 'b\x00c' where an id belongs, which has no NUL"),
-        ("jester.csv", ": 7 columns of numbers, which looks like a row for each user and a column for each item; "
-         "pass wide=True, and unknown=99 if that stands for unknown"),
-        ("wide_with_header.csv", ": 6 columns of numbers, which looks like a row for each user and a column for each "
-         "item; pass wide=True, and unknown=... if a number stands for unknown"),
-        ("another_order.dat", ": 39 of 60 ratings repeat a user and item"),
-    ],
-)  # fmt: skip
-def test_refused(name: str, says: str) -> None:
-    with pytest.raises(DataError) as caught:
-        Ratings.read(DIRTY / name)
-    assert str(caught.value).startswith(f"{DIRTY / name}{says}")
-    assert "user=0" not in str(caught.value)
+def dirty(name: str, said: Said, replacing: tuple[str, str] = ("", ""), **options: Any) -> BadFile:
+    """One of the files, with something in it replaced."""
+    content = (DIRTY / name).read_bytes()
+    old, new = (text.encode() for text in replacing)
+    assert old in content
+    return BadFile(content.replace(old, new) if old else content, said, options, name)
 
 
-def test_nul_in_an_id_of_a_frame() -> None:
-    with pytest.raises(DataError, match=r"row 1, the user: found .* where an id belongs, which has no NUL"):
-        Ratings.read([("a\0", 1, 3.0)])
+SKIPPING = {"skip_bad_lines": 100}
+REFUSED = {
+    "a NUL in an id": dirty(
+        "nul_in_an_id.csv", Said("line 3, column 'item'", r"'b\x00c' … id … no NUL", "remove", SKIPPING)
+    ),
+    "a wide table with 99 for unknown": dirty(
+        "jester.csv",
+        Said("", "7 columns of numbers … row for each user … column for each item", "", {"wide": True, "unknown": 99}),
+    ),
+    "a wide table with a header": dirty(
+        "wide_with_header.csv",
+        Said("", "6 columns of numbers … row for each user … column for each item", "", {"wide": True, "unknown": ...}),
+    ),
+    "columns in another order": dirty(
+        "another_order.dat",
+        Said("", "39 of 60 ratings repeat", "which is which", {"user": ..., "item": ..., "rating": ...}),
+    ),
+    "a wide table without a word for unknown": dirty(
+        "jester.csv", Said("", "99 … 9 of 24 cells", "unknown", {"unknown": 99}), wide=True
+    ),
+    "a bad cell of a wide table": dirty(
+        "wide_with_header.csv",
+        Said("line 3, column 'Up'", "'two' … rating", "correct", SKIPPING),
+        ("4,,2", "4,,two"),
+        wide=True,
+    ),
+    "one rating of a million outside the scale": dirty(
+        "one_million.csv",
+        Said("line 22, column 'rating'", "'1000000' … scale 1 to 5", "correct … widen", {"scale": ..., **SKIPPING}),
+        scale=(1, 5),
+    ),
+    "null in JSON lines": dirty(
+        "lines.jsonl", Said("line 4, column 'overall'", "empty", "fill", SKIPPING), ('"overall": 1', '"overall": null')
+    ),
+    "broken JSON lines": dirty(
+        "lines.jsonl", Said("line 3", "B20 … JSON object", "one in each line"), ('"asin": "B20",', '"asin": B20,')
+    ),
+    "Latin-1": dirty("latin_1.csv", Said("line 2", "byte 0xe9 … not UTF-8", "save … UTF-8", {"encoding": "latin-1"})),
+    "Windows quotes": BadFile(
+        b"user,item,rating\n1,\x93Heat\x94,3\n",
+        Said("line 2", "byte 0x93 … not UTF-8", "save … UTF-8", {"encoding": "cp1252"}),
+    ),
+    "an archive of several files": BadFile(
+        zipped(b"1,2,3\n", "a.csv", "b.csv"),
+        Said("", "zip archive of 2 files … 'a.csv', 'b.csv'", "unpack"),
+        {},
+        "r.zip",
+    ),
+    "a wide table of repeated users": BadFile(
+        "7,1,2,3,4,5\n7,2,3,4,5,1\n",
+        Said(
+            "line 1, column 'column 1'",
+            "'7' … several rows",
+            "number the rows",
+            {"user": ..., "no_user": "", **SKIPPING},
+        ),
+        {"wide": True},
+    ),
+}
+OPTIONS = {
+    "unknown without wide": BadCall(
+        lambda: Ratings.read(DIRTY / "jester.csv", unknown=99),
+        Said("", "number for unknown … wide", "leave it out", {"wide": True}),
+    ),
+    "fewer than no bad lines": BadCall(
+        lambda: Ratings.read(DIRTY / "padded_ids.csv", skip_bad_lines=-1), Said("", "skip_bad_lines=-1", "0 or more")
+    ),
+    "a NUL in an id of tuples": BadCall(
+        lambda: Ratings.read([("a\0", 1, 3.0)]),
+        Said("the tuples, row 1, the user", r"'a\x00' … id … no NUL", "remove"),
+    ),
+}
 
 
-def test_a_wide_table_without_a_word_for_unknown() -> None:
-    with pytest.raises(DataError, match=r"99 is in 9 of 24 cells, .*; pass unknown=99 if it stands for unknown"):
-        Ratings.read(DIRTY / "jester.csv", wide=True)
-    with pytest.raises(DataError, match="a number for unknown; goes with wide=True"):
-        Ratings.read(DIRTY / "jester.csv", unknown=99)
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refused(case: BadFile, tmp_path: Path) -> None:
+    path = case.written(tmp_path)
+    error = refusal(Ratings.read, path, **case.options)
+    case.said.check(error, path)
+    assert "user=0" not in str(error)  # would train nonsense
 
 
-def test_a_bad_cell_of_a_wide_table_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "w.csv"
-    path.write_text((DIRTY / "wide_with_header.csv").read_text().replace("4,,2", "4,,two"))
-    with pytest.raises(DataError, match=r"w[.]csv, line 3, column 'Up': found 'two' where a rating belongs"):
-        Ratings.read(path, wide=True)
+@pytest.mark.parametrize("case", OPTIONS.values(), ids=OPTIONS)
+def test_refused_calls(case: BadCall) -> None:
+    case.said.check(refusal(case.call))
 
 
 def test_a_wide_table_of_repeated_users(tmp_path: Path) -> None:
     path = tmp_path / "w.csv"
     path.write_text("7,1,2,3,4,5\n7,2,3,4,5,1\n")
-    with pytest.raises(DataError, match=r"line 1, .* found '7' in several rows, .* pass user='' to number the rows"):
-        Ratings.read(path, wide=True)
     ratings = Ratings.read(path, wide=True, user="")
     assert (len(ratings), ratings.users.ids) == (12, [1, 2])
 
@@ -196,8 +238,6 @@ def test_one_rating_far_beyond_the_others_is_told() -> None:
     with pytest.warns(UnusualRatingWarning, match=r"line 22, column 'rating': found 1e\+06, while 20 other"):
         ratings = Ratings.read(path)
     assert ratings.scale.high == 1_000_000
-    with pytest.raises(DataError, match=r"line 22, column 'rating': found '1000000' outside the scale 1 to 5"):
-        Ratings.read(path, scale=(1, 5))
 
 
 LINES = [f"{number},{number % 7},{1 + number % 5}" for number in range(190)]
@@ -207,8 +247,9 @@ LINES = [f"{number},{number % 7},{1 + number % 5}" for number in range(190)]
 def test_bad_lines_are_skipped_if_that_is_said(bad: str, tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("\n".join(["user,item,rating", *LINES[:100], bad, *LINES[100:], ""]))
-    with pytest.raises(DataError, match=r"r[.]csv, line 102"):
-        Ratings.read(path)
+    place = refusal(Ratings.read, path).where
+    assert place is not None
+    assert (place.source, place.number) == (str(path), 102)
     with pytest.warns(SkippedLinesWarning, match=r"r[.]csv: 1 bad line was skipped \(line 102\); 190 ratings are left"):
         ratings = Ratings.read(path, skip_bad_lines=100)
     path.write_text("\n".join(["user,item,rating", *LINES, ""]))
@@ -220,11 +261,13 @@ def test_too_many_bad_lines(tmp_path: Path) -> None:
     path.write_text("\n".join(["user,item,rating", *LINES, "7,1", "8,,3", "9,1,x", "10,1,y", ""]))
     with pytest.warns(SkippedLinesWarning, match=r"4 bad lines were skipped \(line 192, 193, 194, 195\)"):
         Ratings.read(path, skip_bad_lines=4)
-    for most in (1, 2, 3):
-        with pytest.raises(DataError, match=r"are too many to skip; correct them, or raise skip_bad_lines=[.]{3}"):
-            Ratings.read(path, skip_bad_lines=most)
-    with pytest.raises(DataError, match="give 0 or more"):
-        Ratings.read(path, skip_bad_lines=-1)
+    for most, place, found in (
+        (1, "line 194, column 'rating'", "'x' … number … 3 bad lines"),
+        (2, "line 194, column 'rating'", "'x' … number … 3 bad lines"),
+        (3, "line 193, column 'item'", "empty … id … 4 bad lines"),
+    ):
+        said = Said(place, f"{found} … too many to skip", "correct … raise", {"skip_bad_lines": ...})
+        said.check(refusal(Ratings.read, path, skip_bad_lines=most), path)
 
 
 def test_columns_in_another_order_are_read_when_they_are_said() -> None:

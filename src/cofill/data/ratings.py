@@ -122,7 +122,9 @@ class Ratings:
         if skip_bad_lines < 0:
             raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines; give 0 or more")
         if unknown is not None and not wide:
-            raise DataError("a number for unknown", Remedy.passing("goes with {wide}; leave it out", wide=True))
+            raise DataError(
+                "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
+            )
         options = TextOptions(separator, header, encoding, skip_bad_lines)
         table = read_wide(source, given, unknown, options) if wide else read_table(source, Wanted(given), options)
         by_position = table.text and not table.headed and user is None and item is None and not wide
