@@ -193,7 +193,7 @@ REFUSED = {
             "line 1, column 'column 1'",
             "'7' … several rows",
             "number the rows",
-            {"user": ..., "no_user": "", **SKIPPING},
+            {"user": ..., "no_user": ""},
         ),
         {"wide": True},
     ),

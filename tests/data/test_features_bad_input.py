@@ -50,8 +50,8 @@ FILES = {
         Said(
             "line 4, column 'id'",
             "the id 1 is there again after line 2, with another 'age'",
-            "keep one … tags or links",
-            {"kind": ...},
+            "keep one … tags, or likewise links",
+            {"kind": "tags"},
         ),
     ),
     "a missing id": BadFile(

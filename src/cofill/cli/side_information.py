@@ -46,8 +46,8 @@ def in_flags() -> Iterator[None]:
 
 def _as_feature_flag(name: str, value: Any) -> str:
     if name == "kind":  # each kind of source has flags of its own
-        whole = [value] if value is not ... else list(whole_sources())
-        return " or ".join(f"--item-{'features' if one == TABLE else one}" for one in whole)
+        source = "features" if value == TABLE else value
+        return f"--item-{source} or --user-{source}"
     return as_flag(f"feature_{name}" if name in ("separator", "encoding", "header") else name, value)
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Indices
-from cofill.errors import DataError, SettingsError
+from cofill.errors import DataError, Remedy, SettingsError
 
 SplitBy = Literal["random", "time", "cold-items", "cold-users"]
 
@@ -42,7 +42,8 @@ def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Spli
 def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
     """About a share `ratio` to train on, all later ratings to test. What happened at once stays together."""
     if ratings.times is None:
-        raise DataError("these ratings have no times to split by; read them with time=..., or split at random")
+        remedy = Remedy.passing("read them with {time}, or split at random", time=...)
+        raise DataError("these ratings have no times to split by", remedy)
     wanted = _training_size(len(ratings), ratio, "ratings")
     moments, counts = np.unique(ratings.times, return_counts=True)
     if len(moments) < 2:

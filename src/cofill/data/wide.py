@@ -122,7 +122,8 @@ def _refuse_repeated_users(table: Table) -> None:
     repeated = users.is_duplicated()
     if repeated.any():
         row = int(repeated.arg_max() or 0)
-        raise table.error(
+        unskippable = replace(table, origin=replace(table.origin, skippable=False))  # no line of them is the bad one
+        raise unskippable.error(
             *(row, table.names[0], f"found {quoted(users[row])} in several rows, so that it is no user's id"),
             Remedy.passing(
                 "say where the users are with {user}, or pass {no_user} to number the rows", user=..., no_user=""

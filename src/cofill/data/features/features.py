@@ -356,7 +356,7 @@ def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
             unit, line = raw.origin.unit, raw.origin.line
             raise DataError(
                 f"the id {quoted(id)} is there again after {unit} {line(first)}, with another {quoted(differing)}",
-                Remedy.passing("keep one of them (or pass {kind} if these are lists of tags or links)", kind=...),
+                Remedy.passing("keep one of them (or pass {kind} if these are tags, or likewise links)", kind="tags"),
                 where=Place(raw.origin.name, unit, line(row), f"column {quoted(raw.names[id_at])}"),
             )
     rows = np.array(kept, np.int64)
