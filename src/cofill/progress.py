@@ -135,11 +135,12 @@ def _measured(step: Step, *, short: bool = False) -> str:
         millions = found["ratings_per_second"] / 1e6
         parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")
     if step.done > 1:  # the first one may have compiled the kernels, and says nothing about the others
-        parts.append(f"at most {_duration((step.total - step.done) * step.seconds)} left")
+        parts.append(f"at most {duration((step.total - step.done) * step.seconds)} left")
     return "  ".join(parts)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """As people say it: 40 s, 3 min 05 s, 2 h 10 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

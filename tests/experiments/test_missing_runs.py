@@ -11,9 +11,10 @@ import pytest
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.measuring import perform
-from cofill.experiments.missing_runs import Event, Standing, duration, finish
+from cofill.experiments.missing_runs import Event, Standing, finish
 from cofill.experiments.plan import LINEUP
 from cofill.experiments.runs import Part, Run, Store
+from cofill.progress import duration
 
 from .conftest import MakePlan
 

@@ -11,6 +11,7 @@ from cofill.crew import Advanced, Duty, Failed, cores, crew_for, crew_progress, 
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
+from cofill.progress import duration
 
 
 @dataclass(frozen=True)
@@ -182,12 +183,3 @@ def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
             return watch
 
         yield begin
-
-
-def duration(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
