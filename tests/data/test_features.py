@@ -20,6 +20,7 @@ from scipy.sparse import csr_array
 
 from cofill.data.features import Features, UnknownFeatureWarning
 from cofill.data.vocabulary import Vocabulary
+from cofill.errors import DataError
 
 MOVIES = """movieId,title,genres,runtime,colour,released,plot
 10,Alien (1979),Horror|Sci-Fi,117,yes,1979-05-25,The crew of a ship meets a deadly alien in space
@@ -596,3 +597,19 @@ def test_movietweetings_keeps_leading_zeros() -> None:
     assert "628" not in features.ids
     assert [line.kind for line in features.report()] == ["date", "several"]
     assert len(features.ids) == 12_611
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "f.csv"
+    path.write_text("id;weight\n" + "".join(f"{n};{n},5\n" for n in range(9)))
+    points = tmp_path / "p.csv"
+    points.write_text(path.read_text().replace(",", "."))
+    commas, plain = (
+        Features.read(path, columns={"weight": "number"}),
+        Features.read(points, columns={"weight": "number"}),
+    )
+    np.testing.assert_array_equal(commas.values, plain.values)
+    assert [line.kind for line in Features.read(path).report()] == ["number"]
+    path.write_text("id;weight\n1;1,000\n2;2,5\n")
+    with pytest.raises(DataError, match="found '1,000' where a number belongs"):
+        Features.read(path, columns={"weight": "number"})

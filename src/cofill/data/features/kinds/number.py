@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
-from cofill.data.cells import is_number
+from cofill.data.cells import DECIMAL_COMMA, THOUSANDS, is_number
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
 from cofill.data.features.kind import CLIP, Doubles, Kind, Learn
 from cofill.errors import Remedy
@@ -30,6 +30,9 @@ def parse_number(value: object) -> float | None:
     if isinstance(value, str):
         if value.upper() == "NA":
             return None
+        # A decimal comma; 1,000 could be a thousand, so it is none.
+        if re.match(DECIMAL_COMMA, value) and not re.match(THOUSANDS, value):
+            value = value.replace(",", ".")
         if not is_number(value):
             raise misplaced(value, "a number")
         value = float(value)
