@@ -137,12 +137,13 @@ class Attributes:
     def _no_column(self, name: object) -> DataError:
         if not self._columns:
             return DataError(
-                f"the filter: there is no column {quoted(name)}, nor any other, for nothing is known of the items but "
-                "ratings; train the model with item_features=..., or leave the filter out"
+                f"there is no column {quoted(name)}, nor any other, for nothing is known of the items but ratings",
+                "train the model with item_features=..., or leave the filter out",
+                where="the filter",
             )
         near = difflib.get_close_matches(str(name), self._columns, 1)
         hint = f"did you mean {quoted(near[0])}? " if near else ""
-        return DataError(f"the filter: there is no column {quoted(name)}; {hint}the columns are {self._listed()}")
+        return DataError(f"the filter: there is no column {quoted(name)}", f"{hint}the columns are {self._listed()}")
 
 
 def _cell(column: ReadableColumn, index: int) -> Value:

@@ -308,7 +308,7 @@ def checked_scale(scale: tuple[float, float]) -> tuple[float, float]:
     """The scale that a caller gives; an error if it is not valid."""
     low, high = float(scale[0]), float(scale[1])
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise DataError(f"scale={tuple(scale)} is not a scale; give its least and greatest rating, such as (1, 5)")
+        raise DataError(f"scale={tuple(scale)} is not a scale", "give its least and greatest rating, such as (1, 5)")
     return low, high
 
 

@@ -90,7 +90,7 @@ class DescribedRatings:
         """Ratings, or anything that `Ratings.read` takes; features, anything that `Features.read` takes, or None."""
         read = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
         if len(read) == 0:
-            raise DataError("there are no ratings to train on; give at least one")
+            raise DataError("there are no ratings to train on", "give at least one")
         about_users = _features(user_features, "user")
         about_items = _features(item_features, "item")
         summary = read.summary() | {
@@ -134,7 +134,8 @@ def matched(features: Features | None, side: Orientation, ids: Vocabulary, index
         example = f"{features.ids.id(0)!r} here, {ids.id(int(rated[0]))!r} there"
         raise DataError(
             f"none of the {len(features.ids):,} {side}s with features is among the {len(rated):,} with ratings "
-            f"({example}); check which column holds the ids"
+            f"({example})",
+            "check which column holds the ids",
         )
     return {
         "columns": features.width,

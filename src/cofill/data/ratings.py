@@ -120,7 +120,7 @@ class Ratings:
             "user": user, "item": item, "rating": rating, "time": time, "title": title
         }  # fmt: skip
         if skip_bad_lines < 0:
-            raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines; give 0 or more")
+            raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines", "give 0 or more")
         if unknown is not None and not wide:
             raise DataError(
                 "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)

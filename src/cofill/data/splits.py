@@ -32,9 +32,9 @@ def random_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> Spli
 def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Split]:
     """`folds` splits; each rating is tested exactly once, and the tests differ in size by one at most."""
     if folds < 2:
-        raise DataError(f"folds={folds} leaves nothing to train on; use at least 2")
+        raise DataError(f"folds={folds} leaves nothing to train on", "use at least 2")
     if folds > len(ratings):
-        raise DataError(f"{len(ratings)} ratings cannot fill {folds} folds; use at most {len(ratings)}")
+        raise DataError(f"{len(ratings)} ratings cannot fill {folds} folds", f"use at most {len(ratings)}")
     fold = _generator(seed).permutation(np.arange(len(ratings)) % folds)
     return (_divided(ratings, fold == number) for number in range(folds))
 
@@ -47,7 +47,7 @@ def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
     wanted = _training_size(len(ratings), ratio, "ratings")
     moments, counts = np.unique(ratings.times, return_counts=True)
     if len(moments) < 2:
-        raise DataError(f"all {len(ratings)} ratings have the same time ({moments[0]}); split at random instead")
+        raise DataError(f"all {len(ratings)} ratings have the same time ({moments[0]})", "split at random instead")
     # The cut lies between two moments, as near to the wanted size as they allow.
     sizes = np.cumsum(counts)[:-1]
     first_tested = moments[np.argmin(np.abs(sizes - wanted)) + 1]
@@ -74,7 +74,7 @@ def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
         return cold_items_split(ratings, ratio=ratio, seed=seed)
     if by == "cold-users":
         return cold_users_split(ratings, ratio=ratio, seed=seed)
-    raise DataError(f"there is no split by {by!r}; use 'random', 'time', 'cold-items' or 'cold-users'")
+    raise DataError(f"there is no split by {by!r}", "use 'random', 'time', 'cold-items' or 'cold-users'")
 
 
 def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what: str) -> Split:
@@ -86,11 +86,13 @@ def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what:
 
 def _training_size(total: int, ratio: float, what: str) -> int:
     if not 0.0 < ratio < 1.0:
-        raise DataError(f"ratio={ratio} is not a share; give the share to train on, between 0 and 1, such as 0.9")
+        raise DataError(f"ratio={ratio} is not a share", "give the share to train on, between 0 and 1, such as 0.9")
     size = round(total * ratio)
     if not 0 < size < total:
         empty = "test" if size else "train on"
-        raise DataError(f"ratio={ratio:g} of {total} {what} leaves none to {empty}; use more {what} or another ratio")
+        raise DataError(
+            f"ratio={ratio:g} of {total} {what} leaves none to {empty}", f"use more {what} or another ratio"
+        )
     return size
 
 

@@ -151,15 +151,16 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return _from_pandas(source, wanted)
     if any(column is not None for column in wanted.given.values()):
         raise DataError(
-            "user=, item=, rating=, time=, title= are for files and frames; arrays and tuples have an order"
+            "user=, item=, rating=, time=, title= are for files and frames", "arrays and tuples have an order"
         )
     if _are_columns(source, wanted):
         return _from_arrays(source, wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
         return _from_tuples(source, wanted)
     raise DataError(
-        f"cannot read ratings from {type(source).__name__}; pass a path, a polars or pandas DataFrame, "
-        "arrays (users, items, ratings[, times]), or (user, item, rating[, time]) tuples"
+        f"cannot read ratings from {type(source).__name__}",
+        "pass a path, a polars or pandas DataFrame, arrays (users, items, ratings[, times]), or "
+        "(user, item, rating[, time]) tuples",
     )
 
 
@@ -201,14 +202,14 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
         return _from_tuples(source, wanted)
     raise DataError(
-        f"cannot read features from {type(source).__name__}; pass a path, a polars or pandas DataFrame, tuples of tags "
-        "or links, or (ids, vectors)"
+        f"cannot read features from {type(source).__name__}",
+        "pass a path, a polars or pandas DataFrame, tuples of tags or links, or (ids, vectors)",
     )
 
 
 def _refuse_text_options(options: TextOptions, others: str) -> None:
     if options.separator is not None or options.header is not None:
-        raise DataError(f"separator and header are for text files; leave them out for {others}")
+        raise DataError("separator and header are for text files", f"leave them out for {others}")
 
 
 def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
@@ -417,7 +418,7 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     lengths = {role: len(part) for role, part in zip(roles, source, strict=True)}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {role}s" for role, length in lengths.items())
-        raise DataError(f"the arrays differ in length: {found}; each rating needs one entry in every array")
+        raise DataError(f"the arrays differ in length: {found}", "each rating needs one entry in every array")
     if not next(iter(lengths.values())):
         raise DataError("there are no rows", NO_RATINGS, where="the arrays")
     columns = zip(roles, source, strict=True)

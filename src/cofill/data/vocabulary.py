@@ -114,7 +114,7 @@ class Vocabulary:
             mixed = next((id for id in checked if isinstance(id, int) != integers), None)
             if mixed is not None:
                 raise DataError(
-                    f"ids are all strings or all integers: found {checked[0]!r} and {mixed!r}; use one type"
+                    f"ids are all strings or all integers: found {checked[0]!r} and {mixed!r}", "use one type"
                 )
         keys: list[Id] = [_as_integer(id) for id in checked] if integers else [str(id) for id in checked]
         self._integers = integers
@@ -172,20 +172,21 @@ def _checked(id: object) -> Id:
     """`id` as a Python str or int; DataError for whatever else."""
     if isinstance(id, str):
         if not id:
-            raise DataError("an id is an empty string; give every user and item a name or a number")
+            raise DataError("an id is an empty string", "give every user and item a name or a number")
         return str(id)
     if isinstance(id, (int, np.integer)) and not isinstance(id, bool):
         if not INT64.min <= id <= INT64.max:
-            raise DataError(f"the integer id {id} does not fit 64 bits; pass it as a string")
+            raise DataError(f"the integer id {id} does not fit 64 bits", "pass it as a string")
         return int(id)
     if isinstance(id, (float, np.floating)):
         if id != id:
-            raise DataError("an id is NaN: it is missing; drop that row (pandas marks missing ids so)")
+            raise DataError("an id is NaN: it is missing", "drop that row (pandas marks missing ids so)")
         raise DataError(
-            f"an id is the float {id}; ids are strings or integers "
-            "(pandas makes floats of integers when some are missing: drop those rows, then .astype('int64'))"
+            f"an id is the float {id}",
+            "ids are strings or integers (pandas makes floats of integers when some are missing: drop those rows, then "
+            ".astype('int64'))",
         )
-    raise DataError(f"an id is {id!r} of type {type(id).__name__}; ids are strings or integers")
+    raise DataError(f"an id is {id!r} of type {type(id).__name__}", "ids are strings or integers")
 
 
 def _as_integer(id: Id) -> int:
@@ -194,8 +195,8 @@ def _as_integer(id: Id) -> int:
     if CANONICAL_INTEGER.fullmatch(id) and INT64.min <= int(id) <= INT64.max:
         return int(id)
     raise DataError(
-        f"the id {id!r} cannot join a vocabulary of integers; "
-        "use integers throughout, or read the first ratings with ids that are strings"
+        f"the id {id!r} cannot join a vocabulary of integers",
+        "use integers throughout, or read the first ratings with ids that are strings",
     )
 
 

@@ -99,7 +99,7 @@ class Features:
     def join(cls, parts: "Sequence[Features]") -> "Features":
         """All columns of all parts, for every id of any part; zeros where a part says nothing about one."""
         if not parts:
-            raise DataError("there are no features to join; pass at least one")
+            raise DataError("there are no features to join", "pass at least one")
         ids = parts[0].ids.copy()
         for part in parts[1:]:
             ids.add(part.ids.array())
@@ -109,7 +109,9 @@ class Features:
         twice = next((key for at, key in enumerate(keys) if key in keys[:at]), None)
         if twice is not None:
             raise DataError(
-                f"the joined features: two parts have {twice!r}; rename the column, or pass another name=... to read"
+                f"two parts have {twice!r}",
+                "rename the column, or pass another name=... to read",
+                where="the joined features",
             )
         words = {key: column for part in parts for key, column in part.readable_of(ids).items()}
         return cls(ids, np.concatenate([part.aligned(ids) for part in parts], axis=1), sources, words)
@@ -159,12 +161,13 @@ class Features:
             if key not in used and key not in ignored:
                 near = difflib.get_close_matches(str(key), used, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(map(repr, used))}"
-                raise DataError(f"the description: there is no column {key!r}; {hint}")
+                raise DataError(f"there is no column {key!r}", f"{hint}", where="the description")
         for key, column in used.items():
             if key not in description:
                 raise DataError(
-                    f"the description: {key!r} is missing, which holds {column.holds}; "
-                    "give it, or pass None where it is unknown"
+                    f"{key!r} is missing, which holds {column.holds}",
+                    "give it, or pass None where it is unknown",
+                    where="the description",
                 )
         cells = {key: coded([description[key]]) for key in used}
         encoded: Floats = self._encoded(Cells(cells, np.zeros(1, np.int64), _description_error))[0]
@@ -204,8 +207,9 @@ class Features:
             for column in part.used:
                 if part.kind == kinds.TABLE and column.name not in cells.columns:
                     raise DataError(
-                        f"{raw.origin.name}: there is no column {column.name!r}, which holds {column.holds}; "
-                        "add it, with empty cells where it is unknown"
+                        f"there is no column {column.name!r}, which holds {column.holds}",
+                        "add it, with empty cells where it is unknown",
+                        where=raw.origin.name,
                     )
         self._refuse_nearly_named(raw, cells)
         values = self._encoded(cells)
@@ -225,12 +229,13 @@ class Features:
         for name in used:
             if name not in cells.columns and _loosely(name) in strange:
                 raise DataError(
-                    f"{raw.origin.name}: there is no column {name!r}, but {strange[_loosely(name)]!r}; "
-                    f"did you mean {name!r}? rename it, or remove it"
+                    f"there is no column {name!r}, but {strange[_loosely(name)]!r}",
+                    f"did you mean {name!r}? rename it, or remove it",
+                    where=raw.origin.name,
                 )
         if used and not any(name in cells.columns for name in used):
             shown = ", ".join(map(repr, used[:LISTED]))
-            raise DataError(f"{raw.origin.name}: none of its columns is known; add at least one of {shown}")
+            raise DataError("none of its columns is known", f"add at least one of {shown}", where=raw.origin.name)
 
     def _encoded(self, cells: Cells) -> Floats:
         return np.concatenate([source.encoded(cells) for source in self.sources], axis=1)
@@ -281,7 +286,7 @@ def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | Non
     whole = kinds.whole_sources()
     _check(kind, columns, reading)
     if reading.ids is not None and not is_npy(source):
-        raise DataError("ids= is for .npy files; other sources have their ids inside, or say id=... for a column")
+        raise DataError("ids= is for .npy files", "other sources have their ids inside, or say id=... for a column")
     for called, owner in whole.items():
         if owner.takes(source, told=False):
             if kind not in (None, called):
@@ -300,22 +305,22 @@ def _read_source(source: Any, kind: str | None, columns: Mapping[str, str] | Non
 def _check(kind: str | None, columns: Mapping[str, str] | None, reading: Reading) -> None:
     """DataError if an argument is not valid."""
     if kind is not None and kind not in kinds.source_kinds():
-        raise DataError(f"there is no kind {kind!r} of features; the kinds are {', '.join(kinds.source_kinds())}")
+        raise DataError(f"there is no kind {kind!r} of features", f"the kinds are {', '.join(kinds.source_kinds())}")
     if reading.about not in (None, "user", "item"):
-        raise DataError(f"about={reading.about!r} is no side; give 'user' or 'item', or leave it out")
+        raise DataError(f"about={reading.about!r} is no side", "give 'user' or 'item', or leave it out")
     reduce_to = reading.reduce_to
     if isinstance(reduce_to, bool) or not isinstance(reduce_to, int) or reduce_to < 1:
-        raise DataError(f"reduce_to={reduce_to!r} is no number of columns; give 1 or more")
+        raise DataError(f"reduce_to={reduce_to!r} is no number of columns", "give 1 or more")
     if reading.name is not None and not reading.name.strip():
-        raise DataError("name='' names nothing; leave it out, or give one such as 'tags'")
+        raise DataError("name='' names nothing", "leave it out, or give one such as 'tags'")
     if columns and kind not in (None, kinds.TABLE):
-        raise DataError(f"columns= sets the kinds of a table's columns; leave it out for {kind}")
+        raise DataError("columns= sets the kinds of a table's columns", f"leave it out for {kind}")
 
 
 def _guessed(raw: Table) -> str:
     recognised = next((called for called, owner in kinds.whole_sources().items() if owner.recognised(raw)), None)
     if recognised is None and raw.origin.name == "the tuples":
-        raise DataError("tuples can be tags or links; say which with kind='tags' or kind='links'")
+        raise DataError("tuples can be tags or links", "say which with kind='tags' or kind='links'")
     return recognised or kinds.TABLE
 
 
@@ -368,11 +373,13 @@ def _table_cells(raw: Table, id_at: int) -> tuple[list[Id], Cells]:
 def _check_columns(told: Mapping[str, str], raw: Table, id_at: int) -> None:
     for column, kind in told.items():
         if column == raw.names[id_at]:
-            raise DataError(f"{raw.origin.name}: {column!r} is the column of the ids; it has no kind")
+            raise DataError(f"{column!r} is the column of the ids", "it has no kind", where=raw.origin.name)
         raw.position(column, "columns")
         if kind not in kinds.column_kinds():
             known = ", ".join(kinds.column_kinds())
-            raise DataError(f"{raw.origin.name}: column {column!r} cannot be of kind {kind!r}; the kinds are {known}")
+            raise DataError(
+                f"column {column!r} cannot be of kind {kind!r}", f"the kinds are {known}", where=raw.origin.name
+            )
 
 
 def _refuse_clash(names: Sequence[str], label: str) -> None:
@@ -380,7 +387,9 @@ def _refuse_clash(names: Sequence[str], label: str) -> None:
     counts = Counter(names)
     twice = next((name for name in names if counts[name] > 1), None)
     if twice is not None:
-        raise DataError(f"{label}: two feature columns would be called {twice!r}; rename a column, or pass name=...")
+        raise DataError(
+            f"two feature columns would be called {twice!r}", "rename a column, or pass name=...", where=label
+        )
 
 
 def _restored_source(card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> Source:

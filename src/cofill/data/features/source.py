@@ -245,8 +245,9 @@ def refuse_other_side(raw: Table, about: Literal["user", "item"]) -> None:
     found = recognised(raw.names)[other]
     if found:
         raise DataError(
-            f"{raw.origin.name}: it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds "
-            f"ids of {other}s; swap the files of {about}s and {other}s, or rename the column to {about!r}"
+            f"it is given as being about {about}s, but column {quoted(raw.names[found[0]])} holds ids of {other}s",
+            f"swap the files of {about}s and {other}s, or rename the column to {about!r}",
+            where=raw.origin.name,
         )
 
 

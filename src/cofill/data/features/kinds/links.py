@@ -89,7 +89,9 @@ def _roles(raw: Table, reading: Reading) -> Roles:
         left = [begin, *(at for at in left if at != begin)]
     if len(left) != 2:
         raise DataError(
-            f"{raw.origin.name}: links are id, id[, weight]; found {listed(raw.names)}; leave out the other columns"
+            f"links are id, id[, weight]; found {listed(raw.names)}",
+            "leave out the other columns",
+            where=raw.origin.name,
         )
     return Roles(left[0], left[1], count)
 

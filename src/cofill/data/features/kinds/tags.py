@@ -76,7 +76,7 @@ class Listed(TermKind, WholeSource):
         kept = np.flatnonzero(found > 1)
         kept = kept if len(kept) else np.flatnonzero(found)
         if not len(kept):
-            raise DataError(f"{label}: all {cls.weighs} are 0; there is nothing to learn")
+            raise DataError(f"all {cls.weighs} are 0", "there is nothing to learn", where=label)
         column = cls(
             name=name,
             kind=cls.called,
@@ -133,12 +133,12 @@ class Tags(Listed):
         order = Vocabulary(ids)
         if len(order) != matrix.shape[0]:
             raise DataError(
-                f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids; give one id for each row"
+                f"the sparse matrix has {matrix.shape[0]} rows and {len(order)} ids", "give one id for each row"
             )
         entries = matrix.tocoo()
         values = np.asarray(entries.data, np.float64)
         if not np.isfinite(values).all() or (values < 0).any():
-            raise DataError("the sparse matrix has entries that are negative, NaN or infinite; counts are 0 or more")
+            raise DataError("the sparse matrix has entries that are negative, NaN or infinite", "counts are 0 or more")
         kept, known, ranks = ascending(order.ids)
         # Terms stand in the order of their names, as those of a file do.
         terms = sorted(str(term) for term in range(matrix.shape[1]))
@@ -168,7 +168,7 @@ class Tags(Listed):
         terms = sorted({tag for tag in cleaned if tag})
         if not terms:
             column = quoted(raw.names[roles.other])
-            raise DataError(f"{raw.origin.name}: there is no tag in column {column}; pass id, tag[, count]")
+            raise DataError(f"there is no tag in column {column}", "pass id, tag[, count]", where=raw.origin.name)
         place = {tag: at for at, tag in enumerate(terms)}
         places = np.array([place.get(tag, -1) for tag in cleaned], np.int64)[codes]
         there = places >= 0
@@ -230,7 +230,9 @@ def _roles(raw: Table, reading: Reading) -> Roles:
     called = [at for wanted in TAG_NAMES for at in left if plain[at] == wanted]
     if not called and len(left) != 1:
         raise DataError(
-            f"{raw.origin.name}: cannot tell which column holds the tags; found {listed(raw.names)}; call it 'tag'"
+            f"cannot tell which column holds the tags; found {listed(raw.names)}",
+            "call it 'tag'",
+            where=raw.origin.name,
         )
     return Roles(id_at, (called or left)[0], count)
 
@@ -259,7 +261,7 @@ def roles_by_position(
     width = len(raw.names)
     if width not in known:
         raise DataError(
-            f"{raw.origin.name}: {width} {'column' if width == 1 else 'columns'} without names; pass {layout}"
+            f"{width} {('column' if width == 1 else 'columns')} without names", f"pass {layout}", where=raw.origin.name
         )
     roles = Roles(*known[width])
     if reading.id is None:
@@ -269,7 +271,9 @@ def roles_by_position(
         if width == 2:
             return Roles(id_at, 1 - id_at, None)
         raise DataError(
-            f"{raw.origin.name}: id={reading.id!r}, but columns without names are {layout}; name them with names=..."
+            f"id={reading.id!r}, but columns without names are {layout}",
+            "name them with names=...",
+            where=raw.origin.name,
         )
     return roles._replace(id=id_at)
 

@@ -85,7 +85,9 @@ class Vectors(Kind, WholeSource):
         path, ids = Path(source), reading.ids
         if ids is None:
             raise DataError(
-                f"{path}: a .npy file has no ids; pass ids=..., one for each row, or the path of a file of them"
+                "a .npy file has no ids",
+                "pass ids=..., one for each row, or the path of a file of them",
+                where=str(path),
             )
         array = _load_npy(path)
         if isinstance(ids, (str, os.PathLike)):
@@ -116,7 +118,7 @@ class Vectors(Kind, WholeSource):
     def _fit_mapping(cls, vectors: Mapping[Any, Any], name: str) -> Fitted:
         label = "the vectors"
         if not vectors:
-            raise DataError(f"{label}: there are none; pass at least one, such as {{42: [0.1, 0.7]}}")
+            raise DataError("there are none", "pass at least one, such as {42: [0.1, 0.7]}", where=label)
         return cls._fit_arrays(list(vectors), _stacked(list(vectors), list(vectors.values()), label), name, label)
 
     @classmethod
@@ -126,15 +128,16 @@ class Vectors(Kind, WholeSource):
         array = np.asarray(array)
         if array.ndim != 2 or array.dtype.kind not in "iufb":
             raise DataError(
-                f"{label}: found an array of shape {array.shape} and type {array.dtype}; "
-                "pass numbers of shape (ids, length)"
+                f"found an array of shape {array.shape} and type {array.dtype}",
+                "pass numbers of shape (ids, length)",
+                where=label,
             )
         if len(ids) != len(array):
             raise DataError(
-                f"{label}: {len(ids)} ids for {len(array)} rows; give one id for each row, in the same order"
+                f"{len(ids)} ids for {len(array)} rows", "give one id for each row, in the same order", where=label
             )
         if not len(array):
-            raise DataError(f"{label}: there are no vectors; each id needs one")
+            raise DataError("there are no vectors", "each id needs one", where=label)
         _refuse_repeated_ids(ids, label)
         return cls._fitted(name, Vocabulary(ids).ids, array.astype(np.float64), label)
 
@@ -142,19 +145,22 @@ class Vectors(Kind, WholeSource):
     def _fitted(cls, name: str, ids: Sequence[Id], vectors: Doubles, label: str) -> Fitted:
         """From vectors (n, d)."""
         if not vectors.shape[1]:
-            raise DataError(f"{label}: the vectors are empty; each needs at least one number")
+            raise DataError("the vectors are empty", "each needs at least one number", where=label)
         with np.errstate(over="ignore"):
             values = vectors.astype(np.float32)
         if not np.isfinite(values).all():
             row, at = (int(place) for place in np.argwhere(~np.isfinite(values))[0])
             raise DataError(
-                f"{label}: the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}; "
-                "every number must be finite: correct it, or leave the id out"
+                f"the vector of the id {quoted(ids[row])} has {vectors[row, at]} at position {at}",
+                "every number must be finite: correct it, or leave the id out",
+                where=label,
             )
         with np.errstate(over="ignore"):
             spread = float(np.sqrt((vectors**2).sum(1).mean()))
         if not np.isfinite(spread):
-            raise DataError(f"{label}: the vectors have numbers up to {np.abs(vectors).max():.3g}; divide them by that")
+            raise DataError(
+                f"the vectors have numbers up to {np.abs(vectors).max():.3g}", "divide them by that", where=label
+            )
         spread = spread or 1.0
         length = values.shape[1]
         example = f"{values[0, 0]:.4g}, ..." if length > 1 else f"{values[0, 0]:.4g}"
@@ -194,7 +200,7 @@ def _refuse_repeated_ids(ids: Sequence[Any], label: str, origin: Origin | None =
         first = first_of.setdefault(id, row)
         if first != row:
             both = f"in {place.unit} {place.line(first)} and in {place.unit} {place.line(row)}"
-            raise DataError(f"{label}: the id {quoted(id)} is {both}; keep one of them")
+            raise DataError(f"the id {quoted(id)} is {both}", "keep one of them", where=label)
 
 
 def _load_npy(path: Path) -> npt.NDArray[Any]:
@@ -205,10 +211,11 @@ def _load_npy(path: Path) -> npt.NDArray[Any]:
         except (ValueError, EOFError) as error:
             if "allow_pickle" in str(error) or "pickle" in str(error).lower():
                 raise DataError(
-                    f"{path}: this holds Python objects or is no .npy file; save plain numbers with "
-                    "np.save(path, array.astype('float32'))"
+                    "this holds Python objects or is no .npy file",
+                    "save plain numbers with np.save(path, array.astype('float32'))",
+                    where=str(path),
                 ) from error
-            raise DataError(f"{path}: not a .npy file, or a broken one ({error}); write it again") from error
+            raise DataError(f"not a .npy file, or a broken one ({error})", "write it again", where=str(path)) from error
 
 
 def _stacked(ids: Sequence[Any], vectors: Sequence[Any], label: str) -> Doubles:
@@ -219,14 +226,18 @@ def _stacked(ids: Sequence[Any], vectors: Sequence[Any], label: str) -> Doubles:
             row = np.asarray(vector, np.float64)
         except (TypeError, ValueError) as error:
             raise DataError(
-                f"{label}: the vector of the id {quoted(id)} is {quoted(vector)}; pass plain numbers"
+                f"the vector of the id {quoted(id)} is {quoted(vector)}", "pass plain numbers", where=label
             ) from error
         if row.ndim != 1:
-            raise DataError(f"{label}: the vector of the id {quoted(id)} has shape {row.shape}; pass one dimension")
+            raise DataError(
+                f"the vector of the id {quoted(id)} has shape {row.shape}", "pass one dimension", where=label
+            )
         if rows and len(row) != len(rows[0]):
             raise DataError(
-                f"{label}: the vector of the id {quoted(id)} has {len(row)} numbers where that of {quoted(ids[0])} has "
-                f"{len(rows[0])}; give all of them the same length"
+                f"the vector of the id {quoted(id)} has {len(row)} numbers where that of {quoted(ids[0])} has "
+                f"{len(rows[0])}",
+                "give all of them the same length",
+                where=label,
             )
         rows.append(row)
     return np.stack(rows)
