@@ -459,7 +459,9 @@ def test_a_phone_never_scrolls_sideways(visit: Visit, server: Server) -> None:
     expect(page.locator(".card .title")).to_have_count(6)
     box = page.locator(".card").first.get_by_role("slider").bounding_box()
     assert box is not None
-    page.touchscreen.tap(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)
+    settled(page)
+    with page.expect_response(re.compile("/v1/recommendations")):  # the list may not have begun to follow yet
+        page.touchscreen.tap(box["x"] + box["width"] * 0.97, box["y"] + box["height"] / 2)
     expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
     assert page.locator(".rated-list .value").inner_text() == "5"
     settled(page)
