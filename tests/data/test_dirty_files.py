@@ -279,7 +279,7 @@ def test_data_names_no_flags() -> None:
     """The words of the command line belong to it."""
     from cofill import data
 
-    for path in Path(str(data.__file__)).parent.glob("*.py"):
+    for path in Path(str(data.__file__)).parent.rglob("*.py"):
         assert " --" not in path.read_text(), path
         assert "(--" not in path.read_text(), path
 
