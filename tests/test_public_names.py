@@ -11,7 +11,7 @@ import pytest
 import cofill
 import cofill.nn
 
-HEAVY = ("torch", "numba", "polars", "scipy", "pandas", "pydantic", "rich")
+HEAVY = ("dataclasses", "torch", "numba", "polars", "scipy", "pandas", "pydantic", "rich")
 
 
 def test_all_is_importable() -> None:

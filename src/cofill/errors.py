@@ -17,8 +17,7 @@ the command line; whoever shows the error says which words to use. A warning is 
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 LONGEST_QUOTE = 60
 
@@ -33,8 +32,7 @@ def quoted(found: object) -> str:
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 4]}...{text[0]}"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):  # no dataclass: `cofill --help` need not wait for what that imports
     """Where something was found."""
 
     source: str
@@ -60,12 +58,11 @@ def in_python(name: str, value: Any) -> str:
     return f"{name}=..." if value is ... else f"{name}={value!r}"
 
 
-@dataclass(frozen=True)
-class Remedy:
+class Remedy(NamedTuple):
     """What to do. {names} in the text are arguments, with their values; {no_header} is header a second time."""
 
     text: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = {}
 
     @classmethod
     def passing(cls, text: str, **arguments: Any) -> "Remedy":
@@ -79,7 +76,8 @@ class Remedy:
             {name: argument(name.removeprefix("no_"), value) for name, value in self.arguments.items()}
         )
 
-    def __add__(self, other: "Remedy") -> "Remedy":
+    def then(self, other: "Remedy") -> "Remedy":
+        """Both, one after the other."""
         if not (self.arguments or other.arguments):
             return Remedy(self.text + other.text)
         plain = [part.text if part.arguments else _literal(part.text) for part in (self, other)]
@@ -107,7 +105,7 @@ class DataError(CofillError, ValueError):
     def said_of(self, source: str) -> "DataError":
         """The same error with another name for the source."""
         return self if self.where is None else DataError(
-            self.found, self.remedy, where=replace(self.where, source=source)
+            self.found, self.remedy, where=self.where._replace(source=source)
         )  # fmt: skip
 
 

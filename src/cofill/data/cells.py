@@ -64,7 +64,7 @@ class Origin:
         """The error about one cell."""
         remedy = Remedy(remedy) if isinstance(remedy, str) else remedy
         if self.skippable:
-            remedy += SKIPPING
+            remedy = remedy.then(SKIPPING)
         label = self.labels.get(column, column)
         return DataError(found, remedy, where=Place(self.name, self.unit, self.line(row), label))
 

@@ -316,7 +316,7 @@ def _checked_records(
         error = DataError(
             f"found {len(cells)} {plural} where {known} {layout.width} (separator {layout.separator!r}): "
             f"{quoted(layout.separator.join(cells))}",
-            Remedy("fix or remove it") + (Remedy("") if skip is None else SKIPPING),
+            Remedy("fix or remove it") if skip is None else Remedy("fix or remove it").then(SKIPPING),
             where=Place(name, "line", line),
         )
         _skip(error, skip, skipped)

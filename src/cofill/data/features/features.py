@@ -4,7 +4,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -403,5 +403,5 @@ def _loosely(name: str) -> str:
 
 
 def _description_error(_: int, column: str, problem: str, remedy: Remedy) -> DataError:
-    remedy = replace(remedy, text=remedy.text.replace("leave it empty", "pass None where it is unknown"))
+    remedy = remedy._replace(text=remedy.text.replace("leave it empty", "pass None where it is unknown"))
     return DataError(problem, remedy, where=f"the description, {quoted(column)}")

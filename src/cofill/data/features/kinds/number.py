@@ -155,7 +155,7 @@ def _with_advice(parse: Callable[[Any], float | None], name: str) -> Callable[[A
             return parse(value)
         except Mismatch as slip:
             told = Remedy.passing(", or pass {columns} if these are categories", columns={name: "category"})
-            raise Mismatch(str(slip), slip.remedy + told) from slip
+            raise Mismatch(str(slip), slip.remedy.then(told)) from slip
 
     return read_or_advise
 
