@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cofill.models import algorithm
     from cofill.models.cfn.cfn import CFN
     from cofill.models.explanation import Contribution, Explanation
-    from cofill.models.lists import Recommendation, Similar
+    from cofill.models.lists.ranked import Recommendation, Similar
     from cofill.models.recommender import Recommender
 
 __version__ = "0.1.0"

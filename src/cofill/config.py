@@ -50,6 +50,61 @@ class Settings(BaseModel):
         return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
 
+class ListSettings(Settings):
+    """The list scorer: what somebody would choose and like."""
+
+    list_rank: int = Field(
+        default=512,
+        ge=1,
+        le=100_000,
+        description="directions that the list scorer keeps; a catalogue with at most so many items is solved exactly",
+    )
+    list_penalty: float = Field(
+        default=2.0, gt=0, description="ridge penalty of the list scorer, in mean ratings of an item"
+    )
+    list_popularity: float = Field(
+        default=0.15,
+        ge=0,
+        le=1,
+        description="list scores are divided by an item's number of ratings to this power, so that what everybody "
+        "knows does not fill every list",
+    )
+    list_grade_power: float = Field(
+        default=1.3,
+        gt=0,
+        le=10,
+        description="how much more a high rating counts for lists than a middle one: t to this power, for t from 0 at "
+        "the lowest rating to 1 at the highest",
+    )
+    confidence: float = Field(
+        default=0.0,
+        ge=0,
+        le=5,
+        description="how much more an interaction counts for lists that happened often: the logarithm of its weight "
+        "to this power; 0: all count alike",
+    )
+    half_life: float = Field(
+        default=0.0,
+        ge=0,
+        description="time after which a rating or interaction counts half for lists, before the latest of all, such "
+        "as 90d, 12h or 2w (a plain number is days); 0: time does not matter",
+    )
+
+    @field_validator("half_life", mode="before")
+    @classmethod
+    def _in_days(cls, value: Any) -> Any:
+        if isinstance(value, str) and value.strip()[-1:] in _DAYS:
+            text = value.strip()
+            try:
+                return float(text[:-1]) * _DAYS[text[-1]]
+            except ValueError:
+                return value  # said to be no number
+        return value
+
+
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.25}
+
+
 class Stage(Settings):
     """What every stage of the network knows: the orientation of the matrix."""
 
@@ -221,7 +276,13 @@ class PretrainingSettings(Stage):
 
 
 class CFNSettings(
-    CompletionSettings, PretrainingSettings, TrainingSettings, LossSettings, NetworkSettings, ScalingSettings
+    ListSettings,
+    CompletionSettings,
+    PretrainingSettings,
+    TrainingSettings,
+    LossSettings,
+    NetworkSettings,
+    ScalingSettings,
 ):
     """All settings of a CFN model."""
 

@@ -27,7 +27,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import random_split
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, UnknownIdError
-from cofill.models.lists import Recommendation
+from cofill.models.lists.ranked import Recommendation
 
 # The matrices of a test are small: threads would spend their time waiting for each other.
 torch.set_num_threads(1)

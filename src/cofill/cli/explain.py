@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
-    parser.add_argument("item", metavar="ITEM", help="the item whose predicted rating to explain")
+    parser.add_argument("item", metavar="ITEM", help="the item to explain")
+    parser.add_argument(
+        "--by",
+        choices=("list", "rating"),
+        default="list",
+        help="explain its score in lists (default), or its predicted rating",
+    )
     parser.add_argument("--user", metavar="ID", help="somebody the model knows")
     parser.add_argument(
         "--rating",
@@ -46,11 +52,13 @@ def run(options: argparse.Namespace) -> int:
     if new:
         about = description(options, model)
         with on_the_command_line():
-            found = model.explain(given_once("--rating", options.rating or ()), options.item, features=about)
+            found = model.explain(
+                given_once("--rating", options.rating or ()), options.item, by=options.by, features=about
+            )
         if not options.quiet:
             note_unknown(about)
     else:
-        found = model.explain(options.user, options.item)
+        found = model.explain(options.user, options.item, by=options.by)
         if options.user not in model.users and not options.quiet:
             note(f"user {options.user!r} is not in the model: this is what anybody gets")
     if options.json:
@@ -75,9 +83,10 @@ def _print(found: "Explanation", n: int) -> None:
     if others:
         rows.append((f"{len(others):,} more", None, sum(entry.amount for entry in others), None))
     rows.append(("remainder", None, found.remainder, None))
-    if found.clipped != found.rating:
-        rows.append(("beyond the scale", None, found.clipped - found.rating, None))
-    rows.append(("together: the predicted rating", None, found.clipped, None))
+    if found.clipped != found.value:
+        rows.append(("beyond the scale", None, found.clipped - found.value, None))
+    together = "the list score" if found.by == "list" else "the predicted rating"
+    rows.append((f"together: {together}", None, found.clipped, None))
     print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "title"), rows)
 
 

@@ -21,7 +21,7 @@ from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.vocabulary import Id
-    from cofill.models.lists import Recommendation
+    from cofill.models.lists.ranked import Recommendation
     from cofill.models.recommender import Recommender
 
 

@@ -21,7 +21,7 @@ from cofill.errors import SettingsError
 from cofill.evaluation import Evaluation, evaluate
 from cofill.evaluation.ratings import Cluster, RatingModel
 from cofill.models.cfn.cfn import CFN
-from cofill.models.lists import Recommendation
+from cofill.models.lists.ranked import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table
@@ -256,7 +256,7 @@ def _beside_truth(found: list[Recommendation], world: World, people: npt.NDArray
     for entry in found:
         film = np.full(len(people), world.ratings.items.index(entry.item))
         truth = float(world.truth(people, film).mean())
-        recommended.append((entry.title or str(entry.item), entry.rating, truth))
+        recommended.append((entry.title or str(entry.item), entry.rating or 0.0, truth))
     return recommended
 
 

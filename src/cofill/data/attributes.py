@@ -94,6 +94,15 @@ class Attributes:
             matching[len(met) :] = False
         return matching
 
+    def values_of(self, column: str) -> list[tuple[object, ...]]:
+        """What each item is by one column: its value, several where the column holds several, none if missing."""
+        found = self._columns.get(column)
+        if found is None:
+            raise self._no_column(column)
+        cells = found.cells.to_list()
+        cells += [None] * (len(self._items) - len(cells))
+        return [() if cell is None else tuple(cell) if isinstance(cell, list) else (cell,) for cell in cells]
+
     def describe(self, indices: Indices, said: Mapping[str, ReadableColumn]) -> None:
         """Replace attributes of items (n,); those not `said` stay. Unknown columns are ignored."""
         if not len(indices):

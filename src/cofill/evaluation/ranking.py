@@ -29,7 +29,7 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
-from cofill.models.lists import best_of, check_count
+from cofill.models.lists.ranked import best_of, check_count
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

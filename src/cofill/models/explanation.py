@@ -1,7 +1,8 @@
 """Explanations (attribution): how far each rating and feature moves a prediction, in indices, then in ids and words."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from math import isnan
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +19,14 @@ _ONE_BY_ONE = 200
 
 
 class Contribution(NamedTuple):
-    """One of the user's ratings or feature columns, and how far it moves a prediction."""
+    """One of the user's ratings or feature columns, and how far it moves a predicted rating or a list score."""
 
     amount: float
-    """In ratings: above zero it pushes the prediction up, below zero down."""
+    """In ratings, or in list scores: above zero it pushes up, below zero down."""
     item: Id | None = None
     """The item that was rated; None if the contribution is that of a feature."""
     rating: float | None = None
-    """What the user gave it."""
+    """What the user gave it; None if the user did something else with it."""
     title: str | None = None
     """The item's, where the data has one."""
     feature: str | None = None
@@ -33,13 +34,15 @@ class Contribution(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """An explained prediction: base + amounts of the contributions + remainder = rating."""
+    """An explained prediction or list score: base + amounts of the contributions + remainder = value."""
 
     item: Id
-    rating: float
-    """As the model computes it, before it is clipped to the scale: what the parts add up to."""
+    by: Literal["list", "rating"]
+    """Whether the item's list score is explained, or its predicted rating."""
+    value: float
+    """As the model computes it, a rating before it is clipped to the scale: what the parts add up to."""
     clipped: float
-    """As `predict` and `recommend` tell it."""
+    """A rating as `predict` and `recommend` tell it; a list score as it is."""
     base: float
     """What somebody without ratings and features gets for the item."""
     contributions: list[Contribution]
@@ -53,7 +56,7 @@ class Given(NamedTuple):
     """What is known of the row or column whose predictions are explained."""
 
     others: Ints  # (n,): the columns that a row has rated, or the rows that a column has
-    ratings: Floats  # (n,)
+    ratings: Floats  # (n,), NaN for what was done and not rated
     features: Floats | None = None  # (P,), None where nothing is known
     widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
 
@@ -107,14 +110,15 @@ def explanations(
     base: Floats,
     items: Vocabulary,
     titles: Mapping[Id, str],
-    scale: Scale,
+    scale: Scale | None,
 ) -> list[Explanation]:
     """One for each item asked about, given the names of the columns of features, the predictions (m,) and those for a
-    stranger (m,).
+    stranger (m,). `scale` is that of ratings; list scores have none.
     """
     rated = [items.id(int(index)) for index in given.others]
     speakers: list[tuple[Id | None, float | None, str | None, str | None]] = [
-        (item, rating, titles.get(item), None) for item, rating in zip(rated, given.ratings.tolist(), strict=True)
+        (item, None if isnan(rating) else rating, titles.get(item), None)
+        for item, rating in zip(rated, given.ratings.tolist(), strict=True)
     ]
     speakers += [(None, None, None, column) for column in columns]
     found = []
@@ -123,15 +127,16 @@ def explanations(
         told = amounts != 0
         told[: len(rated)] = True  # a column that moves nothing is one of which nothing is known
         order = np.argsort(-np.abs(amounts), kind="stable")
-        item, rating, start = items.id(index), float(predicted[place]), float(base[place])
+        item, value, start = items.id(index), float(predicted[place]), float(base[place])
         found.append(
             Explanation(
                 item=item,
-                rating=rating,
-                clipped=min(max(rating, scale.low), scale.high),
+                by="list" if scale is None else "rating",
+                value=value,
+                clipped=value if scale is None else min(max(value, scale.low), scale.high),
                 base=start,
                 contributions=[Contribution(float(amounts[at]), *speakers[at]) for at in order[told[order]].tolist()],
-                remainder=rating - start - float(amounts.sum()),
+                remainder=value - start - float(amounts.sum()),
                 title=titles.get(item),
             )
         )

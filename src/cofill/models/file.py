@@ -3,6 +3,7 @@
     model.json                    what the model is: settings, data, history, measures, and the files that belong to it
     weights-<hash>.safetensors    what was learned: the network and what fold-in needs, or the factors of a rival
     ratings-<hash>.safetensors    the ratings it was trained on, and those added later
+    lists-<hash>.safetensors      the list scorer
     features-<hash>.safetensors   side features and what was learned about their columns, where there are any
     users-<hash>.parquet          ids, in the order of their indices
     items-<hash>.parquet          ids and titles
@@ -33,9 +34,9 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
 from cofill.files import replacing
 
-FORMAT_VERSION = 5  # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap
+FORMAT_VERSION = 6  # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap, 5 no list scorer
 _CARD = "model.json"
-FILE_KINDS = ("weights", "ratings", "features", "users", "items", "attributes")
+FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
@@ -86,7 +87,7 @@ class Contents:
     measures: Mapping[str, float | int | None]
     history: Sequence[Mapping[str, Any]]
     learned: Mapping[str, dict[str, Any]]  # about the columns of features of "users" and "items", ready for JSON
-    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "features"
+    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features"
     users: Vocabulary
     items: Vocabulary
     titles: Mapping[Id, str]
@@ -150,7 +151,9 @@ def read_model(folder: Path, build: Callable[[Contents], Model]) -> Model:
 
 
 def _built(folder: Path, card: _Card, build: Callable[[Contents], Model]) -> Model:
-    kinds = ("weights", "ratings", "features") if card.features else ("weights", "ratings")
+    kinds = ["weights", "ratings"]
+    kinds += ["features"] if card.features else []
+    kinds += ["lists"] if card.format_version > 5 else []
     arrays = {kind: _load_arrays(_checked(folder, card, kind)) for kind in kinds}
     tables = ("users", "items", "attributes") if "attributes" in card.files else ("users", "items")
     frames = {kind: _load_frame(_checked(folder, card, kind)) for kind in tables}

@@ -143,6 +143,10 @@ class KnownRatings:
         """Columns (ascending) in which a rating was added, changed or removed."""
         return np.array(sorted(self._of_columns.overlays), np.int32)
 
+    def changes_in_column(self, column: int) -> int:
+        """How many ratings of a column were added, changed or removed."""
+        return len(self._of_columns.overlays.get(column, ()))
+
     def later_in_row(self, row: int) -> dict[int, float]:
         """Columns and ratings that came later."""
         return _there(self._of_rows.overlays.get(row, {}))

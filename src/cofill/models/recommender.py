@@ -8,12 +8,12 @@ docs/rivals.md shows one.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, get_args
 
 import numpy as np
 
-from cofill.config import Settings
-from cofill.data.attributes import Attributes
+from cofill.config import ListSettings, Settings
+from cofill.data.attributes import Attributes, Condition
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features, ReadableColumn
 from cofill.data.pairs import read_pairs
@@ -21,17 +21,24 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
 from cofill.models import algorithm
-from cofill.models.explanation import Explanation, Given, explanations
+from cofill.models.explanation import Explanation, Given, Shares, explanations
 from cofill.models.file import Arrays, Contents, read_model, write_model
 from cofill.models.history import EpochRecord
-from cofill.models.lists import Recommendation, Similar, best_of, check_count
-from cofill.models.matrix import Flags, Floats, Ints, Longs, Matrix
-from cofill.progress import Progress, unseen
+from cofill.models.lists.feedback import Feedback, GradedRatings
+from cofill.models.lists.grades import Grades, time_decay
+from cofill.models.lists.item_weights import Done, Penalties
+from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
+from cofill.models.lists.rules import By, Catalogue, Rules, Selection
+from cofill.models.lists.scorer import LinearScorer, ListScorer
+from cofill.models.matrix import Floats, Ints, Longs, Matrix
+from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
 
-Among = Iterable[Id] | Flags
-"""Items to choose from: their ids, or a flag for each item of the model."""
+# What is known of a rating is taken to be its prediction less so many standard errors of the item's mean, which has as
+# many ratings as the item, and a few that everything is thought to have.
+_STANDARD_ERRORS = 1.64
+_RATINGS_BEFORE = 7.0
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
@@ -43,6 +50,15 @@ class Fitting(NamedTuple):
     progress: Progress
     checkpoint: Path | None
     resume: bool
+
+
+class Person(NamedTuple):
+    """Somebody, known or new, in indices."""
+
+    number: int  # the index of a user; -1 for somebody new
+    items: Ints  # (n,) ascending
+    ratings: Floats  # (n,)
+    features: Floats | None = None  # (P,): of somebody new
 
 
 class Kept(NamedTuple):
@@ -84,6 +100,7 @@ class Recommender(ABC):
         self.user_features: Features | None = None
         self.item_attributes = Attributes(self.items)
         self._matrix: Matrix | None = None
+        self._scorer: ListScorer | None = None
 
     def __repr__(self) -> str:
         state = f"{len(self.users)} users, {len(self.items)} items" if self._matrix else "not fitted"
@@ -129,6 +146,11 @@ class Recommender(ABC):
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
         self._matrix = matrix
+
+        def done(share: float) -> None:
+            fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
+
+        self._scorer = self._fit_scorer(self._feedback(self._decay(data.ratings)), done)
         return self
 
     @abstractmethod
@@ -137,6 +159,33 @@ class Recommender(ABC):
 
         `history` and `measures` may be set on the way.
         """
+
+    def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
+        """What scores items for lists, from what people did; an algorithm that ranks in its own way has another."""
+        own = self._list_settings
+        penalties = Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity)
+        return LinearScorer.fit(feedback, self.matrix.column_features, penalties, own.seed, done)
+
+    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
+        """The scorer from what a file kept; ValueError where it does not fit together."""
+        return LinearScorer.restored(arrays, feedback, self.matrix.column_features)
+
+    @property
+    def _list_settings(self) -> ListSettings:
+        return self._settings if isinstance(self._settings, ListSettings) else ListSettings(seed=self._settings.seed)
+
+    def _feedback(self, decay: Floats | None) -> Feedback:
+        own = self._list_settings
+        grades = Grades(self.scale, self.rated, power=own.list_grade_power, confidence=own.confidence)
+        return Feedback(GradedRatings.of(self.matrix.known, grades, decay))
+
+    def _decay(self, ratings: Ratings) -> Floats | None:
+        half_life = self._list_settings.half_life
+        if not half_life:
+            return None
+        if ratings.times is None:
+            raise DataError("half_life needs to know when people rated, and there are no times", "leave it out")
+        return time_decay(ratings, half_life)
 
     # Asking
 
@@ -153,6 +202,18 @@ class Recommender(ABC):
         """The least and the greatest rating."""
         return self.matrix.scale
 
+    @property
+    def rated(self) -> bool:
+        """Whether it was trained on ratings; otherwise on interactions, and then there are lists and no ratings."""
+        return bool(self.data_summary.get("rated", True))
+
+    @property
+    def scorer(self) -> ListScorer:
+        """What scores items for lists. A model that was saved before there were lists learns it when first asked."""
+        if self._scorer is None:
+            self._scorer = self._fit_scorer(self._feedback(None), lambda share: None)
+        return self._scorer
+
     def predict(self, pairs: object) -> Floats:
         """Ratings (n,) for pairs of user and item; unknown ids are allowed.
 
@@ -163,6 +224,8 @@ class Recommender(ABC):
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
+        if not self.rated:
+            raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
         predicted = self.matrix.entries(users, items)
         return np.clip(predicted, np.float32(self.scale.low), np.float32(self.scale.high))
 
@@ -171,99 +234,159 @@ class Recommender(ABC):
         user: Id | Mapping[Any, float],
         n: int = 10,
         *,
+        by: By = "list",
         features: Mapping[str, object] | None = None,
         exclude_known: bool = True,
-        among: Among | None = None,
+        **rules: Unpack[Rules],
     ) -> list[Recommendation]:
-        """The n items that a user would rate highest, best first.
+        """The n items that somebody would choose and like, best first.
 
         `user` is an id, or the ratings {item: rating} of somebody whom the model has never seen, described by
         `features` {column: value} or not; {} with features is somebody who has rated nothing. An id that is not known
-        gets what the means recommend. `among` are the items to choose from: their ids, of which unknown ones do not
-        count, or a bool array with one flag for each item of the model, in the order of its vocabulary.
+        gets what is recommended to anybody.
+
+        `by="rating"` ranks by what they would rate highest, to be on the safe side: by a lower bound of the rating,
+        so that an item of which little is known does not stand above one that thousands love. Items that nobody has
+        rated come last, unless `new_items` gives them places. All rules are those of `Rules`: among, where, exclude,
+        min_ratings, boost, at_most, diversity, new_items.
         """
         check_count(n)
-        items, scores = self._known_and_scores(user, features)
-        return self._best(scores, items if exclude_known else items[:0], self._chosen(among), n)
+        self._check_by(by)
+        person = self._person(user, features)
+        known = self._known_to(person)
+        scores = self._person_scores(person, by)
+        selection = self._selection(by, rules)
+        best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
+        return self._entries(best, scores[best], self._ratings_at(person, best))
 
-    def score(self, user: Id | Mapping[Any, float], *, features: Mapping[str, object] | None = None) -> Floats:
-        """(items,): what a user would rate every item, by index, clipped to the scale; asked as `recommend` is.
+    def score(
+        self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
+    ) -> Floats:
+        """(items,): how somebody would choose every item, or what they would rate it, by index; asked as `recommend`.
 
-        Where several items reach the end of the scale, `recommend` ranks them by how far they would go beyond it.
+        Ratings are predictions clipped to the scale, not their lower bounds.
         """
-        scores = self._known_and_scores(user, features)[1]
-        return np.clip(scores[: len(self.items)], np.float32(self.scale.low), np.float32(self.scale.high))
+        self._check_by(by)
+        person = self._person(user, features)
+        if by == "list":
+            return self._person_scores(person, by)
+        return np.clip(self._person_ratings(person), np.float32(self.scale.low), np.float32(self.scale.high))
 
     def recommend_all(
         self,
         users: Iterable[Id] | None = None,
         n: int = 10,
         *,
+        by: By = "list",
         exclude_known: bool = True,
-        among: Among | None = None,
+        **rules: Unpack[Rules],
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         """Recommendations for many users (all, if None), one after the other, in chunks of bounded memory."""
         check_count(n)
+        self._check_by(by)
         self.matrix  # noqa: B018  # a model that is not fitted says so now, not at the first answer
         indices = np.arange(len(self.users), dtype=np.int32) if users is None else self._known_users(users)
-        return self._recommend_in_chunks(indices, n, exclude_known, self._chosen(among))
+        return self._recommend_in_chunks(indices, n, by, exclude_known, self._selection(by, rules))
 
     def _recommend_in_chunks(
-        self, indices: Ints, n: int, exclude_known: bool, chosen: Flags | None
+        self, indices: Ints, n: int, by: By, exclude_known: bool, selection: Selection
     ) -> Iterator[tuple[Id, list[Recommendation]]]:
         for first in range(0, len(indices), _CHUNK):
             chunk = indices[first : first + _CHUNK].astype(np.int64)
-            for user, scores in zip(chunk.tolist(), self.user_scores(chunk), strict=True):
+            chosen, scores = [], []
+            for user, own in zip(chunk.tolist(), self.user_scores(chunk, by=by), strict=True):
                 known = self.known_items(user) if exclude_known else np.empty(0, np.int32)
-                yield self.users.id(user), self._best(scores, known, chosen, n)
+                best = np.array(selection.best(own, known, n), np.int32)
+                chosen.append(best)
+                scores.append(own[best])
+            ratings = self._ratings_of(np.repeat(chunk, [len(best) for best in chosen]), np.concatenate(chosen))
+            ends = np.cumsum([0, *(len(best) for best in chosen)])
+            for place, user in enumerate(chunk.tolist()):
+                own_ratings = None if ratings is None else ratings[ends[place] : ends[place + 1]]
+                yield self.users.id(user), self._entries(chosen[place], scores[place], own_ratings)
 
-    def user_scores(self, users: Longs) -> Floats:
-        """(n, items): what some users, given by index, would rate every item, not clipped to the scale."""
-        return self.matrix.many_rows(users)
+    def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
+        """(n, items): what lists of some users, given by index, are ranked by."""
+        if by == "list":
+            return self.scorer.many(self.scorer.feedback.rows(users))[:, : len(self.items)]
+        return self._lower_bound(self.matrix.many_rows(users))[:, : len(self.items)]
 
-    def stranger_scores(self) -> Floats:
-        """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
-        return self.matrix.new_row(np.empty(0, np.int32), np.empty(0, np.float32))
+    def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
+        """(items,): what the list of somebody new is ranked by, who gave these ratings to items, given by index."""
+        order = np.argsort(items)
+        return self._person_scores(Person(-1, items[order], ratings[order]), by)
+
+    def stranger_scores(self, *, by: By = "list") -> Floats:
+        """(items,): what the list of somebody is ranked by of whom nothing is known."""
+        return self._person_scores(Person(-1, np.empty(0, np.int32), np.empty(0, np.float32)), by)
 
     def known_items(self, user: int) -> Ints:
-        """Indices of what a user, given by index, has rated."""
-        return self.matrix.known.row(user)[0]
+        """Indices of what a user, given by index, has rated or done something with."""
+        return self.scorer.feedback.row(user)[0]
 
     def explain(
-        self, user: Id | Mapping[Any, float], item: Id, *, features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        item: Id,
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
     ) -> Explanation:
-        """Explain a prediction by the user's ratings and features: base + amounts + remainder = rating.
+        """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
 
-        The user is given as to `recommend`.
+        The user is given as to `recommend`. Amounts are exact for lists, which are linear in what somebody did.
         """
-        return self.explain_many(user, [item], features=features)[0]
+        return self.explain_many(user, [item], by=by, features=features)[0]
 
     def explain_many(
-        self, user: Id | Mapping[Any, float], items: Iterable[Id], *, features: Mapping[str, object] | None = None
+        self,
+        user: Id | Mapping[Any, float],
+        items: Iterable[Id],
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
     ) -> list[Explanation]:
         """The same for several items, which costs little more than for one."""
-        scores = self._known_and_scores(user, features)[1]
+        self._check_by(by)
+        person = self._person(user, features)
         wanted = list(items)
         asked = self.items.find(wanted)
         if (asked < 0).any():
             raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
-        given, columns = self._given(user, features)
+        if by == "list":
+            given, columns = Given(person.items, person.ratings), list[str]()
+            did = self._did(person)
+            shares = Shares(self.scorer.shares(*did, asked), np.zeros((len(asked), 0)))
+            given = given._replace(others=did[0], ratings=_ratings_beside(person, did[0]))
+            predicted, base = self._person_scores(person, by), self.stranger_scores()
+        else:
+            given, columns = self._given(person)
+            shares = self.matrix.row_shares(given, asked)
+            predicted, base = self._person_ratings(person), self._stranger_ratings()
         return explanations(
             given,
             asked,
-            self.matrix.row_shares(given, asked),
+            shares,
             columns=columns,
-            predicted=scores[asked],
-            base=self.stranger_scores()[asked],
+            predicted=predicted[asked],
+            base=base[asked],
             items=self.items,
             titles=self.titles,
-            scale=self.scale,
+            scale=None if by == "list" else self.scale,
         )
 
-    def similar(self, item: Id, n: int = 10) -> list[Similar]:
+    def similar(
+        self,
+        item: Id,
+        n: int = 10,
+        *,
+        where: Mapping[str, Condition] | None = None,
+        min_ratings: int = 0,
+    ) -> list[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
-        An item without a rating can be asked about, and be an answer, if it has features.
+        An item without a rating can be asked about, and be an answer, if it has features. `where` are conditions on
+        what the answers are, `min_ratings` how many people must have rated them.
         """
         check_count(n)
         index = self.items.index(item)
@@ -278,6 +401,9 @@ class Recommender(ABC):
         likeness = centred @ centred[index] / (norms * norms[index])
         likeness[~known] = -np.inf
         likeness[index] = -np.inf
+        allowed = self._selection("list", {"where": where, "min_ratings": min_ratings}).allowed
+        if allowed is not None:
+            likeness[: len(allowed)][~allowed] = -np.inf
         return [
             Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id))
             for i in best_of(likeness, n)
@@ -333,7 +459,12 @@ class Recommender(ABC):
             if item in self.items:
                 self.titles[self.items.id(self.items.index(item))] = title
         self.matrix.add(users, items, ratings.values)
+        self._tell_scorer(users, items)
         return self
+
+    def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
+        if self._scorer is not None:
+            self._scorer.changed({int(user) for user in users}, {int(item) for item in items})
 
     def remove_ratings(self, pairs: object) -> Self:
         """Remove ratings, whether trained on or added later: predictions follow at once.
@@ -346,6 +477,7 @@ class Recommender(ABC):
         user_index, item_index = self.users.find(users), self.items.find(items)
         seen = (user_index >= 0) & (item_index >= 0)
         matrix.remove(user_index[seen], item_index[seen])
+        self._tell_scorer(user_index[seen], item_index[seen])
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -384,6 +516,7 @@ class Recommender(ABC):
         else:
             matrix.describe_columns(indices, vectors)
             self.item_attributes.describe(indices, words)
+            self._tell_scorer((), indices)
         return self
 
     def _learned(self, side: Side) -> Features:
@@ -432,7 +565,7 @@ class Recommender(ABC):
             if learned is not None:
                 features |= {f"{side}.{name}": array for name, array in learned.arrays().items() if name != "values"}
                 features |= {f"{side}.{name}": array for name, array in _side_arrays(vectors).items()}
-        arrays = {"weights": kept.weights, "ratings": kept.ratings}
+        arrays = {"weights": kept.weights, "ratings": kept.ratings, "lists": self._kept_lists()}
         write_model(
             Path(folder),
             Contents(
@@ -451,6 +584,10 @@ class Recommender(ABC):
                 attributes=self.item_attributes.frame(),
             ),
         )
+
+    def _kept_lists(self) -> Arrays:
+        decay = self.scorer.feedback.main.decay
+        return self.scorer.arrays() | ({} if decay is None else {"decay": decay.trained.values})
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
@@ -479,6 +616,9 @@ class Recommender(ABC):
         kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers)
         sides = (_side_from(features, side) for side in ("users", "items"))
         model._matrix = model._restored(kept, contents.scale, *sides)
+        if "lists" in arrays:
+            lists = dict(arrays["lists"])
+            model._scorer = model._restored_scorer(lists, model._feedback(lists.pop("decay", None)))
         if model._matrix.known.rows != len(model.users) or model._matrix.known.columns != len(model.items):
             raise ValueError("there is another number of users and items than the ratings have")
         for side, card in contents.learned.items():
@@ -501,26 +641,84 @@ class Recommender(ABC):
 
     # How
 
-    def _known_and_scores(
-        self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None
-    ) -> tuple[Ints, Floats]:
-        """Indices of what somebody has rated, and the scores of all items."""
-        if not isinstance(user, Mapping):
-            if features is not None:
-                raise DataError(
-                    f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
-                    f"or tell the model about the user with describe_users first"
-                )
-            return self._scores_of(user)
-        items, ratings = self._ratings_of_somebody(user)
-        return items, self.matrix.new_row(items, ratings, self._encoded(features))
+    def _check_by(self, by: str) -> None:
+        if by not in get_args(By):
+            raise DataError(f"lists are by 'list' or by 'rating'. Got {by!r}")
+        if by == "rating" and not self.rated:
+            raise DataError(
+                "this model was trained on interactions, so it knows no ratings to rank by; use by='list', the default"
+            )
 
-    def _scores_of(self, user: Id) -> tuple[Ints, Floats]:
-        """Indices of what a user has rated, and the scores of all items."""
+    def _person(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Person:
+        if isinstance(user, Mapping):
+            items, ratings = self._ratings_of_somebody(user)
+            return Person(-1, items, ratings, self._encoded(features))
+        if features is not None:
+            raise DataError(
+                f"features describe somebody new, and {user!r} is an id; give ratings with them, or {{}}, "
+                f"or tell the model about the user with describe_users first"
+            )
         index = int(self.users.find([user])[0])
         if index < 0:
-            return np.empty(0, np.int32), self.stranger_scores()
-        return self.known_items(index), self.matrix.row(index)
+            return Person(-1, np.empty(0, np.int32), np.empty(0, np.float32))
+        return Person(index, *self.matrix.known.row(index))
+
+    def _did(self, person: Person) -> tuple[Ints, Floats]:
+        """What somebody did, as items and grades."""
+        feedback = self.scorer.feedback
+        return feedback.row(person.number) if person.number >= 0 else (
+            person.items, feedback.main.grades.of(person.ratings)
+        )  # fmt: skip
+
+    def _known_to(self, person: Person) -> Ints:
+        return self.known_items(person.number) if person.number >= 0 else person.items
+
+    def _person_scores(self, person: Person, by: By) -> Floats:
+        """(items,): what somebody's list is ranked by."""
+        if by == "list":
+            return self.scorer.one(*self._did(person))[: len(self.items)]
+        return self._lower_bound(self._person_ratings(person)[None])[0, : len(self.items)]
+
+    def _person_ratings(self, person: Person) -> Floats:
+        """(items,): predicted ratings, not clipped to the scale."""
+        if person.number >= 0:
+            return self.matrix.row(person.number)[: len(self.items)]
+        return self.matrix.new_row(person.items, person.ratings, person.features)[: len(self.items)]
+
+    def _stranger_ratings(self) -> Floats:
+        return self._person_ratings(Person(-1, np.empty(0, np.int32), np.empty(0, np.float32)))
+
+    def _lower_bound(self, predicted: Floats) -> Floats:
+        """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
+        spread = float(self.matrix.known.trained.values.std(dtype=np.float64))
+        error = spread / np.sqrt(self.matrix.column_counts + _RATINGS_BEFORE)
+        lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
+        return lower
+
+    def _ratings_at(self, person: Person, items: Ints) -> Floats | None:
+        """(n,): what somebody would rate items; None where the model knows no ratings."""
+        if not self.rated:
+            return None
+        if person.number >= 0:
+            return self._ratings_of(np.full(len(items), person.number, np.int64), items)
+        return np.clip(self._person_ratings(person)[items], *self.scale)
+
+    def _ratings_of(self, users: Longs, items: Ints) -> Floats | None:
+        return self.predict_indices(users.astype(np.int32), items) if self.rated else None
+
+    def _selection(self, by: By, rules: Rules) -> Selection:
+        vectors = None
+        if rules.get("diversity"):
+            vectors = self.scorer.item_vectors()
+            vectors = self.item_vectors() if vectors is None else vectors
+        return Catalogue(
+            self.items,
+            self.item_attributes,
+            counts=self.matrix.column_counts,
+            placeable=self.matrix.column_features.described,
+            vectors=vectors,
+            floor=0.0 if by == "list" else self.scale.low,
+        ).selection(rules)
 
     def _encoded(self, features: Mapping[str, object] | None) -> Floats | None:
         """(P,): features of somebody new."""
@@ -530,42 +728,18 @@ class Recommender(ABC):
             raise DataError(f"a model of {self.kind!r} cannot make use of features of somebody new; leave them out")
         return self._learned("user").encode(features)
 
-    def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> tuple[Given, list[str]]:
+    def _given(self, person: Person) -> tuple[Given, list[str]]:
         """What is known of somebody, and the names of the columns of their features."""
-        vector: Floats | None = None
-        if isinstance(user, Mapping):
-            items, ratings = self._ratings_of_somebody(user)
-            vector = self._encoded(features)
-        else:
-            index = int(self.users.find([user])[0])
-            if index < 0:
-                return Given(np.empty(0, np.int32), np.empty(0, np.float32)), []
-            items, ratings = self.matrix.known.row(index)
+        vector = person.features
+        if person.number >= 0:
             about = self.matrix.row_features
-            if self.user_features is not None and about.described[index]:
-                vector = about.values[index]
+            if self.user_features is not None and about.described[person.number]:
+                vector = about.values[person.number]
         if vector is None:
-            return Given(items, ratings), []
+            return Given(person.items, person.ratings), []
         columns = [column for source in self._learned("user").sources for column in source.widths()]
-        return Given(items, ratings, vector, tuple(width for _, width in columns)), [name for name, _ in columns]
-
-    def _chosen(self, among: Among | None) -> Flags | None:
-        """(items,): which items may be recommended; None if any may."""
-        if among is None:
-            return None
-        if isinstance(among, np.ndarray) and among.dtype == np.bool_:
-            if among.shape != (len(self.items),):
-                raise DataError(
-                    f"among has flags of shape {list(among.shape)}, and the model {len(self.items)} items; "
-                    f"give one flag for each item, or the ids of items"
-                )
-            return among
-        if isinstance(among, str):
-            raise DataError(f"among is the text {among!r}; give a list of the ids of items")
-        chosen = np.zeros(len(self.items), np.bool_)
-        indices = self.items.find(list(among))
-        chosen[indices[indices >= 0]] = True
-        return chosen
+        widths = tuple(width for _, width in columns)
+        return Given(person.items, person.ratings, vector, widths), [name for name, _ in columns]
 
     def _known_users(self, users: Iterable[Id]) -> Ints:
         wanted = list(users)
@@ -590,17 +764,23 @@ class Recommender(ABC):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
         return indices[order], np.array(list(ratings.values()), np.float32)[order]
 
-    def _best(self, scores: Floats, excluded: Ints, chosen: Flags | None, n: int) -> list[Recommendation]:
-        scores = scores[: len(self.items)].copy()
-        scores[excluded] = -np.inf
-        if chosen is not None:
-            scores[~chosen] = -np.inf
-        best = best_of(scores, n)
-        ratings = np.clip(scores[best], *self.scale).tolist()
+    def _entries(self, items: Ints, scores: Floats, ratings: Floats | None) -> list[Recommendation]:
+        counts = self.matrix.column_counts[items].tolist()
+        predicted = [None] * len(items) if ratings is None else ratings.tolist()
         return [
-            Recommendation(item := self.items.id(i), rating, self.titles.get(item))
-            for i, rating in zip(best, ratings, strict=True)
+            Recommendation(item := self.items.id(index), score, rating, raters, self.titles.get(item))
+            for index, score, rating, raters in zip(items.tolist(), scores.tolist(), predicted, counts, strict=True)
         ]
+
+
+def _ratings_beside(person: Person, items: Ints) -> Floats:
+    """(n,): what somebody rated items; of what they did without rating it, NaN."""
+    found = np.full(len(items), np.nan, np.float32)
+    place = np.searchsorted(person.items, items)
+    inside = np.minimum(place, max(len(person.items) - 1, 0))
+    rated = person.items[inside] == items if len(person.items) else np.zeros(len(items), np.bool_)
+    found[rated] = person.ratings[inside[rated]]
+    return found
 
 
 def _side_arrays(features: SideFeatures) -> Arrays:

@@ -23,6 +23,7 @@ from cofill.data.attributes import Condition
 from cofill.data.vocabulary import INT64, Id
 from cofill.errors import CofillError, DataError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
+from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import ProblemError
@@ -182,11 +183,12 @@ class Push(BaseModel):
 
 
 class Why(BaseModel):
-    """base + the amounts + remainder = unclipped; `rating` is that within the scale."""
+    """base + the amounts + remainder = unclipped; `value` is that, a rating within the scale."""
 
     item: int | str
     title: str | None = None
-    rating: float
+    by: By
+    value: float
     unclipped: float
     base: float
     contributions: list[Push]
@@ -197,7 +199,9 @@ class Why(BaseModel):
 class RecommendedItem(BaseModel):
     id: int | str
     title: str | None
-    rating: float
+    score: float = Field(description="what the list is ranked by; higher is better")
+    rating: float | None = Field(description="the predicted rating; null if the model knows interactions alone")
+    raters: int = Field(description="how many people rated it")
     attributes: dict[str, JsonValue]
     why: Why | None = None
 
@@ -284,7 +288,15 @@ def _recommended(served: ServedModel, request: RecommendationRequest) -> dict[st
     among = choosable(model, request.where, request.among, request.exclude)
     who, features = request.who, _features(served, request)
     found = model.recommend(who, request.n, features=features, exclude_known=request.exclude_known, among=among)
-    entries = [served.item_entry(one.item, rating=rounded(one.rating)) for one in found]
+    entries = [
+        served.item_entry(
+            one.item,
+            score=rounded(one.score),
+            rating=None if one.rating is None else rounded(one.rating),
+            raters=one.raters,
+        )
+        for one in found
+    ]
     if request.why and found:
         reasons = model.explain_many(who, [one.item for one in found], features=features)
         for entry, why in zip(entries, reasons, strict=True):
@@ -310,8 +322,9 @@ def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:
     return {
         "item": why.item,
         "title": why.title,
-        "rating": rounded(why.clipped),
-        "unclipped": rounded(why.rating),
+        "by": why.by,
+        "value": rounded(why.clipped),
+        "unclipped": rounded(why.value),
         "base": rounded(why.base),
         "contributions": [_push(one) for one in shown],
         "remainder": rounded(why.remainder + rest),

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from cofill.config import Settings
+from cofill.config import ListSettings, Settings
 from cofill.crew import cores
 from cofill.data.described import DescribedRatings
 from cofill.data.ratings import Scale
@@ -26,7 +26,7 @@ Done = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
 
 
-class RivalSettings(Settings):
+class RivalSettings(ListSettings):
     """What every rival is given by name."""
 
     mean_damping: float = Field(

@@ -1,4 +1,4 @@
-"""Lists: items, best first."""
+"""The best of many scores, and the entries of a list."""
 
 from typing import NamedTuple
 
@@ -10,11 +10,19 @@ from cofill.errors import DataError
 
 
 class Recommendation(NamedTuple):
-    """An item, the rating it would get, and its title where the data has one."""
+    """An item of a list."""
 
     item: Id
-    rating: float
+    score: float
+    """What the list is ranked by; higher is better. With `by="list"` it says how likely somebody is to choose and like
+    the item, on no scale; with `by="rating"` it is the lower bound of the rating.
+    """
+    rating: float | None
+    """The predicted rating; None if the model knows interactions alone."""
+    raters: int
+    """How many people rated it, or did something with it."""
     title: str | None = None
+    """Where the data has one."""
 
 
 class Similar(NamedTuple):

@@ -1,0 +1,168 @@
+"""What people did, as grades: known ratings and interactions, those of the training and those that came later."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.sparse import SparseRows
+from cofill.models.known import KnownRatings
+from cofill.models.lists.grades import Grades
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class GradedRatings:
+    """Known ratings, or weights of interactions, and what they count for lists."""
+
+    known: KnownRatings  # users x items
+    grades: Grades
+    decay: KnownRatings | None = None
+    """What time has left of each of the training, as factors; what came later counts in full."""
+
+    @classmethod
+    def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
+        """`decay` (n,) is in the order of the ratings of the training, row by row."""
+        if decay is None:
+            return cls(known, grades)
+        if len(decay) != known.trained.nnz:
+            raise ValueError("the time decay is of another number of ratings")
+        rows = SparseRows(known.trained.indptr, known.trained.indices, decay, known.trained.columns)
+        return cls(known, grades, KnownRatings(rows, rows.transpose()))
+
+    def trained(self) -> SparseRows:
+        """Grades of the training, users x items."""
+        rows = self.known.trained
+        values = self.grades.of(rows.values)
+        if self.decay is not None:
+            values = values * self.decay.trained.values
+        return SparseRows(rows.indptr, rows.indices, values, rows.columns)
+
+    def row(self, user: int) -> tuple[Ints, Floats]:
+        """Items (ascending) and grades of a user."""
+        items, values = self.known.row(user)
+        left = None if self.decay is None else _left(self.decay.trained, user, items, self.known.later_in_row(user))
+        grades = self.grades.of(values)
+        return items, grades if left is None else grades * left
+
+    def column(self, item: int) -> tuple[Ints, Floats]:
+        """Users (ascending) and grades of an item."""
+        users, values = self.known.column(item)
+        later = self.known.later_in_column(item)
+        left = None if self.decay is None else _left(self.decay.trained_columns, item, users, later)
+        grades = self.grades.of(values)
+        return users, grades if left is None else grades * left
+
+    def trained_row(self, user: int) -> tuple[Ints, Floats]:
+        """Items and grades of a user in training."""
+        if user >= self.known.trained.rows:
+            return np.empty(0, np.int32), np.empty(0, np.float32)
+        items, values = self.known.trained.row(user)
+        grades = self.grades.of(values)
+        return items, grades if self.decay is None else grades * self.decay.trained.row(user)[1]
+
+
+def _left(decay: SparseRows, index: int, others: Ints, later: dict[int, float]) -> Floats:
+    """(n,): what time has left of the entries of a row; what came later counts in full."""
+    left = np.ones(len(others), np.float32)
+    if index < decay.rows:
+        trained, factors = decay.row(index)
+        place = np.searchsorted(trained, others)
+        inside = np.minimum(place, max(len(trained) - 1, 0))
+        old = np.zeros(len(others), np.bool_) if not len(trained) else trained[inside] == others
+        old &= ~np.isin(others, list(later))
+        left[old] = factors[inside[old]]
+    return left
+
+
+class Feedback:
+    """Ratings, interactions, or both: where somebody rated and did something too, the higher grade counts."""
+
+    def __init__(self, main: GradedRatings, beside: GradedRatings | None = None) -> None:
+        """`main` is what the model as a whole knows; `beside` are interactions of the same people, if there are any."""
+        self.main, self.beside = main, beside
+        self._sources = (main,) if beside is None else (main, beside)
+
+    @property
+    def items(self) -> int:
+        return max(source.known.columns for source in self._sources)
+
+    def trained(self) -> SparseRows:
+        """Grades of the training, users x items."""
+        if self.beside is None:
+            return self.main.trained()
+        from scipy.sparse import csr_array
+
+        parts = [source.trained() for source in self._sources]
+        shape = max(part.rows for part in parts), max(part.columns for part in parts)
+        first, second = (csr_array((p.values, p.indices, _up_to(p, shape[0])), shape=shape) for p in parts)
+        both = first.maximum(second).tocsr()
+        both.sort_indices()
+        return SparseRows(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data, shape[1])
+
+    def row(self, user: int) -> tuple[Ints, Floats]:
+        """Items (ascending) and grades of a user."""
+        return _together([source.row(user) for source in self._sources])
+
+    def column(self, item: int) -> tuple[Ints, Floats]:
+        """Users (ascending) and grades of an item."""
+        return _together([source.column(item) for source in self._sources])
+
+    def trained_row(self, user: int) -> tuple[Ints, Floats]:
+        """Items and grades of a user in training; nothing of one who came later."""
+        return _together([source.trained_row(user) for source in self._sources])
+
+    def rows(self, users: Longs) -> SparseRows:
+        """Grades of some users."""
+        known = self.main.known
+        if self.beside is None and self.main.decay is None and not self._changed(users):
+            taken = known.trained.take(users)
+            return SparseRows(taken.indptr, taken.indices, self.main.grades.of(taken.values), self.items)
+        return joined([self.row(int(user)) for user in users], self.items)
+
+    def _changed(self, users: Longs) -> bool:
+        known = self.main.known
+        return bool((users >= known.trained.rows).any()) or any(not known.row_as_trained(int(user)) for user in users)
+
+    def counts(self) -> Longs:
+        """(items,): people who did something with each item, as it was in training."""
+        return np.bincount(self.trained().indices, minlength=self.items)
+
+    def changes(self, item: int) -> int:
+        """How many ratings and interactions of an item were added, changed or removed since the training."""
+        return sum(source.known.changes_in_column(item) for source in self._sources)
+
+    def changed_items(self) -> set[int]:
+        """Items of which anything has changed since the training."""
+        return {item for source in self._sources for item in source.known.changed_columns().tolist()}
+
+    def later_items(self, user: int) -> set[int]:
+        """With which items a user has done something since the training."""
+        return {item for source in self._sources for item in source.known.later_in_row(user)}
+
+
+def _up_to(rows: SparseRows, count: int) -> Longs:
+    """The starts of `count` rows, new ones empty."""
+    return np.concatenate([rows.indptr, np.full(count - rows.rows, rows.nnz, np.int64)])
+
+
+def joined(rows: list[tuple[Ints, Floats]], columns: int) -> SparseRows:
+    """One sparse matrix of rows given one by one."""
+    indptr = np.cumsum([0, *(len(items) for items, _ in rows)]).astype(np.int64)
+    indices = np.concatenate([items for items, _ in rows] or [np.empty(0, np.int32)])
+    values = np.concatenate([grades for _, grades in rows] or [np.empty(0, np.float32)])
+    return SparseRows(indptr, indices.astype(np.int32), values.astype(np.float32), columns)
+
+
+def _together(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
+    if len(parts) == 1:
+        return parts[0]
+    indices = np.concatenate([index for index, _ in parts])
+    grades = np.concatenate([grade for _, grade in parts])
+    found, place = np.unique(indices, return_inverse=True)
+    best = np.zeros(len(found), np.float32)
+    np.maximum.at(best, place, grades)
+    return found.astype(np.int32), best

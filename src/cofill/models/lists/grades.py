@@ -1,0 +1,48 @@
+"""How much a known rating or interaction counts for lists: its grade, from nearly nothing to about one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.ratings import Ratings, Scale
+
+Floats = npt.NDArray[np.float32]
+
+SECONDS_A_DAY = 86_400.0
+
+
+@dataclass(frozen=True)
+class Grades:
+    """From ratings or weights of interactions to grades.
+
+    The lowest rating counts `floor` and the highest 1: even a bad rating says that somebody chose the item. Ratings
+    between them count floor + (1 - floor) t^power, where t goes from 0 to 1 along the scale. An interaction counts 1,
+    however often it happened, or, with `confidence` above 0, the logarithm of its weight to that power.
+    """
+
+    scale: Scale
+    rated: bool = True
+    floor: float = 0.05
+    power: float = 1.3
+    confidence: float = 0.0
+
+    def of(self, values: Floats) -> Floats:
+        """(n,) ratings or weights -> (n,) grades."""
+        if not self.rated:
+            if not self.confidence:
+                return np.ones(len(values), np.float32)
+            return np.asarray((np.log1p(values) / np.log(2.0)) ** self.confidence, np.float32)
+        low, high = self.scale
+        along = np.clip((values.astype(np.float64) - low) / (high - low), 0.0, 1.0)
+        graded: Floats = (self.floor + (1.0 - self.floor) * along**self.power).astype(np.float32)
+        return graded
+
+
+def time_decay(ratings: Ratings, half_life: float) -> Floats:
+    """(n,): what is left of each rating or interaction when it counts half after so many days, from the latest on."""
+    assert ratings.times is not None
+    times = ratings.times.astype(np.float64)
+    days = (times.max() - times) / SECONDS_A_DAY
+    left: Floats = np.exp2(-days / half_life).astype(np.float32)
+    return left

@@ -1,0 +1,273 @@
+"""The list scorer of every model: a linear autoencoder over items, in closed form (weighted, low-rank EASE).
+
+x (items,) are the grades of what somebody did, 0 elsewhere, and a constant 1 at the end, which learns what is popular.
+B (items + 1, items) predicts each of them from the others by ridge regression, and the score of an item is what is
+predicted of it, divided by the number of its ratings to a small power, so that what everybody knows does not fill
+every list. With the weight of each user w_u = (ratings of u / the mean)^-user_power, so that a few who have seen
+everything do not speak for all:
+
+    G = X' W X                                   Lambda = penalty * mean ratings of an item + share * diag(G)
+    P = (G + Lambda)^-1                          B_ij = -P_ij / P_jj, 0 where i = j
+    score_j = n_j^-popularity * sum_i x_i B_ij
+
+G is kept as F F' + a diagonal, where F (items + 1, rank) holds its largest eigenvectors, scaled. Then, exactly,
+
+    D = max(diag(G) - rowsums(F^2), 0) + Lambda      L L' = I + F' D^-1 F      Q = D^-1 F L^-T
+    P = D^-1 - Q Q'                                  B_ij = Q_i . Q_j / P_jj
+
+so that somebody's code is the sum of x_i Q_i, and scores are a product with the vectors of the items: a catalogue
+with at most `rank` items gets EASE itself, and cost and memory are linear in the catalogue beyond that.
+
+Related work: Steck 2019 (EASE), 2020 (EDLAE); Woodbury's identity does the rest.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.compiling import compiled
+from cofill.crew import cores
+from cofill.data.sparse import SparseRows
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+Done = Callable[[float], None]
+"""Called with the share done."""
+
+# Directions beyond the rank, and passes over the data: more of either changed no list that was looked at.
+_OVERSAMPLED = 32
+_PASSES = 3
+# Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
+_STRIP = 64
+
+
+class Penalties(NamedTuple):
+    """How the closed form is regularised."""
+
+    rank: int = 512
+    penalty: float = 2.0
+    """Ridge penalty, in mean ratings of an item."""
+    share: float = 0.5
+    """Ridge penalty, as a share of an item's own weight: what dropout of its ratings would give."""
+    user_power: float = 0.5
+    popularity: float = 0.15
+
+
+class ItemVectors(NamedTuple):
+    """What is known of one item: how it speaks, and how it is scored."""
+
+    as_input: Floats  # (rank,): what it adds to somebody's code, for a grade of 1
+    as_target: Floats  # (rank,): its score is the product of this with somebody's code
+
+
+@dataclass(frozen=True)
+class ItemWeights:
+    """A fitted scorer: arrays of the items that it was fitted on, and what folds in others."""
+
+    vectors: Floats  # (items + 1, rank): Q; the last one is that of the constant
+    diagonal: Floats  # (items + 1,): D
+    gains: Floats  # (items,): n^-popularity / P_jj; 0 for an item without ratings
+    ratings: Ints  # (items,): n, how many people did something with it
+    lift: Floats  # (rank, rank): L' (F'F)^-1, from sums of codes to F
+    turn: Floats  # (rank, rank): L^-T, from F to D Q
+    ridge: float  # the penalty that is the same for all items
+    mean_ratings: float  # of a user, to weigh users that come later
+    penalties: Penalties
+
+    @classmethod
+    def fit(cls, graded: SparseRows, penalties: Penalties, seed: int, done: Done, threads: int = 0) -> "ItemWeights":
+        """From grades (users x items)."""
+        counts = graded.counts()
+        ratings = np.bincount(graded.indices, minlength=graded.columns)
+        known_items = max(1, int((ratings > 0).sum()))
+        mean_ratings = graded.nnz / max(1, int((counts > 0).sum()))
+        ridge = penalties.penalty * graded.nnz / known_items
+        weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
+        own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
+        factor = _factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
+        left_over = np.maximum(own - (factor.astype(np.float64) ** 2).sum(1), 0.0)
+        diagonal = left_over + ridge + penalties.share * own
+        scaled = factor / diagonal[:, None].astype(np.float32)
+        rank = factor.shape[1]
+        inner = np.eye(rank) + (factor.T @ scaled).astype(np.float64)
+        lower = np.linalg.cholesky((inner + inner.T) / 2)
+        turn = np.linalg.inv(lower).T
+        vectors = scaled @ turn.astype(np.float32)
+        own_precision = 1.0 / diagonal - (vectors.astype(np.float64) ** 2).sum(1)
+        own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
+        lengths = (factor.astype(np.float64) ** 2).sum(0)  # F'F is diagonal
+        inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
+        gains = np.where(ratings > 0, np.maximum(ratings, 1.0) ** -penalties.popularity / own_precision[:-1], 0.0)
+        done(1.0)
+        return cls(
+            vectors=vectors,
+            diagonal=diagonal.astype(np.float32),
+            gains=gains.astype(np.float32),
+            ratings=ratings.astype(np.int32),
+            lift=(lower.T * inverse).astype(np.float32),
+            turn=turn.astype(np.float32),
+            ridge=float(ridge),
+            mean_ratings=float(mean_ratings),
+            penalties=penalties,
+        )
+
+    @property
+    def items(self) -> int:
+        return len(self.gains)
+
+    @property
+    def rank(self) -> int:
+        return int(self.vectors.shape[1])
+
+    @property
+    def constant(self) -> Floats:
+        """(rank,): the code of somebody who did nothing."""
+        vector: Floats = self.vectors[-1]
+        return vector
+
+    def folded_in(self, item: int, users: SparseRows, grades: Floats, ratings: int) -> ItemVectors:
+        """An item from the grades (n,) that it has from n users, and theirs of the items that were fitted.
+
+        One that was fitted, with the grades that it had then, gets the vectors that it had. `item` is -1 for another.
+        """
+        weights = user_weights(users.counts(), self.mean_ratings, self.penalties.user_power).astype(np.float32)
+        own = float((weights * grades**2).sum(dtype=np.float64))
+        spread = np.repeat((weights * grades).astype(np.float64), users.counts()) * users.values
+        together: Doubles = np.bincount(users.indices, spread, minlength=self.items + 1).astype(np.float64)
+        together[-1] = float((weights * grades).sum(dtype=np.float64))
+        code = (together.astype(np.float32) * self.diagonal) @ self.vectors
+        factor = code @ self.lift
+        left_over = max(own - float(factor @ factor), 0.0)
+        diagonal = left_over + self.ridge + self.penalties.share * own
+        plain: Floats = (factor @ self.turn).astype(np.float32)
+        target: Floats = plain
+        if item >= 0 and self.gains[item] > 0:  # what it said of itself is taken out first
+            before, d = self.vectors[item], float(self.diagonal[item])
+            share = d * float(before @ plain) / max(1 - d * float(before @ before), 1e-6)
+            target = (plain + before * np.float32(share)).astype(np.float32)
+        speaks = target / np.float32(diagonal + float(plain @ target))
+        scored = target * np.float32(max(ratings, 1) ** -self.penalties.popularity)
+        return ItemVectors(speaks.astype(np.float32), scored.astype(np.float32))
+
+    def arrays(self) -> Arrays:
+        numbers = [self.ridge, self.mean_ratings]
+        return {
+            "vectors": self.vectors,
+            "diagonal": self.diagonal,
+            "gains": self.gains,
+            "ratings": self.ratings,
+            "lift": self.lift,
+            "turn": self.turn,
+            "numbers": np.array(numbers, np.float64),
+            "penalties": np.array(self.penalties, np.float64),
+        }
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> "ItemWeights":
+        """ValueError where the arrays do not fit together."""
+        rank, *others = arrays["penalties"].tolist()
+        ridge, mean_ratings = arrays["numbers"].tolist()
+        found = cls(
+            vectors=arrays["vectors"],
+            diagonal=arrays["diagonal"],
+            gains=arrays["gains"],
+            ratings=arrays["ratings"],
+            lift=arrays["lift"],
+            turn=arrays["turn"],
+            ridge=ridge,
+            mean_ratings=mean_ratings,
+            penalties=Penalties(int(rank), *others),
+        )
+        items, width = found.items, found.vectors.shape[1]
+        if (
+            found.vectors.shape != (items + 1, width)
+            or found.diagonal.shape != (items + 1,)
+            or len(found.ratings) != items
+        ):
+            raise ValueError("the vectors of the list scorer are of another number of items")
+        if found.lift.shape != (width, width) or found.turn.shape != (width, width):
+            raise ValueError("the matrices of the list scorer differ in width")
+        return found
+
+
+def user_weights(counts: Longs, mean: float, power: float) -> Doubles:
+    """(users,): by their ratings; 0 for somebody without any."""
+    weights: Doubles = np.where(counts > 0, (np.maximum(counts, 1) / mean) ** -power, 0.0)
+    return weights
+
+
+def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
+    """sqrt(W) [X, 1]: the column of ones comes last in each row, and users without ratings have none."""
+    counts = graded.counts()
+    rated = counts > 0
+    indptr = np.concatenate([[0], np.cumsum(counts + rated)])
+    indices = np.full(int(indptr[-1]), graded.columns, np.int32)
+    values = np.ones(len(indices), np.float32)
+    places = np.arange(graded.nnz) + np.repeat(indptr[:-1] - graded.indptr[:-1], counts)
+    indices[places], values[places] = graded.indices, graded.values
+    values *= np.repeat(np.sqrt(weights), counts + rated).astype(np.float32)
+    return SparseRows(indptr.astype(np.int64), indices, values, graded.columns + 1)
+
+
+def _factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int) -> Floats:
+    """(columns, rank): F with F F' the best approximation of that rank to X'X, by block power iteration."""
+    width = min(rank + _OVERSAMPLED, rows.columns)
+    exact = width == rows.columns
+    if exact:
+        basis = np.eye(rows.columns, dtype=np.float32)
+    else:
+        basis = np.random.default_rng(seed).standard_normal((rows.columns, width), np.float32)
+    passes = 1 if exact else _PASSES
+    for number in range(passes):
+        if not exact:
+            basis = np.linalg.qr(basis)[0]
+        image = gram_times(rows, basis, threads)
+        done((number + 1) / (passes + 1))
+        if number < passes - 1:
+            basis = image
+    inner = (basis.T @ image).astype(np.float64)  # Rayleigh-Ritz
+    values, turned = np.linalg.eigh((inner + inner.T) / 2)
+    values, turned = np.maximum(values[::-1][:rank], 0.0), turned[:, ::-1][:, :rank]
+    factor: Floats = basis @ (turned * np.sqrt(values)).astype(np.float32)
+    return factor
+
+
+def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
+    """X'X M (columns, width) for a sparse X (rows, columns) and M (columns, width), without X M in memory.
+
+    Threads share out the columns of M, so that they write to different memory and need no lock.
+    """
+    strips = [np.ascontiguousarray(matrix[:, first : first + _STRIP]) for first in range(0, matrix.shape[1], _STRIP)]
+
+    def work(strip: Floats) -> Floats:
+        out = np.zeros_like(strip)
+        _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
+        return out
+
+    with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists") as pool:
+        return np.concatenate(list(pool.map(work, strips)), axis=1)
+
+
+@compiled
+def _gram_times(indptr: Longs, indices: Ints, values: Floats, strip: Floats, out: Floats) -> None:
+    width = strip.shape[1]
+    image = np.empty(width, np.float32)
+    for row in range(len(indptr) - 1):
+        start, end = indptr[row], indptr[row + 1]
+        image[:] = 0
+        for entry in range(start, end):
+            column, value = indices[entry], values[entry]
+            for place in range(width):
+                image[place] += value * strip[column, place]
+        for entry in range(start, end):
+            column, value = indices[entry], values[entry]
+            for place in range(width):
+                out[column, place] += value * image[place]

@@ -1,0 +1,239 @@
+"""Rules of lists: which items may be in one, which count for more, how many of a kind, how unlike each other."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.attributes import Attributes, Condition, Scalar
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError
+from cofill.models.lists.ranked import best_of
+
+Floats = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+By = Literal["list", "rating"]
+"""What lists are ranked by: what somebody would choose and like, or what they would rate highest."""
+
+Among = Iterable[Id] | Flags
+"""Items to choose from: their ids, or a flag for each item of the model."""
+
+# Candidates of which a list with rules is picked, for each of its places, and at least.
+_CANDIDATES_A_PLACE = 20
+_LEAST_CANDIDATES = 200
+
+
+class Rules(TypedDict, total=False):
+    """What a list may be made of; each can be left out."""
+
+    among: Among | None
+    """Items to choose from: their ids, of which unknown ones do not count, or a flag for each item of the model."""
+    where: Mapping[str, Condition] | None
+    """Conditions on what items are: {"genres": "Comedy", "year": {"min": 1990}}."""
+    exclude: Iterable[Id] | None
+    """Items that must not be in it."""
+    min_ratings: int
+    """Only items that at least so many people rated, apart from `new_items`."""
+    boost: Mapping[str, Mapping[Scalar, float]] | None
+    """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
+    at_most: Mapping[str, int] | None
+    """At most so many items with the same value of a column: {"genres": 3}."""
+    diversity: float
+    """From 0 to 1: how much being unlike the items before it counts against the score (maximal marginal relevance)."""
+    new_items: float
+    """The share of places, from 0 to 1, for items that nobody has rated yet, scored by their features."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Rules, worked out for the items of a model as they are now."""
+
+    allowed: Flags | None  # (items,), None if all are
+    unrated: Flags  # (items,): nobody has rated it
+    placeable: Flags  # (items,): of those, which have features to go by
+    floor: float  # the score that a boost multiplies the distance from
+    factors: Floats | None  # (items,)
+    kinds: Sequence[tuple[Sequence[Sequence[object]], int]]  # values of each item, and how often one may occur
+    diversity: float
+    vectors: Floats | None  # (items, width), of length 1 or 0: for diversity
+    new_items: float
+
+    def best(self, scores: Floats, excluded: Ints, n: int) -> list[int]:
+        """Indices of the n items of a list, best first, by scores (items,); -inf is never in it."""
+        scores = scores.copy()
+        scores[excluded] = -np.inf
+        if self.allowed is not None:
+            scores[~self.allowed] = -np.inf
+        if self.factors is not None:
+            above = scores - self.floor
+            scores = np.where(above > 0, self.floor + above * self.factors, self.floor + above / self.factors)
+        unrated = self.unrated & (scores > -np.inf)
+        if not unrated.any():
+            return self._picked(scores, n, [])
+        rated_scores = np.where(unrated, np.float32(-np.inf), scores)
+        places = int(n * self.new_items + 1e-9)
+        new = best_of(np.where(unrated & self.placeable, scores, np.float32(-np.inf)), places) if places else []
+        rated = self._picked(rated_scores, n - len(new), [])
+        picked = _mixed(rated, new)
+        if len(picked) < n:  # nothing else is left
+            rest = np.where(unrated, scores, np.float32(-np.inf))
+            rest[new] = -np.inf
+            picked += self._picked(rest, n - len(picked), picked)
+        return picked
+
+    def _picked(self, scores: Floats, n: int, before: Sequence[int]) -> list[int]:
+        if n < 1:
+            return []
+        if not self.kinds and not self.diversity:
+            return best_of(scores, n)
+        candidates = best_of(scores, max(_LEAST_CANDIDATES, _CANDIDATES_A_PLACE * n))
+        picked = self._one_by_one(candidates, scores, n, before)
+        if len(picked) < n and len(candidates) < np.count_nonzero(scores > -np.inf):
+            picked = self._one_by_one(best_of(scores, len(scores)), scores, n, before)
+        return picked
+
+    def _one_by_one(self, candidates: list[int], scores: Floats, n: int, before: Sequence[int]) -> list[int]:
+        seen: list[dict[object, int]] = [{} for _ in self.kinds]
+        for index in before:
+            self._count(index, seen)
+        left = np.array(candidates, np.int64)
+        if not len(left):
+            return []
+        relevance = scores[left].astype(np.float64)
+        span = float(relevance.max() - relevance.min())
+        relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
+        likeness = np.zeros(len(left))
+        open_ = np.ones(len(left), np.bool_)
+        picked: list[int] = []
+        while len(picked) < n and open_.any():
+            worth = np.where(open_, (1 - self.diversity) * relevance - self.diversity * likeness, -np.inf)
+            place = int(np.argmax(worth))
+            open_[place] = False
+            index = int(left[place])
+            if not self._fits(index, seen):
+                continue
+            self._count(index, seen)
+            picked.append(index)
+            if self.diversity and self.vectors is not None:
+                likeness = np.maximum(likeness, self.vectors[left] @ self.vectors[index])
+        return picked
+
+    def _fits(self, index: int, seen: list[dict[object, int]]) -> bool:
+        return all(
+            counts.get(value, 0) < most
+            for (values, most), counts in zip(self.kinds, seen, strict=True)
+            for value in values[index]
+        )
+
+    def _count(self, index: int, seen: list[dict[object, int]]) -> None:
+        for (values, _), counts in zip(self.kinds, seen, strict=True):
+            for value in values[index]:
+                counts[value] = counts.get(value, 0) + 1
+
+
+def _mixed(rated: list[int], new: list[int]) -> list[int]:
+    """Both, the new ones spread evenly: each is the last of its stretch."""
+    total = len(rated) + len(new)
+    places = {(number + 1) * total // len(new) - 1 for number in range(len(new))} if new else set()
+    olds, news = iter(rated), iter(new)
+    return [next(news if place in places else olds) for place in range(total)]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """What rules need to know of a model's items."""
+
+    items: Vocabulary
+    attributes: Attributes
+    counts: Longs  # (items,): people who rated or did something with each
+    placeable: Flags  # (items,): which have features that a list can go by
+    vectors: Floats | None  # (items, width): items that the same people choose have similar ones
+    floor: float  # of scores
+
+    def selection(self, rules: Rules) -> Selection:
+        """The rules, checked, for these items."""
+        size = len(self.items)
+        diversity, new_items = (_share(name, rules.get(name, 0.0)) for name in ("diversity", "new_items"))
+        unrated = self.counts[:size] == 0
+        vectors = None
+        if diversity:
+            if self.vectors is None or not self.vectors.shape[1]:
+                raise DataError("this model knows nothing that makes one item like another", "leave out diversity")
+            found = self.vectors[:size]
+            vectors = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return Selection(
+            allowed=self._allowed(rules, unrated),
+            unrated=unrated,
+            placeable=self.placeable[:size],
+            floor=self.floor,
+            factors=self._factors(rules.get("boost") or {}),
+            kinds=[self._kind(column, most) for column, most in (rules.get("at_most") or {}).items()],
+            diversity=diversity,
+            vectors=vectors,
+            new_items=new_items,
+        )
+
+    def _allowed(self, rules: Rules, unrated: Flags) -> Flags | None:
+        among, where, exclude = rules.get("among"), rules.get("where"), rules.get("exclude")
+        least = rules.get("min_ratings", 0)
+        if not isinstance(least, int | np.integer) or isinstance(least, bool) or least < 0:
+            raise DataError(f"min_ratings must be a whole number, 0 or more. Got {least!r}")
+        if among is None and not where and exclude is None and not least:
+            return None
+        allowed = np.ones(len(self.items), np.bool_) if among is None else self.flags("among", among).copy()
+        if where:
+            allowed &= self.attributes.matching(where)
+        if exclude is not None:
+            allowed &= ~self.flags("exclude", exclude)
+        if least:
+            new = unrated if rules.get("new_items", 0.0) else np.zeros_like(unrated)
+            allowed &= (self.counts[: len(self.items)] >= least) | new
+        return allowed
+
+    def flags(self, name: str, given: Among) -> Flags:
+        """(items,): which items are meant; ids that are unknown do not count."""
+        if isinstance(given, np.ndarray) and given.dtype == np.bool_:
+            if given.shape != (len(self.items),):
+                raise DataError(
+                    f"{name} has flags of shape {list(given.shape)}, and the model {len(self.items)} items; "
+                    f"give one flag for each item, or the ids of items"
+                )
+            return given
+        if isinstance(given, str):
+            raise DataError(f"{name} is the text {given!r}; give a list of the ids of items")
+        flags = np.zeros(len(self.items), np.bool_)
+        indices = self.items.find(list(given))
+        flags[indices[indices >= 0]] = True
+        return flags
+
+    def _factors(self, boost: Mapping[str, Mapping[Scalar, float]]) -> Floats | None:
+        if not boost:
+            return None
+        factors = np.ones(len(self.items), np.float32)
+        for column, values in boost.items():
+            if not isinstance(values, Mapping):
+                raise DataError(f"boost of {column!r} must be {{value: factor}}. Got {values!r}")
+            for value, factor in values.items():
+                if isinstance(factor, bool) or not isinstance(factor, int | float | np.number) or not 0 < factor <= 1e6:
+                    raise DataError(
+                        f"the boost of {column!r} = {value!r} must be a factor above 0, such as 1.5 for more or 0.5 "
+                        f"for less. Got {factor!r}"
+                    )
+                factors[self.attributes.matching({column: value})] *= np.float32(factor)
+        return factors
+
+    def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
+        if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+            raise DataError(f"at_most of {column!r} must be a whole number of at least 1. Got {most!r}")
+        return self.attributes.values_of(column), int(most)
+
+
+def _share(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= float(value) <= 1:
+        raise DataError(f"{name} must be a number from 0 to 1. Got {value!r}")
+    return float(value)
