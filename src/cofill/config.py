@@ -54,13 +54,15 @@ class ListSettings(Settings):
     """The list scorer: what somebody would choose and like."""
 
     list_rank: int = Field(
-        default=512,
+        default=1024,
         ge=1,
         le=100_000,
         description="directions that the list scorer keeps; a catalogue with at most so many items is solved exactly",
     )
     list_penalty: float = Field(
-        default=2.0, gt=0, description="ridge penalty of the list scorer, in mean ratings of an item"
+        default=3.3,
+        gt=0,
+        description="ridge penalty of the list scorer, in the sums of squared grades that an item has on average",
     )
     list_popularity: float = Field(
         default=0.15,
@@ -70,7 +72,7 @@ class ListSettings(Settings):
         "knows does not fill every list",
     )
     list_grade_power: float = Field(
-        default=1.3,
+        default=1.15,
         gt=0,
         le=10,
         description="how much more a high rating counts for lists than a middle one: t to this power, for t from 0 at "

@@ -10,7 +10,7 @@ A model passes it with a subclass of `LearnerContract` that says how to make a s
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -28,6 +28,8 @@ from cofill.data.splits import random_split
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, UnknownIdError
 from cofill.models.lists.ranked import Recommendation
+from cofill.models.lists.rules import By
+from cofill.progress import Step
 
 # The matrices of a test are small: threads would spend their time waiting for each other.
 torch.set_num_threads(1)
@@ -52,12 +54,18 @@ class Model(Protocol):
     def fit(self, ratings: Ratings) -> Self: ...
     def predict(self, pairs: Any) -> Floats: ...
     def recommend(
-        self, user: Id | Mapping[Any, float], n: int = 10, *, exclude_known: bool = True, among: Any = None
+        self,
+        user: Id | Mapping[Any, float],
+        n: int = 10,
+        *,
+        by: By = "list",
+        exclude_known: bool = True,
+        among: Any = None,
     ) -> list[Recommendation]: ...
     def recommend_all(
         self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True, among: Any = None
     ) -> Iterator[tuple[Id, list[Recommendation]]]: ...
-    def score(self, user: Id | Mapping[Any, float]) -> Floats: ...
+    def score(self, user: Id | Mapping[Any, float], *, by: By = "list") -> Floats: ...
     def user_counts(self) -> npt.NDArray[np.int64]: ...
     def item_counts(self) -> npt.NDArray[np.int64]: ...
     def known_pairs(self, ratings: Ratings) -> int: ...
@@ -295,10 +303,25 @@ class ModelContract:
 
     def test_recommendations_are_the_best_predictions(self, model: Model) -> None:
         for user in (1, 77, 300):
-            everything = model.recommend(user, n=ITEMS, exclude_known=False)
-            assert [r.rating for r in everything] == sorted((r.rating for r in everything), reverse=True)
-            predicted = predict(model, [(user, r.item) for r in everything])
-            np.testing.assert_allclose([r.rating for r in everything], predicted, rtol=0, atol=1e-5)
+            ways: tuple[By, ...] = ("list", "rating")
+            for by in ways:
+                everything = model.recommend(user, n=ITEMS, by=by, exclude_known=False)
+                rated = [r.score for r in everything if r.raters]
+                assert rated == sorted(rated, reverse=True)
+                predicted = predict(model, [(user, r.item) for r in everything])
+                np.testing.assert_allclose([r.rating for r in everything], predicted, rtol=0, atol=1e-5)
+                counts = model.item_counts()
+                assert [r.raters for r in everything] == [counts[model.items.index(r.item)] for r in everything]
+
+    def test_by_rating_is_on_the_safe_side(self, model: Model) -> None:
+        """Of two items with the same prediction, the one that more people rated stands first."""
+        for user in (1, {1: 5.0, 2: 1.0}):
+            found = model.recommend(user, n=ITEMS, by="rating")
+            low, high = model.scale
+            gaps = sorted((-r.raters, r.rating - r.score) for r in found if low < r.rating < high)  # not clipped
+            assert len({raters for raters, _ in gaps}) > 10
+            assert all(gap > 0 for _, gap in gaps)
+            assert [gap for _, gap in gaps] == pytest.approx(sorted(gap for _, gap in gaps), abs=1e-4)
 
     # Order, ids, seeds
 
@@ -357,7 +380,7 @@ class ModelContract:
         np.testing.assert_allclose(predict(model, [("nobody", "nothing")]), overall, atol=1e-4)
         everybody: tuple[str, dict[Id, float]] = ("nobody", {})
         for somebody in everybody:
-            recommended = model.recommend(somebody, n=5)
+            recommended = sorted(model.recommend(somebody, n=ITEMS), key=lambda r: -r.rating)[:5]
             np.testing.assert_allclose([r.rating for r in recommended], np.sort(items + overall)[:-6:-1], atol=1e-3)
 
     def test_an_id_without_ratings_is_cold_too(self) -> None:
@@ -471,11 +494,13 @@ class ModelContract:
 
     def test_scores_are_what_is_recommended(self, model: Model) -> None:
         for user in (9, "nobody", {1: 5.0, 2: 1.0}, {}):
-            scores = model.score(user)
-            assert scores.shape == (len(model.items),)
-            assert scores.dtype == np.float32
-            for item, rating, _ in model.recommend(user, n=ITEMS, exclude_known=False):
-                assert scores[model.items.index(item)] == np.float32(rating)
+            scores, ratings = model.score(user), model.score(user, by="rating")
+            for found in (scores, ratings):
+                assert found.shape == (len(model.items),)
+                assert found.dtype == np.float32
+            for item, score, rating, _, _ in model.recommend(user, n=ITEMS, exclude_known=False):
+                assert scores[model.items.index(item)] == np.float32(score)
+                assert ratings[model.items.index(item)] == pytest.approx(rating, abs=1e-5)
 
     def test_titles_come_along(self) -> None:
         frame = cells(small_cells()).frame()
@@ -690,7 +715,9 @@ class ModelContract:
             own, others = (predict(changing, [(user, item) for item in items]) for user in (stranger, "nobody"))
             np.testing.assert_allclose(own, others, rtol=0, atol=1e-6)
             assert_same_recommendations(changing.recommend(stranger), changing.recommend("nobody"))
-            np.testing.assert_allclose(changing.score(stranger), changing.score("nobody"), rtol=0, atol=1e-6)
+            np.testing.assert_allclose(
+                changing.score(stranger, by="rating"), changing.score("nobody", by="rating"), rtol=0, atol=1e-6
+            )
         for nothing in (8, 999):
             assert changing.item_counts()[changing.items.index(nothing)] == 0
             own, others = (predict(changing, [(user, item) for user in users]) for item in (nothing, "nothing"))
@@ -761,13 +788,13 @@ class LearnerContract(ModelContract):
     def test_who_was_taken_for_the_opposite_is_understood_once_that_is_put_right(self, changing: Model) -> None:
         """What the old ratings had taught is gone with them, although they were trained on."""
         users, items = range(1, 13), list(changing.items)
-        others = np.mean([changing.score(user) for user in range(20, 200)], axis=0)
-        before = [changing.score(user) - others for user in users]
+        others = np.mean([changing.score(user, by="rating") for user in range(20, 200)], axis=0)
+        before = [changing.score(user, by="rating") - others for user in users]
         changing.add_ratings(cells([(u, i, 5.5 - rating) for u in users for i, rating in rated_by(u).items()], STARS))
         likeness = []
         for user, was in zip(users, before, strict=True):
             unknown = np.array([item not in rated_by(user) for item in items])
-            likeness.append(correlation(was[unknown], (changing.score(user) - others)[unknown]))
+            likeness.append(correlation(was[unknown], (changing.score(user, by="rating") - others)[unknown]))
         assert np.mean(likeness) < -0.2
 
     def test_a_new_user_is_understood_at_once(self, changing: Model) -> None:
@@ -810,10 +837,21 @@ class LearnerContract(ModelContract):
 
 
 def assert_same_recommendations(ours: list[Recommendation], theirs: list[Recommendation]) -> None:
-    """Equal ratings place by place; items may only trade places where their ratings are equal to rounding."""
+    """Equal scores place by place; items may only trade places where their scores are equal to rounding."""
     assert len(ours) == len(theirs)
-    np.testing.assert_allclose([r.rating for r in ours], [r.rating for r in theirs], rtol=0, atol=1e-5)
-    known = {r.item: r.rating for r in theirs}
-    last = min(known.values(), default=0.0)
+    np.testing.assert_allclose([r.score for r in ours], [r.score for r in theirs], rtol=0, atol=1e-5)
+    known = {r.item: r for r in theirs}
+    last = min((r.score for r in theirs), default=0.0)
     for r in ours:
-        assert abs(known.get(r.item, last) - r.rating) <= 1e-5
+        assert abs((known[r.item].score if r.item in known else last) - r.score) <= 1e-5
+        assert r.item not in known or abs(known[r.item].rating - r.rating) <= 1e-5
+
+
+def kept_in(seen: list[tuple[float, float]]) -> Callable[[Step], None]:
+    """A progress that keeps how far the algorithm itself has got, without the list scorer that every model has."""
+
+    def progress(step: Step) -> None:
+        if step.what != "fitting the list scorer":
+            seen.append((step.done, step.total))
+
+    return progress

@@ -20,7 +20,7 @@ from cofill.models.file import FORMAT_VERSION
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 
 QUICK: dict[str, Any] = {"hidden": 5, "epochs": 2, "threads": 1}
-KINDS = ("weights", "ratings", "users", "items")
+KINDS = ("weights", "ratings", "lists", "users", "items")
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +355,7 @@ def test_an_older_model_is_replaced(folder: Path, other: CFN) -> None:
     before = names(folder)
     (folder / "notes.txt").write_text("mine")
     other.save(folder)
-    assert len(names(folder)) == 6
+    assert len(names(folder)) == 7
     assert path_of(folder, "weights").name not in before
     assert (folder / "notes.txt").exists()
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
@@ -372,14 +372,14 @@ def test_drafts_of_a_killed_writer_are_removed(folder: Path, model: CFN) -> None
     (folder / ".weights.safetensors").write_bytes(b"half")
     (folder / ".model.json.4711.part").write_bytes(b"half")
     model.save(folder)
-    assert len(names(folder)) == 5, names(folder)
+    assert len(names(folder)) == 6, names(folder)
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
 def test_a_full_disk_leaves_the_old_model(
     folder: Path, model: CFN, other: CFN, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """Whichever of the five files could not be written."""
+    """Whichever of the six files could not be written."""
     real, count = files.replacing, 0
 
     def replacing(*arguments: Any) -> Any:
@@ -402,7 +402,7 @@ def test_a_full_disk_leaves_the_old_model(
     assert "\n" not in str(caught.value)
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(model, [(1, 1), (2, 5)]))
     other.save(folder)
-    assert len(names(folder)) == 5
+    assert len(names(folder)) == 6
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
 
 

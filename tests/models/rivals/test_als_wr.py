@@ -14,7 +14,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.rivals.als_wr import ALSWR, ALSWRFactors, first_items, solve_rows
 from cofill.models.rivals.factors import STARS, Stars
-from tests.models.contract import LearnerContract, parts, rmse
+from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Floats = npt.NDArray[np.float32]
 
@@ -134,9 +134,7 @@ def test_items_start_at_their_means() -> None:
 
 def test_progress_counts_iterations() -> None:
     seen: list[tuple[float, float]] = []
-    ALSWR(rank=2, iterations=3, threads=1).fit(
-        parts().train, progress=lambda step: seen.append((step.done, step.total))
-    )
+    ALSWR(rank=2, iterations=3, threads=1).fit(parts().train, progress=kept_in(seen))
     assert seen == [(1, 3), (2, 3), (3, 3)]
 
 

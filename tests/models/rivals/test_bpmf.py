@@ -14,7 +14,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.rivals.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
 from cofill.models.rivals.factors import Stars
-from tests.models.contract import LearnerContract, parts, rmse
+from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Doubles = npt.NDArray[np.float64]
 
@@ -176,7 +176,7 @@ def test_any_number_of_threads_gives_the_same_vectors() -> None:
 def test_progress_counts_turns() -> None:
     seen: list[tuple[float, float]] = []
     model = BPMF(samples=2, thinning=3, burn_in=1, threads=1)
-    model.fit(parts().train, progress=lambda step: seen.append((step.done, step.total)))
+    model.fit(parts().train, progress=kept_in(seen))
     assert seen == [(turn, 7) for turn in range(1, 8)]
 
 

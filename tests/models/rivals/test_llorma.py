@@ -10,7 +10,7 @@ import pytest
 from cofill.data.ratings import Ratings
 from cofill.models.rivals.llorma import LLORMA, LLORMASettings, alternate, ridge
 from cofill.models.rivals.rival import RowShards, TrainingData
-from tests.models.contract import LearnerContract, cells, parts, predict, rmse, small_cells
+from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, small_cells
 
 QUICK: dict[str, Any] = {"rank": 5, "anchors": 8, "iterations": 6, "weight_decay": 0.06, "threads": 1}
 Doubles = npt.NDArray[np.float64]
@@ -97,7 +97,7 @@ def test_it_is_its_definition(width: float, reached: tuple[float, float]) -> Non
     model = LLORMA(**changes).fit(ratings)
     expected, share = slow_llorma(ratings, LLORMASettings(**changes))
     assert reached[0] <= share <= reached[1]
-    np.testing.assert_allclose(model.user_scores(np.arange(len(ratings.users))), expected, atol=2e-3)
+    np.testing.assert_allclose(model.matrix.many_rows(np.arange(len(ratings.users))), expected, atol=2e-3)
 
 
 def test_the_objective_falls_with_every_iteration() -> None:
@@ -161,5 +161,5 @@ def test_later_ratings_leave_a_trained_user_where_the_anchors_saw_them() -> None
 
 def test_anchors_are_reported_one_by_one_and_never_more_than_ratings() -> None:
     seen: list[tuple[float, float]] = []
-    LLORMA(**QUICK).fit([(1, 1, 3.0), (1, 2, 4.0)], progress=lambda step: seen.append((step.done, step.total)))
+    LLORMA(**QUICK).fit([(1, 1, 3.0), (1, 2, 4.0)], progress=kept_in(seen))
     assert seen == [(1, 3), (2, 3), (3, 3)]

@@ -16,7 +16,7 @@ from cofill.data.splits import cold_items_split
 from cofill.errors import TrainingDivergedError
 from cofill.models.rivals.factors import Stars
 from cofill.models.rivals.svdfeature import Side, SVDFeature, descend
-from tests.models.contract import LearnerContract, cells, parts, predict, rmse, rmse_of_means, small_cells
+from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, rmse_of_means, small_cells
 
 QUICK: dict[str, Any] = {"rank": 8, "epochs": 25, "learning_rate": 0.03, "weight_decay": 0.05}
 Doubles = npt.NDArray[np.float64]
@@ -91,7 +91,7 @@ def test_a_new_user_is_at_the_minimum_of_the_loss() -> None:
 
 def test_epochs_are_reported_and_a_runaway_is_said() -> None:
     seen: list[tuple[float, float]] = []
-    SVDFeature(rank=2, epochs=3).fit(cells(small_cells()), progress=lambda step: seen.append((step.done, step.total)))
+    SVDFeature(rank=2, epochs=3).fit(cells(small_cells()), progress=kept_in(seen))
     assert seen == [(1, 3), (2, 3), (3, 3)]
     with pytest.raises(TrainingDivergedError, match=r"ran away in epoch \d+; lower learning_rate, which is 9\.0"):
         SVDFeature(rank=2, epochs=30, learning_rate=9).fit(cells(small_cells()))

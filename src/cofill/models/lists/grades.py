@@ -23,8 +23,8 @@ class Grades:
 
     scale: Scale
     rated: bool = True
-    floor: float = 0.05
-    power: float = 1.3
+    floor: float = 0.1
+    power: float = 1.15
     confidence: float = 0.0
 
     def of(self, values: Floats) -> Floats:

@@ -6,7 +6,7 @@ predicted of it, divided by the number of its ratings to a small power, so that 
 every list. With the weight of each user w_u = (ratings of u / the mean)^-user_power, so that a few who have seen
 everything do not speak for all:
 
-    G = X' W X                                   Lambda = penalty * mean ratings of an item + share * diag(G)
+    G = X' W X                                   Lambda = penalty * mean(diag(X' X)) + share * diag(G)
     P = (G + Lambda)^-1                          B_ij = -P_ij / P_jj, 0 where i = j
     score_j = n_j^-popularity * sum_i x_i B_ij
 
@@ -52,12 +52,12 @@ _STRIP = 64
 class Penalties(NamedTuple):
     """How the closed form is regularised."""
 
-    rank: int = 512
-    penalty: float = 2.0
-    """Ridge penalty, in mean ratings of an item."""
-    share: float = 0.5
-    """Ridge penalty, as a share of an item's own weight: what dropout of its ratings would give."""
-    user_power: float = 0.5
+    rank: int = 1024
+    penalty: float = 3.3
+    """Ridge penalty, in the sums of squared grades that an item has on average."""
+    share: float = 1.0
+    """Ridge penalty, as a share of an item's own diag(G): what dropout of its ratings would give."""
+    user_power: float = 0.25
     popularity: float = 0.15
 
 
@@ -89,7 +89,7 @@ class ItemWeights:
         ratings = np.bincount(graded.indices, minlength=graded.columns)
         known_items = max(1, int((ratings > 0).sum()))
         mean_ratings = graded.nnz / max(1, int((counts > 0).sum()))
-        ridge = penalties.penalty * graded.nnz / known_items
+        ridge = penalties.penalty * float((graded.values.astype(np.float64) ** 2).sum()) / known_items
         weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
         factor = _factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
