@@ -29,7 +29,7 @@ from cofill.models.lists.grades import Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
 from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
-from cofill.models.lists.scorer import LinearScorer, ListScorer
+from cofill.models.lists.scorer import About, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.progress import Progress, Step, unseen
 
@@ -164,11 +164,15 @@ class Recommender(ABC):
         """What scores items for lists, from what people did; an algorithm that ranks in its own way has another."""
         own = self._list_settings
         penalties = Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity)
-        return LinearScorer.fit(feedback, self.matrix.column_features, penalties, own.seed, done)
+        return LinearScorer.fit(feedback, self._sides, penalties, own.seed, done)
 
     def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         """The scorer from what a file kept; ValueError where it does not fit together."""
-        return LinearScorer.restored(arrays, feedback, self.matrix.column_features)
+        return LinearScorer.restored(arrays, feedback, self._sides)
+
+    @property
+    def _sides(self) -> Sides:
+        return Sides(self.matrix.row_features, self.matrix.column_features)
 
     @property
     def _list_settings(self) -> ListSettings:
@@ -308,7 +312,9 @@ class Recommender(ABC):
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
         """(n, items): what lists of some users, given by index, are ranked by."""
         if by == "list":
-            return self.scorer.many(self.scorer.feedback.rows(users))[:, : len(self.items)]
+            of_users = self.matrix.row_features
+            about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
+            return self.scorer.of_people(self.scorer.feedback.rows(users), about)[:, : len(self.items)]
         return self._lower_bound(self.matrix.many_rows(users))[:, : len(self.items)]
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
@@ -354,9 +360,12 @@ class Recommender(ABC):
         if (asked < 0).any():
             raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
         if by == "list":
-            given, columns = Given(person.items, person.ratings), list[str]()
+            given, columns = self._given(person)
             did = self._did(person)
-            shares = Shares(self.scorer.shares(*did, asked), np.zeros((len(asked), 0)))
+            by_features = np.zeros((len(asked), 0))
+            if given.features is not None:
+                by_features = self.scorer.feature_shares(len(did[0]), given.features, given.widths, asked)
+            shares = Shares(self.scorer.shares(*did, asked), by_features)
             given = given._replace(others=did[0], ratings=_ratings_beside(person, did[0]))
             predicted, base = self._person_scores(person, by), self.stranger_scores()
         else:
@@ -676,7 +685,9 @@ class Recommender(ABC):
     def _person_scores(self, person: Person, by: By) -> Floats:
         """(items,): what somebody's list is ranked by."""
         if by == "list":
-            return self.scorer.one(*self._did(person))[: len(self.items)]
+            features = self._features_of(person)
+            about = None if features is None else About(features[None], np.ones(1, np.bool_))
+            return self.scorer.one(*self._did(person), about)[: len(self.items)]
         return self._lower_bound(self._person_ratings(person)[None])[0, : len(self.items)]
 
     def _person_ratings(self, person: Person) -> Floats:
@@ -730,16 +741,20 @@ class Recommender(ABC):
 
     def _given(self, person: Person) -> tuple[Given, list[str]]:
         """What is known of somebody, and the names of the columns of their features."""
-        vector = person.features
-        if person.number >= 0:
-            about = self.matrix.row_features
-            if self.user_features is not None and about.described[person.number]:
-                vector = about.values[person.number]
+        vector = self._features_of(person)
         if vector is None:
             return Given(person.items, person.ratings), []
         columns = [column for source in self._learned("user").sources for column in source.widths()]
         widths = tuple(width for _, width in columns)
         return Given(person.items, person.ratings, vector, widths), [name for name, _ in columns]
+
+    def _features_of(self, person: Person) -> Floats | None:
+        """(P,): what is known of somebody beside what they did."""
+        about = self.matrix.row_features
+        if person.number < 0 or self.user_features is None or not about.described[person.number]:
+            return person.features
+        vector: Floats = about.values[person.number]
+        return vector
 
     def _known_users(self, users: Iterable[Id]) -> Ints:
         wanted = list(users)

@@ -7,7 +7,7 @@ is told when ratings or features change, and works that in when it is next asked
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,16 +30,30 @@ def _unseen(share: float) -> None:
     """Shows nothing."""
 
 
+class Sides(NamedTuple):
+    """What is known of the users and items of a model beside what people did, as it stands now."""
+
+    users: SideFeatures
+    items: SideFeatures
+
+
+class About(NamedTuple):
+    """What is known of n people beside what they did."""
+
+    features: Floats  # (n, P)
+    described: Flags  # (n,): whether anything is known
+
+
 class ListScorer(ABC):
     """Scores for "would choose and like" of every item, from what somebody did; a higher one is better."""
 
     kind: ClassVar[str]
     """Its name in model files."""
 
-    def __init__(self, feedback: Feedback, item_features: SideFeatures) -> None:
+    def __init__(self, feedback: Feedback, sides: Sides) -> None:
         """Both as they stand now: they grow and change with the model that the scorer belongs to."""
         self.feedback = feedback
-        self.item_features = item_features
+        self.sides = sides
 
     @abstractmethod
     def many(self, done: SparseRows) -> Floats:
@@ -47,9 +61,13 @@ class ListScorer(ABC):
         out where they know it already.
         """
 
-    def one(self, items: Ints, grades: Floats) -> Floats:
+    def of_people(self, done: SparseRows, about: About | None) -> Floats:
+        """The same for people of whom features are known too; not every scorer makes use of these."""
+        return self.many(done)
+
+    def one(self, items: Ints, grades: Floats, about: About | None = None) -> Floats:
         """(items,): the same for one."""
-        scores: Floats = self.many(joined([(items, grades)], self.feedback.items))[0]
+        scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about)[0]
         return scores
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
@@ -63,6 +81,13 @@ class ListScorer(ABC):
             others = np.arange(len(items)) != place
             found[:, place] = whole - self.one(items[others], grades[others])[asked]
         return found
+
+    def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
+        """(m, input columns): what features (P,) of somebody who did so much add to the scores of items.
+
+        `widths` say how many features each input column has.
+        """
+        return np.zeros((len(asked), len(widths)))
 
     @abstractmethod
     def scored(self) -> Flags:
@@ -82,12 +107,14 @@ class ListScorer(ABC):
 
     @classmethod
     @abstractmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> Self:
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> Self:
         """From the model file; ValueError where it does not fit together."""
 
 
 # An item whose ratings have changed by at least this share of those in training is folded in anew.
 _CHANGED_SHARE = 0.1
+# People of whom the regression on their features learns.
+_MOST_PEOPLE = 20_000
 
 
 @dataclass
@@ -104,16 +131,14 @@ class LinearScorer(ListScorer):
 
     An item that is new, or of which a tenth of the ratings has changed, is folded in: from the grades of those who
     rated it and what these did in training (those who came later: what they did since). An item without ratings is
-    scored by its features: a ridge regression of the vectors of items on them.
+    scored by its features: a ridge regression of the vectors of items on them. Likewise a user without ratings has the
+    code that the features of users tell, which counts the less the more somebody did.
     """
 
     kind = "linear"
 
-    def __init__(
-        self, feedback: Feedback, item_features: SideFeatures, weights: ItemWeights, by_features: FeatureRegression
-    ) -> None:
-        """`by_features` tells the vectors of items, as targets, from their features."""
-        super().__init__(feedback, item_features)
+    def __init__(self, feedback: Feedback, sides: Sides, weights: ItemWeights, by_features: "ByFeatures") -> None:
+        super().__init__(feedback, sides)
         self.weights = weights
         self._by_features = by_features
         self._stale = set(range(feedback.items))
@@ -121,24 +146,24 @@ class LinearScorer(ListScorer):
 
     @classmethod
     def fit(
-        cls, feedback: Feedback, item_features: SideFeatures, penalties: Penalties, seed: int = 0, done: Done = _unseen
+        cls, feedback: Feedback, sides: Sides, penalties: Penalties, seed: int = 0, done: Done = _unseen
     ) -> "LinearScorer":
         graded = feedback.trained()
         weights = ItemWeights.fit(graded, penalties, seed, done)
-        nothing = FeatureRegression(np.zeros((item_features.width + 1, weights.rank), np.float32))
-        if not item_features.width:
-            return cls(feedback, item_features, weights, nothing)
-        counts = np.bincount(graded.indices, minlength=graded.columns)
-        targets = weights.vectors[:-1] * weights.gains[:, None]
-        described = np.where(item_features.trained_described, counts, 0)
-        return cls(feedback, item_features, weights, FeatureRegression.fit(item_features.trained, targets, described))
+        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights))
 
     # Questions
 
     def many(self, done: SparseRows) -> Floats:
+        return self.of_people(done, None)
+
+    def of_people(self, done: SparseRows, about: About | None) -> Floats:
         later = self._followed()
         weights, fitted = self.weights, self.weights.items
         codes = self._codes(done, later)
+        if about is not None and about.features.shape[1]:
+            trust = np.where(about.described, _trust_in_features(done.counts()), 0.0).astype(np.float32)
+            codes += trust[:, None] * self._by_features.users.expected(about.features)
         scores = np.zeros((done.rows, self.feedback.items), np.float32)
         np.matmul(codes, weights.vectors[:-1].T, out=scores[:, :fitted])
         scores[:, :fitted] *= weights.gains
@@ -155,6 +180,15 @@ class LinearScorer(ListScorer):
         found: Doubles = targets.astype(np.float64) @ (inputs * grades[:, None]).astype(np.float64).T
         found[asked[:, None] == items] = 0.0
         return found
+
+    def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
+        later, slope = self._followed(), self._by_features.users.slope
+        targets = np.stack([self._target(int(item), later) for item in asked]).astype(np.float64)
+        starts = np.cumsum([0, *widths[:-1]])
+        parts = np.add.reduceat(features[:, None] * slope[:-1], starts, axis=0) if len(widths) else slope[:0]
+        trust = float(_trust_in_features(np.array([done]))[0])
+        shares: Doubles = trust * targets @ parts.T.astype(np.float64)
+        return shares
 
     def scored(self) -> Flags:
         later = self._followed()
@@ -177,15 +211,12 @@ class LinearScorer(ListScorer):
 
     def _codes(self, done: SparseRows, later: _Later) -> Floats:
         """(n, rank): the sums of what people did, and the constant."""
-        from scipy.sparse import csr_array
-
         known = done.indices < self.weights.items
         if later.place:
             known &= ~np.isin(done.indices, list(later.place))
-        values = np.where(known, done.values, np.float32(0))
-        indices = np.where(known, done.indices, 0)
-        matrix = csr_array((values, indices, done.indptr), shape=(done.rows, self.weights.items + 1))
-        codes: Floats = np.asarray(matrix @ self.weights.vectors, np.float32) + self.weights.constant
+        values, indices = np.where(known, done.values, np.float32(0)), np.where(known, done.indices, 0)
+        fitted = SparseRows(done.indptr, indices, values, self.weights.items)
+        codes = sparse_times(fitted, self.weights.vectors) + self.weights.constant
         people = np.repeat(np.arange(done.rows), done.counts())
         for entry in np.flatnonzero(~known).tolist():
             place = later.place.get(int(done.indices[entry]))
@@ -195,13 +226,16 @@ class LinearScorer(ListScorer):
 
     def _without_themselves(self, scores: Floats, done: SparseRows, later: _Later) -> None:
         """Take out of the scores of what people know already what these items themselves add."""
-        own = np.zeros(scores.shape[1], np.float32)
-        own[: self.weights.items] = np.einsum("ij,ij->i", self.weights.vectors[:-1], self.weights.vectors[:-1])
-        own[: self.weights.items] *= self.weights.gains
-        for item, place in later.place.items():
-            own[item] = later.inputs[place] @ later.targets[place]
+        known = np.unique(done.indices)
+        own = np.zeros(len(known), np.float32)
+        fitted = known < self.weights.items
+        vectors = self.weights.vectors[known[fitted]]
+        own[fitted] = np.einsum("ij,ij->i", vectors, vectors) * self.weights.gains[known[fitted]]
+        for place in np.flatnonzero(np.isin(known, list(later.place))).tolist():
+            row = later.place[int(known[place])]
+            own[place] = later.inputs[row] @ later.targets[row]
         people = np.repeat(np.arange(done.rows), done.counts())
-        scores[people, done.indices] -= done.values * own[done.indices]
+        scores[people, done.indices] -= done.values * own[np.searchsorted(known, done.indices)]
 
     def _target(self, item: int, later: _Later) -> Floats:
         place, weights = later.place.get(item), self.weights
@@ -257,9 +291,9 @@ class LinearScorer(ListScorer):
             did = joined([self._did_in_training(int(user)) for user in users], self.weights.items)
             fitted = item if item < self.weights.items else -1
             return self.weights.folded_in(fitted, did, grades, len(users))
-        target, features = self._nothing(1)[0], self.item_features
+        target, features = self._nothing(1)[0], self.sides.items
         if features.width and item < len(features.values) and features.described[item]:
-            target = self._by_features.expected(features.values[item : item + 1])[0]
+            target = self._by_features.items.expected(features.values[item : item + 1])[0]
         return ItemVectors(self._nothing(1)[0], target)
 
     def _did_in_training(self, user: int) -> tuple[Ints, Floats]:
@@ -274,14 +308,52 @@ class LinearScorer(ListScorer):
     # Keeping
 
     def arrays(self) -> Arrays:
-        return self.weights.arrays() | {"by_features": self._by_features.slope}
+        users, items = self._by_features
+        return self.weights.arrays() | {"by_user_features": users.slope, "by_item_features": items.slope}
 
     @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "LinearScorer":
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "LinearScorer":
         weights = ItemWeights.restored(arrays)
-        slope = arrays["by_features"]
+        slopes = arrays["by_user_features"], arrays["by_item_features"]
         if weights.items > feedback.items:
             raise ValueError("the list scorer was fitted on another number of items")
-        if slope.shape != (item_features.width + 1, weights.rank):
-            raise ValueError("the list scorer knows another number of features")
-        return cls(feedback, item_features, weights, FeatureRegression(slope))
+        for slope, side in zip(slopes, sides, strict=True):
+            if slope.shape != (side.width + 1, weights.rank):
+                raise ValueError("the list scorer knows another number of features")
+        return cls(feedback, sides, weights, ByFeatures(*map(FeatureRegression, slopes)))
+
+
+class ByFeatures(NamedTuple):
+    """What features tell of somebody's code, and of the vector of an item as a target."""
+
+    users: FeatureRegression
+    items: FeatureRegression
+
+    @classmethod
+    def fit(cls, graded: SparseRows, sides: Sides, weights: ItemWeights) -> "ByFeatures":
+        nothing = [FeatureRegression(np.zeros((side.width + 1, weights.rank), np.float32)) for side in sides]
+        of_users, of_items = nothing
+        if sides.users.width:
+            some = np.flatnonzero(sides.users.trained_described & (graded.counts() > 0))
+            some = some[:: max(1, len(some) // _MOST_PEOPLE)]
+            taken = graded.take(some)
+            codes = sparse_times(taken, weights.vectors[:-1])
+            of_users = FeatureRegression.fit(sides.users.trained[some], codes, taken.counts())
+        if sides.items.width:
+            ratings = np.where(sides.items.trained_described, weights.ratings, 0)
+            targets = weights.vectors[:-1] * weights.gains[:, None]
+            of_items = FeatureRegression.fit(sides.items.trained, targets, ratings)
+        return cls(of_users, of_items)
+
+
+def _trust_in_features(done: Longs) -> Doubles:
+    """(n,): how much the code that features tell counts beside so much that somebody did."""
+    return np.asarray(1.0 / (1.0 + done), np.float64)
+
+
+def sparse_times(rows: SparseRows, matrix: Floats) -> Floats:
+    """X M (rows, width) for a sparse X (rows, columns) and M (columns, width)."""
+    from scipy.sparse import csr_array
+
+    sparse = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, len(matrix)))
+    return np.asarray(sparse @ matrix, np.float32)

@@ -1,0 +1,125 @@
+"""The list scorer against its definition: ridge regression of every item on all others, with a zero diagonal."""
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.data.sparse import SparseRows
+from cofill.models.lists.feedback import joined
+from cofill.models.lists.item_weights import ItemWeights, Penalties, gram_times, user_weights
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+
+
+def rows_of(dense: Doubles) -> SparseRows:
+    """Sparse rows of what is not zero."""
+    parts = [(np.flatnonzero(row).astype(np.int32), row[row != 0].astype(np.float32)) for row in dense]
+    return joined(parts, dense.shape[1])
+
+
+def random_grades(seed: int, users: int = 40, items: int = 12, share: float = 0.4) -> Doubles:
+    """(users, items): grades of people with one of two tastes."""
+    rng = np.random.default_rng(seed)
+    taste = rng.integers(0, 2, users)
+    kind = rng.integers(0, 2, items)
+    chance = np.where(taste[:, None] == kind, 1.5 * share, 0.5 * share)
+    return np.where(rng.random((users, items)) < chance, rng.uniform(0.1, 1.0, (users, items)), 0.0)
+
+
+def slow_weights(x: Doubles, penalties: Penalties) -> Doubles:
+    """B (items + 1, items), scaled: a regression for each item, the constant last."""
+    counts = (x > 0).sum(1)
+    kept = x[counts > 0]
+    counts = counts[counts > 0]
+    w = (counts / counts.mean()) ** -penalties.user_power
+    design = np.column_stack([kept, np.ones(len(kept))])
+    gram = (design * w[:, None]).T @ design
+    ratings = (x > 0).sum(0)
+    ridge = penalties.penalty * (x**2).sum() / max(1, (ratings > 0).sum())
+    penalty = ridge + penalties.share * np.diag(gram)
+    found = np.zeros((x.shape[1] + 1, x.shape[1]))
+    for item in np.flatnonzero(ratings):
+        others = np.arange(x.shape[1] + 1) != item
+        left = gram[np.ix_(others, others)] + np.diag(penalty[others])
+        found[others, item] = np.linalg.solve(left, gram[others, item]) * ratings[item] ** -penalties.popularity
+    return found
+
+
+def weights_of(found: ItemWeights) -> Doubles:
+    """B as the vectors have it."""
+    q = found.vectors.astype(np.float64)
+    whole = q @ q[:-1].T * found.gains
+    whole[np.arange(found.items), np.arange(found.items)] = 0.0
+    return whole
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    penalty=st.floats(0.3, 10),
+    share=st.floats(0, 2),
+    user_power=st.floats(0, 1),
+    popularity=st.floats(0, 0.5),
+)
+def test_it_is_ridge_regression_of_each_item_on_all_others(
+    seed: int, penalty: float, share: float, user_power: float, popularity: float
+) -> None:
+    x = random_grades(seed)
+    penalties = Penalties(64, penalty, share, user_power, popularity)
+    found = ItemWeights.fit(rows_of(x), penalties, 0, lambda share: None, threads=1)
+    np.testing.assert_allclose(weights_of(found), slow_weights(x, penalties), rtol=0, atol=2e-3)
+
+
+def test_low_rank_comes_close_and_closer() -> None:
+    x = random_grades(1, users=400, items=80)
+    exact = slow_weights(x, Penalties())
+    errors = []
+    for rank in (2, 10, 40, 81):
+        found = ItemWeights.fit(rows_of(x), Penalties(rank), 0, lambda share: None, threads=1)
+        assert found.rank == rank
+        errors.append(float(np.linalg.norm(weights_of(found) - exact) / np.linalg.norm(exact)))
+    assert errors == sorted(errors, reverse=True)
+    assert errors[0] < 0.8
+    assert errors[-1] < 1e-3
+
+
+def test_an_item_that_is_folded_in_with_its_own_grades_stays_what_it_is() -> None:
+    x = random_grades(2, users=120, items=30)
+    rows = rows_of(x)
+    found = ItemWeights.fit(rows, Penalties(64), 0, lambda share: None, threads=1)
+    for item in range(30):
+        users = np.flatnonzero(x[:, item])
+        again = found.folded_in(item, rows.take(users), x[users, item].astype(np.float32), len(users))
+        np.testing.assert_allclose(again.as_input, found.vectors[item], atol=1e-3 * np.abs(found.vectors).max())
+        target = found.vectors[item] * found.gains[item]
+        np.testing.assert_allclose(again.as_target, target, atol=2e-3 * np.abs(target).max())
+
+
+def test_a_new_item_is_scored_as_if_it_had_been_there() -> None:
+    """To first order: the others have not heard of it yet."""
+    x = random_grades(3, users=600, items=25, share=0.5)
+    without = ItemWeights.fit(rows_of(x[:, :-1]), Penalties(64), 0, lambda share: None, threads=1)
+    users = np.flatnonzero(x[:, -1])
+    mean = (x[:, :-1] > 0).sum(1).mean()
+    assert without.mean_ratings == pytest.approx(mean, rel=0.05)
+    new = without.folded_in(-1, rows_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32), len(users))
+    codes = np.column_stack([x[:, :-1], np.ones(len(x))]) @ without.vectors
+    expected = np.column_stack([x[:, :-1], np.ones(len(x))]) @ np.delete(slow_weights(x, Penalties()), 24, 0)[:, 24]
+    assert np.corrcoef(codes @ new.as_target, expected)[0, 1] > 0.995
+    assert np.std(codes @ new.as_target) == pytest.approx(np.std(expected), rel=0.1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 1000), width=st.integers(1, 150), threads=st.integers(1, 3))
+def test_gram_times_is_the_product(seed: int, width: int, threads: int) -> None:
+    x = random_grades(seed)
+    matrix = np.random.default_rng(seed).standard_normal((12, width)).astype(np.float32)
+    np.testing.assert_allclose(gram_times(rows_of(x), matrix, threads), x.T @ (x @ matrix), rtol=1e-3, atol=1e-3)
+
+
+def test_people_who_did_much_count_less_each() -> None:
+    weights = user_weights(np.array([0, 1, 4, 16]), 4.0, 0.5)
+    np.testing.assert_allclose(weights, [0, 2, 1, 0.5])
