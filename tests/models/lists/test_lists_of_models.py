@@ -1,0 +1,337 @@
+"""Lists as people ask for them: they follow what is done, keep to rules, and explain themselves."""
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.data.features import Features
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Id
+from cofill.errors import DataError
+from cofill.models.cfn.cfn import CFN
+from cofill.models.lists.grades import Grades
+from cofill.models.recommender import Recommender
+from cofill.models.rivals.means import Means
+
+KINDS = ("red", "green", "blue")
+ITEMS, PEOPLE = 60, 300
+
+
+def kind_of(item: int) -> str:
+    return KINDS[item % 3]
+
+
+@cache
+def triples() -> tuple[tuple[int, int, float], ...]:
+    """People who choose mostly items of one kind, and like those; the last six items are chosen by nobody."""
+    rng = np.random.default_rng(5)
+    found = []
+    for person in range(PEOPLE):
+        kind = person % 3
+        appeal = rng.gumbel(size=ITEMS - 6) - 0.04 * np.arange(ITEMS - 6) + 2.0 * (np.arange(ITEMS - 6) % 3 == kind)
+        for item in np.argsort(-appeal)[: int(rng.integers(6, 14))].tolist():
+            found.append((person, item, float(rng.integers(4, 6) if item % 3 == kind else rng.integers(1, 4))))
+    return tuple(found)
+
+
+def features() -> Features:
+    rows = {
+        "item": list(range(ITEMS)),
+        "kind": [kind_of(item) for item in range(ITEMS)],
+        "year": list(range(1960, 2020)),
+    }
+    return Features.read(pl.DataFrame(rows), about="item")
+
+
+@cache
+def described() -> CFN:
+    return CFN(epochs=2, hidden=8).fit(list(triples()), item_features=features())
+
+
+@cache
+def plain() -> Means:
+    return Means().fit(list(triples()))
+
+
+def items_of(found: list[object]) -> list[Id]:
+    return [entry.item for entry in found]  # type: ignore[attr-defined]
+
+
+def test_lists_are_of_the_kind_that_somebody_likes() -> None:
+    for person in range(30):
+        kinds = Counter(kind_of(int(entry.item)) for entry in plain().recommend(person, 5))
+        assert kinds[KINDS[person % 3]] >= 4
+
+
+def test_somebody_new_gets_what_somebody_known_gets_who_did_the_same() -> None:
+    model = plain()
+    own = {item: rating for person, item, rating in triples() if person == 7}
+    np.testing.assert_allclose(model.score(own), model.score(7), rtol=0, atol=1e-6)
+
+
+def test_lists_follow_ratings_and_leave_no_trace_of_what_is_forgotten() -> None:
+    model = Means().fit(list(triples()))
+    before = model.score(0)
+    liked = [(0, item, 5.0) for item in range(1, 40, 3)]
+    liked = [one for one in liked if (one[0], one[1]) not in {(u, i) for u, i, _ in triples()}]
+    model.add_ratings(liked)
+    moved = model.recommend(0, 5)
+    assert Counter(kind_of(int(entry.item)) for entry in moved)["green"] >= 2
+    assert not {entry.item for entry in moved} & {item for _, item, _ in liked}
+    model.remove_ratings([(user, item) for user, item, _ in liked])
+    np.testing.assert_allclose(model.score(0), before, rtol=0, atol=1e-6)
+
+
+@settings(max_examples=10, deadline=None)
+@given(order=st.permutations([(1000 + n, item, 5.0) for n in range(6) for item in (2, 5, 99)]))
+def test_a_new_item_is_listed_to_those_who_like_what_its_raters_like(order: list[tuple[int, int, float]]) -> None:
+    model = Means().fit(list(triples()))
+    for one in order:
+        model.add_ratings([one])
+        model.recommend(3, 2)  # what was asked between makes no difference
+    at_once = Means().fit(list(triples())).add_ratings(list(order))
+    for person in (0, 1, 2):
+        ours, theirs = model.score(person), at_once.score(person)
+        index = [at_once.items.index(item) for item in model.items]
+        np.testing.assert_allclose(ours, theirs[index], rtol=0, atol=1e-6)
+    new = [model.score(person)[model.items.index(99)] for person in (0, 1, 2)]
+    assert new[2] > max(new[0], new[1])
+
+
+def test_a_model_that_comes_back_from_a_file_gives_the_same_lists(tmp_path: Path) -> None:
+    model = Means().fit(list(triples())).add_ratings([(3, 1, 5.0), (999, 77, 4.0), (999, 3, 4.0)])
+    model.remove_ratings([triples()[0][:2]])
+    model.save(tmp_path)
+    loaded = Recommender.load(tmp_path)
+    for person in (0, 3, 999, "nobody"):
+        ours, theirs = loaded.recommend(person, 60), model.recommend(person, 60)
+        assert items_of(list(ours)) == items_of(list(theirs))
+        np.testing.assert_allclose([r.score for r in ours], [r.score for r in theirs], rtol=0, atol=1e-7)
+
+
+# Items without ratings
+
+
+def test_items_that_nobody_has_rated_come_last_unless_they_are_given_places() -> None:
+    model = described()
+    unrated = set(range(ITEMS - 6, ITEMS))
+    every = items_of(list(model.recommend(0, ITEMS)))
+    assert set(every[-6:]) == unrated
+    for share, places in ((0.0, 0), (0.1, 1), (0.25, 2), (0.5, 5)):
+        found = items_of(list(model.recommend(0, 10, new_items=share)))
+        assert len(set(found)) == 10
+        assert len(unrated & set(found)) == places
+    assert set(items_of(list(model.recommend(0, 6, new_items=1.0)))) == unrated
+
+
+def test_new_items_are_ranked_by_their_features() -> None:
+    model = described()
+    for person in range(9):
+        first = items_of(list(model.recommend(person, 2, new_items=1.0)))
+        assert {kind_of(int(item)) for item in first} == {KINDS[person % 3]}
+
+
+def test_an_item_described_later_is_scored_at_once() -> None:
+    model = CFN(epochs=2, hidden=8).fit(list(triples()), item_features=features())
+    model.describe_items({500: {"kind": "blue", "year": 1990}, 501: {"kind": "red", "year": 1990}})
+    for person, first in ((2, 500), (0, 501)):
+        assert model.recommend(person, 1, new_items=1.0, among=[500, 501])[0].item == first
+
+
+# Rules
+
+
+def test_rules_choose_among_items() -> None:
+    model = described()
+    blue = {item for item in range(ITEMS) if kind_of(item) == "blue"}
+    assert set(items_of(list(model.recommend(0, 99, where={"kind": "blue"})))) <= blue
+    late = items_of(list(model.recommend(0, 99, where={"kind": ["blue", "red"], "year": {"min": 1990}})))
+    assert late
+    assert all(int(item) >= 30 and kind_of(int(item)) != "green" for item in late)
+    best = items_of(list(model.recommend(0, 3)))
+    assert not set(best) & set(items_of(list(model.recommend(0, 10, exclude=best))))
+    counts = model.item_counts()
+    for least in (1, 40, 10_000):
+        found = model.recommend(0, 99, min_ratings=least)
+        assert all(entry.raters >= least for entry in found)
+        known = model.known_items(0)
+        assert len(found) == np.count_nonzero(np.delete(counts, known) >= least)
+
+
+def test_a_boost_moves_items_up_and_down() -> None:
+    model = described()
+    usual, more, less = (
+        np.mean([at for at, entry in enumerate(found) if kind_of(int(entry.item)) == "green"])
+        for found in (
+            model.recommend(0, 54),
+            model.recommend(0, 54, boost={"kind": {"green": 5.0}}),
+            model.recommend(0, 54, boost={"kind": {"green": 0.2}}),
+        )
+    )
+    assert more < usual < less
+    by_rating = model.recommend(0, 5, by="rating", boost={"kind": {"green": 50.0}})
+    assert {kind_of(int(entry.item)) for entry in by_rating} == {"green"}
+
+
+def test_at_most_so_many_of_a_kind() -> None:
+    model = described()
+    for most in (1, 2, 3):
+        found = model.recommend(0, 9, at_most={"kind": most})
+        assert Counter(kind_of(int(entry.item)) for entry in found) == dict.fromkeys(KINDS, most)
+    assert len(model.recommend(0, 9, at_most={"kind": 1}, where={"kind": "red"})) == 1
+
+
+def test_diversity_makes_the_items_of_a_list_less_alike() -> None:
+    model = plain()
+    vectors = model.scorer.item_vectors()
+    assert vectors is not None
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+
+    def alike(diversity: float) -> float:
+        total = 0.0
+        for person in range(20):
+            chosen = [model.items.index(entry.item) for entry in model.recommend(person, 5, diversity=diversity)]
+            total += float((unit[chosen] @ unit[chosen].T).sum()) - 5
+        return total
+
+    assert alike(0.0) > alike(0.3) > alike(0.7)
+    assert model.recommend(4, 5, diversity=0.0) == model.recommend(4, 5)
+    assert model.recommend(4, 1, diversity=0.9) == model.recommend(4, 1)  # the first is the best
+
+
+def test_everybody_is_recommended_to_by_the_same_rules() -> None:
+    model = described()
+    rules = {"where": {"kind": ["red", "blue"]}, "diversity": 0.2, "new_items": 0.2, "exclude": [3]}
+    for person, found in model.recommend_all([0, 5, 9], 6, **rules):  # type: ignore[arg-type]
+        alone = model.recommend(person, 6, **rules)  # type: ignore[arg-type]
+        assert items_of(list(found)) == items_of(list(alone))
+
+
+@pytest.mark.parametrize(
+    ("rules", "told"),
+    [
+        ({"diversity": 1.5}, "diversity must be a number from 0 to 1. Got 1.5"),
+        ({"new_items": -0.1}, "new_items must be a number from 0 to 1. Got -0.1"),
+        ({"min_ratings": -1}, "min_ratings must be a whole number, 0 or more. Got -1"),
+        ({"min_ratings": 1.5}, "min_ratings must be a whole number, 0 or more. Got 1.5"),
+        ({"boost": {"kind": {"red": 0}}}, "the boost of 'kind' = 'red' must be a factor above 0"),
+        ({"boost": {"kind": 2}}, "boost of 'kind' must be {value: factor}. Got 2"),
+        ({"boost": {"colour": {"red": 2.0}}}, "there is no column 'colour'"),
+        ({"at_most": {"kind": 0}}, "at_most of 'kind' must be a whole number of at least 1. Got 0"),
+        ({"at_most": {"genre": 2}}, "there is no column 'genre'"),
+        ({"where": {"kinds": "red"}}, "there is no column 'kinds'; did you mean 'kind'?"),
+        ({"exclude": "12"}, "exclude is the text '12'; give a list of the ids of items"),
+        ({"by": "taste"}, "lists are by 'list' or by 'rating'. Got 'taste'"),
+    ],
+)
+def test_rules_that_make_no_sense(rules: dict[str, object], told: str) -> None:
+    with pytest.raises(DataError) as caught:
+        described().recommend(0, **rules)  # type: ignore[arg-type]
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+# Explanations
+
+
+def test_the_shares_of_a_list_score_are_exact() -> None:
+    model = described()
+    for who in (0, 17, {1: 5.0, 4: 4.0, 2: 1.0}, {}):
+        found = model.recommend(who, 4)
+        for entry, why in zip(found, model.explain_many(who, items_of(list(found))), strict=True):
+            assert why.by == "list"
+            assert why.value == pytest.approx(entry.score, abs=1e-6)
+            together = why.base + sum(one.amount for one in why.contributions)
+            assert together == pytest.approx(entry.score, abs=1e-5)
+            assert abs(why.remainder) < 1e-5
+            amounts = [abs(one.amount) for one in why.contributions]
+            assert amounts == sorted(amounts, reverse=True)
+
+
+def test_features_of_somebody_who_did_nothing_are_explained() -> None:
+    about = pl.DataFrame({"user": list(range(PEOPLE)), "colour": [KINDS[person % 3] for person in range(PEOPLE)]})
+    model = CFN(epochs=2, hidden=8).fit(list(triples()), user_features=Features.read(about, about="user"))
+    for place, colour in enumerate(KINDS):
+        found = model.recommend({}, 4, features={"colour": colour})
+        assert {kind_of(int(entry.item)) for entry in found} == {KINDS[place]}
+        why = model.explain({}, found[0].item, features={"colour": colour})
+        assert why.contributions[0].feature == "colour"
+        assert why.contributions[0].amount > 0
+        assert why.base + why.contributions[0].amount + why.remainder == pytest.approx(why.value, abs=1e-6)
+
+
+# Similar items
+
+
+def test_similar_items_keep_to_conditions() -> None:
+    model = described()
+    assert all(kind_of(int(entry.item)) == "blue" for entry in model.similar(0, 5, where={"kind": "blue"}))
+    counts = model.item_counts()
+    found = model.similar(0, 99, min_ratings=40)
+    assert {entry.item for entry in found} == {item for item in range(1, ITEMS) if counts[item] >= 40}
+
+
+# Grades
+
+
+@settings(max_examples=50)
+@given(
+    low=st.floats(-100, 100),
+    span=st.floats(0.5, 100),
+    power=st.floats(0.3, 3),
+    places=st.lists(st.floats(0, 1), min_size=2),
+)
+def test_grades_go_up_with_ratings(low: float, span: float, power: float, places: list[float]) -> None:
+    grades = Grades(Scale(low, low + span), power=power)
+    values = np.sort(np.array([low + span * place for place in places], np.float32))
+    found = grades.of(values)
+    assert (np.diff(found) >= -1e-6).all()
+    assert found.min() >= 0.1 - 1e-6
+    assert found.max() <= 1 + 1e-6
+
+
+def test_interactions_count_alike_unless_there_is_confidence() -> None:
+    weights = np.array([1, 3, 100], np.float32)
+    np.testing.assert_array_equal(Grades(Scale(0, 100), rated=False).of(weights), [1, 1, 1])
+    confident = Grades(Scale(0, 100), rated=False, confidence=1.0).of(weights)
+    assert confident[0] == pytest.approx(1)
+    assert (np.diff(confident) > 0).all()
+
+
+# Time
+
+
+def test_what_was_long_ago_counts_less() -> None:
+    old, new = 0.0, 100 * 86_400.0
+    timed = [(user, item, rating, old if item % 3 == 0 else new) for user, item, rating in triples()]
+    mixed = [*timed, *((5000, item, 5.0, old if item % 3 == 0 else new) for item in (0, 3, 6, 1, 4))]
+    usual = Means().fit(mixed).score(5000)
+    model = Means(half_life="10d").fit(mixed)
+    forgetful = model.score(5000)
+
+    def red_less_green(scores: np.ndarray) -> float:  # type: ignore[type-arg]
+        return float(scores[[9, 12, 15]].mean() - scores[[7, 10, 13]].mean())
+
+    assert red_less_green(forgetful) < red_less_green(usual)
+    assert model.settings.half_life == 10.0  # type: ignore[attr-defined]
+
+
+def test_time_decay_is_kept_and_needs_times(tmp_path: Path) -> None:
+    timed = [(user, item, rating, 86_400.0 * item) for user, item, rating in triples()]
+    model = Means(half_life=20).fit(timed).add_ratings([(0, 50, 5.0)])
+    model.save(tmp_path)
+    for person in (0, 3):
+        np.testing.assert_array_equal(Recommender.load(tmp_path).score(person), model.score(person))
+    with pytest.raises(DataError, match="half_life needs to know when people rated"):
+        Means(half_life="3w").fit(list(triples()))
+
+
+def test_ratings_are_read_with_their_scale() -> None:
+    low = Means().fit(Ratings.read([(u, i, r * 2) for u, i, r in triples()], scale=(2, 10)))
+    np.testing.assert_allclose(low.score(3), plain().score(3), rtol=0, atol=1e-5)
