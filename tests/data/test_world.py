@@ -11,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.data.datasets.world import World, make_world, make_world_like
+from cofill.data.datasets.world_choosing import Choosing
 from cofill.data.datasets.world_names import GENRES, OCCUPATIONS, TAGS
+from cofill.data.datasets.world_sampling import choose_films
 from cofill.data.datasets.world_truth import read_truth
 from cofill.data.ratings import Ratings
+from cofill.data.splits import random_split
 from cofill.errors import DataError, DatasetError, SettingsError
 
 Doubles = npt.NDArray[np.float64]
@@ -110,13 +113,123 @@ def test_the_truth_is_not_linear(world: World) -> None:
     assert 0.9 < match.std() < 1.4  # far enough out for the tanh to bend
 
 
-def test_people_rate_what_they_like_somewhat_more_often(world: World) -> None:
+def lift(world: World) -> float:
+    """By how much a film is liked more by those who rated it than by as many others."""
     rng = np.random.default_rng(0)
     ratings, truth = world.ratings, world.truth
     taken = rng.integers(len(ratings), size=100_000)
     users, items = ratings.user_index[taken], ratings.item_index[taken]
-    of_strangers = truth(rng.permutation(users), items).mean()
-    assert 0.02 < truth(users, items).mean() - of_strangers < 0.3
+    return float((truth(users, items) - truth(rng.permutation(users), items)).mean())
+
+
+def test_people_choose_what_they_like(world: World) -> None:
+    """Ratings are missing not at random: what was rated is liked more than what was not."""
+    people = np.arange(0, 6_040, 20)
+    everything = world.truth.all_expected(people)
+    assert 0.3 < world.ratings.values.mean() - everything.mean() < 0.7
+    assert 0.2 < lift(world) < 0.5
+
+
+def test_the_stronger_the_choice_the_more_is_chosen_by_taste() -> None:
+    worlds = [make_world(users=1_500, items=800, ratings=150_000, seed=2, choice=choice) for choice in (0, 1, 2, 4)]
+    lifts = [lift(world) for world in worlds]
+    assert abs(lifts[0]) < 0.02
+    assert (np.diff(lifts) > 0.05).all(), lifts
+    # and yet ratings are as high, and films as popular
+    assert np.ptp([world.ratings.values.mean() for world in worlds]) < 0.06
+    assert all(700 < counts(world)[1].max() < 1_200 for world in worlds)
+
+
+def many_choices(count: int) -> tuple[Choosing, Doubles]:
+    """Of twenty thousand times the same person, who chooses so many of 30 films; and how often each was chosen."""
+    rng = np.random.default_rng(5)
+    alike = np.tile(rng.normal(size=(1, 3)), (20_000, 1)).astype(np.float32)
+    choosing = Choosing(
+        2.0,
+        appeal=rng.normal(size=30).astype(np.float32),
+        interest=alike,
+        themes=rng.normal(size=(30, 3)).astype(np.float32),
+        counts=np.full(20_000, count),
+    )
+    chosen = choose_films(choosing.counts, choosing, rng)
+    return choosing, np.bincount(chosen, minlength=30) / 20_000
+
+
+@pytest.mark.parametrize("count", [1, 3, 6, 12, 29])  # up to a quarter by proposals, beyond by looking at every film
+def test_films_are_drawn_by_their_odds(count: int) -> None:
+    """Without replacement, by weights: as often as by numpy."""
+    rng = np.random.default_rng(0)
+    choosing, shares = many_choices(count)
+    weights = np.exp(choosing.all_log_odds([0])[0])
+    races = np.argsort(rng.exponential(size=(20_000, 30)) / weights, axis=1)[:, :count]
+    np.testing.assert_allclose(shares, np.bincount(races.ravel(), minlength=30) / 20_000, atol=0.02)
+    np.testing.assert_allclose(shares, choosing.probabilities([0])[0], atol=0.06)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 30), st.floats(0, 10), st.integers(0, 2**32), st.data())
+def test_probabilities_add_up_to_what_is_chosen(items: int, choice: float, seed: int, data: st.DataObject) -> None:
+    rng = np.random.default_rng(seed)
+    chosen = np.array([data.draw(st.integers(0, items)) for _ in range(3)])
+    choosing = Choosing(
+        choice,
+        appeal=rng.normal(0, 2, items).astype(np.float32),
+        interest=rng.normal(size=(3, 2)).astype(np.float32),
+        themes=rng.normal(size=(items, 2)).astype(np.float32),
+        counts=chosen,
+    )
+    probabilities = choosing.probabilities([2, 0, 1])
+    assert (probabilities >= 0).all()
+    assert (probabilities <= 1).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), chosen[[2, 0, 1]], rtol=1e-6, atol=1e-9)
+    odds = choosing.all_log_odds([0])[0]
+    np.testing.assert_allclose(odds, choosing.log_odds(np.zeros(items, int), np.arange(items)), rtol=1e-5, atol=1e-5)
+    order = np.argsort(odds)
+    assert (np.diff(probabilities[1][order]) >= -1e-9).all()
+
+
+def test_all_items_are_those_of_pairs() -> None:
+    truth = make_world(users=60, items=80, ratings=900, seed=5).truth
+    users, items = np.array([7, 3]), np.arange(80)
+    for every, pairs in ((truth.all_items, truth), (truth.all_expected, truth.expected)):
+        for row, user in zip(every(users), users, strict=True):
+            np.testing.assert_allclose(row, pairs(np.full(80, user), items), atol=1e-5)
+    # the mean gain of what counts from the lowest rating is the mean rating less the lowest
+    np.testing.assert_allclose(truth.all_gains(users, 0.5), truth.all_expected(users) - 0.5, atol=1e-9)
+    said = np.random.default_rng(0).normal(truth.all_items([7]), truth.noise, size=(40_000, 80))
+    stars = np.clip(np.round(2 * said) / 2, 0.5, 5)
+    np.testing.assert_allclose(truth.all_gains([7], 4.0)[0], np.where(stars >= 4, stars - 0.5, 0).mean(0), atol=0.05)
+
+
+def ndcg(scores: Doubles, train: Ratings, test: Ratings) -> float:
+    """Of lists of ten among what was not trained on, relevant from 4."""
+    known, gains = np.zeros(scores.shape, bool), np.zeros(scores.shape)
+    known[train.user_index, train.item_index] = True
+    gains[test.user_index, test.item_index] = np.where(test.values >= 4, test.values - 0.5, 0)
+    discounts = 1 / np.log2(np.arange(2, 12))
+    lists = np.argsort(-np.where(known, -np.inf, scores), axis=1)[:, :10]
+    reached = np.take_along_axis(gains, lists, axis=1) @ discounts
+    ideal = -np.sort(-gains, axis=1)[:, :10] @ discounts
+    return float(np.mean(reached[ideal > 0] / ideal[ideal > 0]))
+
+
+def test_the_best_list_is_better_than_by_choosing_or_liking_alone() -> None:
+    """And what can be learned from ratings lies between popularity and the best, as in MovieLens."""
+    world = make_world(users=1_500, items=800, ratings=150_000)
+    train, test = random_split(world.ratings, ratio=0.9, seed=0)
+    everybody = np.arange(1_500)
+    popular = np.tile(np.bincount(train.item_index, minlength=800), (1_500, 1)).astype(float)
+    chosen, liked = np.zeros((1_500, 800)), world.truth.all_expected(everybody)
+    chosen[train.user_index, train.item_index] = train.values / 5
+    inverse = np.linalg.inv(chosen.T @ chosen + 300 * np.eye(800))
+    weights = -inverse / np.diag(inverse)
+    np.fill_diagonal(weights, 0)
+    best = ndcg(world.truth.best_scores(everybody), train, test)
+    learned = ndcg(chosen @ weights, train, test)  # EASE
+    assert best > 1.03 * ndcg(world.truth.choosing.probabilities(everybody), train, test)
+    assert best > 2 * ndcg(liked, train, test)
+    assert best > 1.1 * learned
+    assert learned > 2 * ndcg(popular, train, test)
 
 
 def test_cold_films_and_people_are_partly_known(world: World) -> None:
@@ -221,6 +334,12 @@ def test_an_impossible_world(users: int, items: int, ratings: int, message: str)
         make_world(users=users, items=items, ratings=ratings)
 
 
+@pytest.mark.parametrize("choice", [-0.1, 10.5, float("nan")])
+def test_an_impossible_choice(choice: float) -> None:
+    with pytest.raises(SettingsError, match=r"choice of a world must be a number in the range \[0, 10\]. Got"):
+        make_world(users=5, items=4, ratings=10, choice=choice)
+
+
 def test_worlds_like_a_published_set() -> None:
     world = make_world_like("douban", scale=0.0004, seed=2)
     assert (len(world.ratings.users), len(world.ratings.items), len(world.ratings)) == (2_590, 1_171, 6_732)
@@ -270,6 +389,7 @@ def test_what_is_written_can_be_read_again(tmp_path: Path) -> None:
     truth = read_truth(folder / "truth.safetensors")
     everybody, everything = np.indices((60, 80)).reshape(2, -1)
     np.testing.assert_array_equal(truth(everybody, everything), world.truth(everybody, everything))
+    np.testing.assert_array_equal(truth.best_scores(np.arange(60)), world.truth.best_scores(np.arange(60)))
     assert truth.noise == world.noise
 
 

@@ -2,7 +2,8 @@
 
 It has the shape of MovieLens: films with titles, years, genres and tags; people with ages, occupations and
 friends; ratings on half stars, as skewed as real ones. Unlike there, what everybody would think of every film
-is kept, so a test can tell how far a model is from the best that is possible.
+is kept, so a test can tell how far a model is from the best that is possible. People choose what they see, by
+popularity and by taste: what is known of their ratings is missing not at random.
 """
 
 import os
@@ -13,8 +14,11 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cofill.data.datasets.world_choosing import Choosing, make_choosing
+from cofill.data.datasets.world_liking import HIGH, LOW, Bools, Floats, Liking, make_liking
 from cofill.data.datasets.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
-from cofill.data.datasets.world_truth import HIGH, LOW, Bools, Floats, Truth, make_truth
+from cofill.data.datasets.world_traits import backgrounds
+from cofill.data.datasets.world_truth import Truth
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import SettingsError
@@ -27,6 +31,7 @@ FRIENDS_A_PERSON = 10
 MOST_TAGS = 8
 FIRST_TIME, LAST_TIME = 1_104_537_600, 1_546_300_800  # 2005 to 2018: no film is rated before its year
 LAST_YEAR = 2004
+CHOICE = 2.0  # at the shape of MovieLens 1M, how much better lists may be than the most popular films is as there
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +97,9 @@ class World:
         return target
 
 
-def make_world_like(name: str, scale: float = 1.0, seed: int = 0, *, progress: Progress | None = None) -> World:
+def make_world_like(
+    name: str, scale: float = 1.0, seed: int = 0, *, choice: float = CHOICE, progress: Progress | None = None
+) -> World:
     """A world of the shape of a published data set, e.g. "ml-1m".
 
     `scale` is that of the number of ratings; users and items shrink by its root, so the density stays.
@@ -104,12 +111,16 @@ def make_world_like(name: str, scale: float = 1.0, seed: int = 0, *, progress: P
     like = dataset(name)
     users, items = (max(1, round(count * scale**0.5)) for count in (like.users, like.items))
     wanted = min(max(1, round(like.ratings * scale)), users * items)
-    return make_world(users=users, items=items, ratings=wanted, seed=seed, progress=progress)
+    return make_world(users=users, items=items, ratings=wanted, seed=seed, choice=choice, progress=progress)
 
 
-def make_world(*, users: int, items: int, ratings: int, seed: int = 0, progress: Progress | None = None) -> World:
+def make_world(
+    *, users: int, items: int, ratings: int, seed: int = 0, choice: float = CHOICE, progress: Progress | None = None
+) -> World:
     """A world with exactly that many users, items and ratings. The same arguments give the same world.
 
+    `choice` is how much people choose by interest, beside popularity: somebody sees a film of the kind they love
+    exp(choice) times as often as one that says nothing to them; at 0 they choose by popularity alone.
     `progress` is called with the share that is done, from 0 to 1.
     """
     from cofill.data.datasets.world_sampling import choose_films, popularity, ratings_per_user
@@ -117,23 +128,26 @@ def make_world(*, users: int, items: int, ratings: int, seed: int = 0, progress:
     _check_counts(users, items, ratings)
     if seed < 0:
         raise SettingsError(f"The seed of a world must be at least 0. Got {seed} instead.")
+    if not 0 <= choice <= 10:
+        raise SettingsError(f"The choice of a world must be a number in the range [0, 10]. Got {choice} instead.")
     report = progress or (lambda done: None)
     report(0.0)
-    for_films, for_people, for_truth, for_choice, for_ratings = np.random.default_rng(seed).spawn(5)
+    for_films, for_people, for_liking, for_choice, for_ratings, for_habits = np.random.default_rng(seed).spawn(6)
     years = _make_years(items, for_films)
     genres = _make_genres(items, for_films)
     ages, occupations = _make_backgrounds(users, for_people)
-    truth = make_truth(genres=genres, years=years, ages=ages, occupations=occupations, rng=for_truth)
-    fame = popularity(items, truth.item_bias.astype(np.float64), for_choice)
-    # however skewed a world is towards good films, its ratings shall have the same mean
-    truth = replace(truth, mean=truth.mean - float(fame @ truth.item_bias))
+    liking = make_liking(genres=genres, years=years, ages=ages, occupations=occupations, rng=for_liking)
+    fame = popularity(items, liking.item_bias.astype(np.float64), for_choice)
+    counts = ratings_per_user(users, items, ratings, for_choice)
+    choosing = make_choosing(
+        choice, taste=liking.taste, attributes=liking.attributes, fame=fame, counts=counts, rng=for_habits,
+        about_people=backgrounds(ages, occupations), about_films=genres.astype(np.float64),
+    )  # fmt: skip
+    truth = Truth(**vars(_with_usual_mean(liking, choosing)), choosing=choosing)
     films = Films(make_titles(years, for_films), years, genres, *_make_tags(truth.attributes, fame, for_films))
     people = People(ages, occupations, _make_friends(truth.taste, for_people))
     report(0.1)
-    counts = ratings_per_user(users, items, ratings, for_choice)
-    item_index = choose_films(
-        counts, fame, truth.taste, truth.attributes, for_choice, lambda done: report(0.1 + 0.6 * done)
-    )
+    item_index = choose_films(counts, choosing, for_choice, lambda done: report(0.1 + 0.6 * done))
     user_index = np.repeat(np.arange(users, dtype=np.int32), counts)
     rated = Ratings(
         users=Vocabulary(np.arange(1, users + 1)),
@@ -158,6 +172,15 @@ def _check_counts(users: int, items: int, ratings: int) -> None:
             f"The number of ratings of a world must be at most users x items = {users * items:,}, as nobody "
             f"rates a film twice. Got {ratings:,} instead."
         )
+
+
+def _with_usual_mean(liking: Liking, choosing: Choosing) -> Liking:
+    """However much people choose good films, and what they like, the known ratings shall have the same mean."""
+    users = len(liking.taste)
+    people = np.arange(0, users, max(1, users // 64))
+    chosen = choosing.probabilities(people)
+    lift = np.sum(chosen * (liking.item_bias + liking.strength * np.tanh(liking.taste[people] @ liking.attributes.T)))
+    return replace(liking, mean=liking.mean - float(lift / chosen.sum()))
 
 
 def _rate(truth: Truth, users: Indices, items: Indices, rng: np.random.Generator, report: Progress) -> Floats:

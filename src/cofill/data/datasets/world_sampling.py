@@ -11,15 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.compiling import compiled
+from cofill.data.datasets.world_choosing import Choosing
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int32]
 Offsets = npt.NDArray[np.int64]
 
-LIKED_MORE = 0.6  # by how much, in logits, a film that somebody loves is more likely to be seen than an average one
 FEWEST_RATINGS = 20
 CHUNKS = 50
+MUCH = 4  # who chooses one in so many of all films is faster served by looking at every film
 
 
 def ratings_per_user(users: int, items: int, ratings: int, rng: np.random.Generator) -> Offsets:
@@ -44,18 +45,16 @@ def popularity(items: int, quality: Doubles, rng: np.random.Generator) -> Double
 
 def choose_films(
     counts: Offsets,
-    weights: Doubles,
-    taste: Floats,
-    attributes: Floats,
+    choosing: Choosing,
     rng: np.random.Generator,
     progress: Callable[[float], None] | None = None,
 ) -> Indices:
-    """The films that each person rates: (sum of counts,), person by person, ascending, none twice.
+    """The films that each person chooses: (sum of counts,), person by person, ascending, none twice.
 
-    Drawn by popularity and, a little, by liking. Every film gets a rating if there are enough ratings.
-    taste (users, k); attributes (items, k).
+    Drawn without replacement with probability proportional to exp(log_odds): proposed by appeal, and taken or not by
+    interest, so there is never an array of users x items. Every film is chosen once if there are enough choices.
     """
-    users, items = len(counts), len(weights)
+    users, items = len(counts), len(choosing.appeal)
     ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     total = int(ends[-1])
     # each film is first given a place in somebody's list: distinct places, so no list gets too long
@@ -63,14 +62,15 @@ def choose_films(
     owed_to = np.searchsorted(ends, places, side="right") - 1
     owed = rng.permutation(items)[: len(places)].astype(np.int32)
     owed_ends = np.searchsorted(owed_to, np.arange(users + 1)).astype(np.int64)
-    cumulative = np.cumsum(weights)
+    weights = np.exp(choosing.appeal.astype(np.float64))
+    keep, alias = _alias_table(weights / weights.sum())
     chosen = np.empty(total, dtype=np.int32)
     seen_by = np.full(items, -1, dtype=np.int32)
     cuts = np.searchsorted(ends, np.linspace(0, total, CHUNKS + 1)[1:-1]).tolist()
     for first, last in zip([0, *cuts], [*cuts, users], strict=True):
         _choose(
-            first, last, ends, owed, owed_ends, cumulative / cumulative[-1], weights, taste, attributes,
-            rng, seen_by, chosen,
+            first, last, ends, owed, owed_ends, keep, alias, weights, choosing.choice, choosing.interest,
+            choosing.themes, rng, seen_by, chosen,
         )  # fmt: skip
         if progress is not None:
             progress(ends[last] / max(total, 1))
@@ -106,53 +106,95 @@ def _spread(shares: Doubles, total: int, most: int) -> Offsets:
 
 
 @compiled
+def _alias_table(shares: Doubles) -> tuple[Doubles, Indices]:
+    """Walker's tables, to draw an index by its share in constant time: keep column c with keep[c], else take alias[c].
+
+    shares (n,), summing to 1.
+    """
+    count = len(shares)
+    keep = shares * count
+    alias = np.arange(count).astype(np.int32)
+    small = np.empty(count, dtype=np.int32)
+    large = np.empty(count, dtype=np.int32)
+    smalls = larges = 0
+    for index in range(count):
+        if keep[index] < 1.0:
+            small[smalls] = index
+            smalls += 1
+        else:
+            large[larges] = index
+            larges += 1
+    while smalls > 0 and larges > 0:
+        smalls -= 1
+        poor, rich = small[smalls], large[larges - 1]
+        alias[poor] = rich
+        keep[rich] -= 1.0 - keep[poor]
+        if keep[rich] < 1.0:
+            larges -= 1
+            small[smalls] = rich
+            smalls += 1
+    return keep, alias
+
+
+@compiled
 def _choose(
     first: int,
     last: int,
     ends: Offsets,
     owed: Indices,
     owed_ends: Offsets,
-    cumulative: Doubles,
+    keep: Doubles,
+    alias: Indices,
     weights: Doubles,
-    taste: Floats,
-    attributes: Floats,
+    choice: float,
+    interest: Floats,
+    themes: Floats,
     rng: np.random.Generator,
     seen_by: Indices,
     chosen: Indices,
 ) -> None:
     """Fill `chosen` for the people first..last-1; `seen_by[film]` is the last person who got that film."""
-    items, k = attributes.shape
+    items = len(themes)
+    arrival = np.empty(items)
     for user in range(first, last):
+        own = interest[user]
         place, end = ends[user], ends[user + 1]
         for index in range(owed_ends[user], owed_ends[user + 1]):
             seen_by[owed[index]] = user
             chosen[place] = owed[index]
             place += 1
-        patience = 30 * (end - place) + 50
+        patience = 0 if MUCH * (end - place) > items else 30 * (end - place) + 50
         while place < end and patience > 0:
             patience -= 1
-            film = min(np.searchsorted(cumulative, rng.random(), side="right"), items - 1)
+            column = rng.random() * items
+            film = min(int(column), items - 1)
+            if column - film >= keep[film]:
+                film = alias[film]
             if seen_by[film] == user:
                 continue
-            match = 0.0
-            for dimension in range(k):
-                match += taste[user, dimension] * attributes[film, dimension]
-            if rng.random() < np.exp(LIKED_MORE * (np.tanh(match) - 1.0)):
+            # with probability exp(choice (tanh - 1)), as 1 - tanh(match) = 2 / (1 + exp(2 match))
+            if rng.standard_exponential() * (1.0 + np.exp(2.0 * _match(own, themes[film]))) > 2.0 * choice:
                 seen_by[film] = user
                 chosen[place] = film
                 place += 1
         if place < end:
-            # somebody who has seen nearly everything: draw the rest exactly, by exponential races
-            keys = np.full(items, np.inf)
+            # somebody who sees much, or little of what is proposed: draw the rest exactly, by exponential races
             for film in range(items):
+                arrival[film] = np.inf
                 if seen_by[film] != user:
-                    match = 0.0
-                    for dimension in range(k):
-                        match += taste[user, dimension] * attributes[film, dimension]
-                    liking = np.exp(LIKED_MORE * np.tanh(match))
-                    keys[film] = -np.log(1.0 - rng.random()) / (weights[film] * liking)
-            order = np.argsort(keys)
-            for index in range(end - place):
-                seen_by[order[index]] = user
-                chosen[place + index] = order[index]
+                    rate = weights[film] * np.exp(choice * np.tanh(_match(own, themes[film])))
+                    arrival[film] = rng.standard_exponential() / rate
+            for film in np.argpartition(arrival, end - place - 1)[: end - place]:
+                seen_by[film] = user
+                chosen[place] = film
+                place += 1
         chosen[ends[user] : end].sort()
+
+
+@compiled
+def _match(interest: Floats, themes: Floats) -> float:
+    """interest . themes"""
+    match = np.float32(0.0)
+    for dimension in range(len(interest)):
+        match += interest[dimension] * themes[dimension]
+    return float(match)
