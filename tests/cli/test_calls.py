@@ -99,6 +99,8 @@ def test_help_imports_nothing_heavy() -> None:
         (["split", "r.csv", "--train", "a.csv", "--test", "b.csv", "--by", "luck"], "invalid choice: 'luck'"),
         (["datasets", "make", "--out", "w", "--users", "0"], "--users: must be a whole number of at least 1"),
         (["datasets", "make", "--out", "w", "--like", "ml-2m"], "invalid choice: 'ml-2m'"),
+        (["datasets", "make", "--out", "w", "--choice", "11"], "--choice: must be a number from 0 to 10, got '11'"),
+        (["datasets", "make", "--out", "w", "--choice", "much"], "must be a number from 0 to 10, got 'much'"),
         (["demo", "--ratings", "1e5"], "--ratings: must be a whole number"),
         (["datasets", "make", "--out", "w", "--like", "ml-1m", "--size", "0"], "above 0 and at most 10, got '0'"),
         (["benchmark", "growth", "--rounds", "0"], "--rounds: must be a whole number of at least 1"),

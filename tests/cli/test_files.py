@@ -119,6 +119,16 @@ def test_make(run: Run, world: Path, tmp_path: Path) -> None:
     assert again.err == f"next: cofill train {folder / 'ratings.csv'} {about} --out model\n"
 
 
+def test_make_with_events_and_another_choice(run: Run, world: Path, tmp_path: Path) -> None:
+    words = ["datasets", "make", "--users", 60, "--items", 40, "--ratings", 900, "--quiet", "--out"]
+    run(*words, tmp_path / "events", "--events")
+    assert (tmp_path / "events" / "ratings.csv").read_bytes() == (world / "ratings.csv").read_bytes()
+    assert (tmp_path / "events" / "events.csv").read_text().startswith("user,item,event,time\n")
+    run(*words, tmp_path / "choice", "--choice", 0)
+    assert (tmp_path / "choice" / "ratings.csv").read_bytes() != (world / "ratings.csv").read_bytes()
+    assert not (tmp_path / "choice" / "events.csv").exists()
+
+
 def test_make_like(run: Run, tmp_path: Path) -> None:
     result = run("datasets", "make", "--like", "ml-1m", "--size", "0.001", "--out", tmp_path / "w", "--json", "--quiet")
     summary = json.loads(result.out)

@@ -11,6 +11,10 @@ from cofill.data.datasets.catalogue import SideSource
 from cofill.errors import DataError, SettingsError
 
 _WORLD_MARK = "truth.safetensors"  # only a world has it
+_CHOICE_HELP = (
+    "how much people choose films by taste beside popularity, from 0 (by popularity alone) to 10 "
+    "(default 2, as in MovieLens)"
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +31,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--users", type=count, help="how many people")
     make.add_argument("--items", type=count, help="how many films")
     make.add_argument("--ratings", type=count, help="how many ratings")
+    make.add_argument("--choice", type=_choice, metavar="STRENGTH", help=_CHOICE_HELP)
+    make.add_argument("--events", action="store_true", help="also write events.csv: what people view and buy")
     add_seed(make, "same seed, same world")
     make.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(make)
@@ -38,6 +44,17 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "fetch":
         return _fetch(options)
     return _make(options)
+
+
+def _choice(text: str) -> float:
+    """A strength from 0 to 10."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 10:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 10, got {text!r}")
+    return number
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -74,7 +91,7 @@ def _fetch(options: argparse.Namespace) -> int:
 
 
 def _make(options: argparse.Namespace) -> int:
-    from cofill.data.datasets.world import make_world, make_world_like
+    from cofill.data.datasets.world import CHOICE, make_world, make_world_like
     from cofill.progress import share_done
 
     counts = {name: getattr(options, name) for name in ("users", "items", "ratings")}
@@ -89,12 +106,13 @@ def _make(options: argparse.Namespace) -> int:
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / _WORLD_MARK).exists())):
         raise DataError(f"{out}: exists and is not an earlier world; choose another --out")
+    choice = CHOICE if options.choice is None else options.choice
     with share_done("making the world", options.quiet) as progress:
         if options.like:
-            world = make_world_like(options.like, share, options.seed, progress=progress)
+            world = make_world_like(options.like, share, options.seed, choice=choice, progress=progress)
         else:
-            world = make_world(**counts, seed=options.seed, progress=progress)
-    world.write(out)
+            world = make_world(**counts, seed=options.seed, choice=choice, progress=progress)
+    world.write(out, events=options.events)
     summary = {"folder": str(out), **world.ratings.summary(), "noise": world.noise}
     if options.json:
         print_json(summary)

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,14 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import SettingsError
 
+if TYPE_CHECKING:
+    from cofill.data.datasets.world_events import Events
+
 Indices = npt.NDArray[np.int32]
 Progress = Callable[[float], None]
 
 CHUNK = 1 << 20  # ratings at a time, for which there are temporary arrays
+EVENTS, TRUTH = "events.csv", "truth.safetensors"
 FRIENDS_A_PERSON = 10
 MOST_TAGS = 8
 FIRST_TIME, LAST_TIME = 1_104_537_600, 1_546_300_800  # 2005 to 2018: no film is rated before its year
@@ -70,14 +75,26 @@ class World:
         """The standard deviation of a rating around the truth, before it is rounded to half stars."""
         return self.truth.noise
 
-    def write(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ratings, movies, tags, users and friends as CSV and truth.safetensors. Ids start at 1."""
+    def events(self) -> "Events":
+        """What the same people view and buy, drawn from the same truth; the same each time."""
+        from cofill.data.datasets.world_events import make_events
+
+        # the six streams before this one are those of `make_world`
+        return make_events(self.truth, self.ratings, np.random.default_rng(self.seed).spawn(7)[6])
+
+    def write(self, folder: str | os.PathLike[str], *, events: bool = False) -> Path:
+        """Write ratings, movies, tags, users and friends as CSV and truth.safetensors. Ids start at 1.
+
+        `events` adds events.csv: what the same people view and buy, drawn from the same truth.
+        """
         import polars as pl
 
         from cofill.data.table import write_frame
 
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
+        if (target / TRUTH).exists():  # an earlier world, of whose events these people know nothing
+            (target / EVENTS).unlink(missing_ok=True)
         films, people = self.films, self.people
         genres = ["|".join(GENRES[g] for g in np.flatnonzero(row)) for row in films.genres]
         movies = {"title": list(films.titles), "year": films.years, "genres": genres}
@@ -93,7 +110,9 @@ class World:
         links = {"user": people.friends[:, 0] + 1, "friend": people.friends[:, 1] + 1}
         write_frame(pl.DataFrame(links), target / "friends.csv")
         self.ratings.write(target / "ratings.csv")
-        self.truth.write(target / "truth.safetensors")
+        if events:
+            self.events().write(target / EVENTS)
+        self.truth.write(target / TRUTH)
         return target
 
 
