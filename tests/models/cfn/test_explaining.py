@@ -213,7 +213,7 @@ def test_explanations_follow_what_came_later() -> None:
     for orientation in ("user", "item"):
         model = cfn(orientation=orientation, described=True)
         model.add_ratings([(1, 900, 5.0), (901, 900, 1.0), (901, 3, 4.0), (2, 900, 4.0)])
-        gone = model.explain(1, 9).contributions[0].item
+        gone = next(entry.item for entry in model.explain(1, 9).contributions if entry.item is not None)
         model.remove_ratings([(1, gone)])
         model.describe_users({902: PERSON})
         for user in (1, 2, 901, 902):
