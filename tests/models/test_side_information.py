@@ -72,7 +72,7 @@ def fresh(model: CFN, folder: Path) -> CFN:
 # What it is worth
 
 
-@pytest.mark.parametrize(("orientation", "share"), [("item", 0.965), ("user", 0.988)])
+@pytest.mark.parametrize(("orientation", "share"), [("item", 0.985), ("user", 0.988)])
 def test_cold_items_are_predicted_better_than_by_means(orientation: str, share: float) -> None:
     """The films of the world are liked for their genres and tags, so a film without a rating can be told."""
     train, test = cold("cold-items")
