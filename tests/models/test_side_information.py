@@ -92,7 +92,7 @@ def test_cold_users_are_hardly_predicted_worse(orientation: str) -> None:
 def test_features_help_known_items_too(orientation: str, rarest_share: float) -> None:
     train, test = split(sides().ratings, "random", 0.8, 2)
     plain, side = (evaluate(fitted(orientation, train, side=side), test) for side in (False, True))
-    assert side.rmse < 0.995 * plain.rmse
+    assert side.rmse < 0.997 * plain.rmse
     rarest = plain.clusters[0].rmse, side.clusters[0].rmse
     assert rarest[0] is not None
     assert rarest[1] is not None
