@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
+from cofill.evaluation.ranking import ListsBy
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,7 +34,7 @@ class Scored:
             self.known[user, item] = True
         self.most_at_once = 0
 
-    def user_scores(self, users: npt.NDArray[np.int64]) -> Floats:
+    def user_scores(self, users: npt.NDArray[np.int64], *, by: ListsBy = "list") -> Floats:
         assert users.dtype == np.int64
         assert (users >= 0).all()
         self.most_at_once = max(self.most_at_once, len(users))
@@ -43,7 +44,7 @@ class Scored:
         assert user >= 0
         return np.flatnonzero(self.known[user]).astype(np.int32)
 
-    def stranger_scores(self) -> Floats:
+    def stranger_scores(self, *, by: ListsBy = "list") -> Floats:
         return self.nobody
 
     def user_counts(self) -> npt.NDArray[np.int64]:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from cofill.evaluation.ratings import Evaluation, RatingModel, evaluate
 
 RATING_MEASURES = ("rmse", "mae")
 """The less the better."""
-RANKING_MEASURES = ("ndcg", "precision", "recall", "f1", "mrr", "coverage", "novelty")
+RANKING_MEASURES = ("ndcg", "precision", "recall", "recall_capped", "f1", "mrr", "coverage", "novelty")
 """The more the better."""
 
 
@@ -42,7 +42,8 @@ class Fold:
         return float(getattr(source, name))
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        ranking = None if self.ranking is None else self.ranking.as_json()
+        return asdict(replace(self, ranking=None)) | {"ranking": ranking}
 
 
 @dataclass(frozen=True)

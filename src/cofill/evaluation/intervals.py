@@ -12,6 +12,9 @@ from math import isfinite, sqrt
 from statistics import fmean, stdev
 from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from cofill.errors import DataError
 
 CONFIDENCE = 0.95
@@ -119,6 +122,59 @@ def paired(
         less_is_better=less_is_better,
         overlap=overlap,
     )
+
+
+@dataclass(frozen=True)
+class PairedRatio:
+    """How many times as good one model is as another, by means over the same users, with a 95 % interval."""
+
+    ratio: float
+    half_width: float | None  # None: one pair says nothing about chance
+    one: float
+    other: float
+    pairs: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """On one, where greater is better."""
+        if self.half_width is None:
+            return "unknown: a single pair"
+        if abs(self.ratio - 1) <= self.half_width:
+            return "no difference beyond chance"
+        return "better" if self.ratio > 1 else "worse"
+
+    def __str__(self) -> str:
+        half_width = "unknown" if self.half_width is None else f"{self.half_width:.4f}"
+        return f"{self.ratio:.4f} ± {half_width}"
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"verdict": self.verdict}
+
+
+def paired_ratio(one: npt.ArrayLike, other: npt.ArrayLike) -> PairedRatio:
+    """The ratio of two means whose values belong to each other in pairs, such as the NDCG of every user.
+
+    The standard error is that of the delta method: with ratio r, that of the mean of one - r other, divided by the mean
+    of other. What makes a user hard for both models cancels out, so it is much narrower than that of either mean. It
+    is about chance in the choice of users, not about that of the training data: for the latter repeat the split.
+    """
+    ours, theirs = np.asarray(one, np.float64), np.asarray(other, np.float64)
+    if ours.shape != theirs.shape or ours.ndim != 1:
+        raise DataError(f"values are compared in pairs: there are {ours.size} and {theirs.size}; give as many of each")
+    if not len(ours):
+        raise DataError("there are no values to take the mean of; give at least one")
+    if not (np.isfinite(ours).all() and np.isfinite(theirs).all()):
+        raise DataError("a ratio of means needs finite values; leave out what is none")
+    mean, base = float(ours.mean()), float(theirs.mean())
+    if base == 0:
+        raise DataError("the mean of the values to compare with is 0, so that there is no ratio to it")
+    ratio, half_width = mean / base, None
+    if len(ours) > 1:
+        from scipy.stats import t
+
+        error = float((ours - ratio * theirs).std(ddof=1)) / sqrt(len(ours)) / abs(base)
+        half_width = float(t.ppf((1 + CONFIDENCE) / 2, len(ours) - 1)) * error
+    return PairedRatio(ratio, half_width, mean, base, len(ours))
 
 
 def _p_value(difference: Interval, overlap: float) -> float | None:

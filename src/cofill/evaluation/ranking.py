@@ -1,27 +1,18 @@
-"""Ranking measures: how good the first n recommendations are, among all items that a user has not rated in training.
+"""Lists measured: how good the first n recommendations are, among all items that a user has not rated in training.
 
-For one user, `relevant` items are those whose test rating reaches a threshold, by default the upper quarter of the
-scale (4 of 1 to 5); whatever nobody has rated counts as not relevant. The list is what `recommend` gives: the n
-highest scores, not clipped to the scale, the lower index first among equals.
+Every item that the user has not rated is ranked: nothing is sampled. The list is what `recommend` gives: the n highest
+scores, the lower index first among equals. `relevance` says which test ratings a list should find, `list_measures`
+what is measured. The measures are means over the users who have a relevant test rating; of others nothing can be
+found. A relevant item that the model does not know cannot be recommended: it is missed, not passed over.
 
-precision   relevant items in the list, divided by n
-recall      relevant items in the list, divided by all that are relevant
-F1          the harmonic mean of these two; 0 if both are
-NDCG        the gains in the list, each divided by log2(1 + its place), over the same of the best possible list. The
-            gain of a relevant item is its rating less the lowest of the scale, that of any other item 0
-MRR         1 / the place of the first relevant item among all items, not only the first n
-
-These are means over the users who have a relevant test rating; of others nothing can be found. A relevant item that
-the model does not know cannot be recommended: it is missed, not passed over. Over the lists of the same users:
-
-coverage    the share of the model's items that are in at least one list
-novelty     the mean of -log2(share of the training users who rated the item) over the places of a list, then over
-            users; an item that nobody rated counts as if one user had
+Beside the lists of the model stand those of **popularity** for the same users: the items with the most training
+ratings that the user has not rated, the lower index first among equals. A model that does not beat them has learned
+nothing about tastes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -29,52 +20,73 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
-from cofill.models.lists.ranked import best_of, check_count
+from cofill.evaluation.list_measures import MeasuredLists, Tally, without_users
+from cofill.evaluation.popularity_groups import popularity_groups
+from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
 
+Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-RELEVANT_SHARE = 0.75
-"""Where on the scale, from its lowest to its highest rating, relevance begins by default."""
+ListsBy = Literal["list", "rating"]
+"""What lists are sorted by: the score for choosing and liking, or the predicted rating."""
+
+CUTOFFS = (20, 100)
+"""Lengths that are measured beside n: those of Recall@20 and NDCG@100 in Liang et al. (2018)."""
 
 
-class RankingModel(Protocol):
-    """The interface of a model whose lists are measured."""
+class ListModel(Protocol):
+    """What any model of which lists are measured must tell."""
 
     users: Vocabulary
     items: Vocabulary
 
     @property
     def scale(self) -> Scale: ...
-    def user_scores(self, users: Longs) -> Floats: ...
-    def known_items(self, user: int) -> Ints: ...
-    def stranger_scores(self) -> Floats: ...
+    def stranger_scores(self, *, by: ListsBy = "list") -> Floats: ...
     def user_counts(self) -> Longs: ...
     def item_counts(self) -> Longs: ...
 
 
-@dataclass(frozen=True)
-class RankingEvaluation:
-    """The measures of one model's lists on one test part, as the head of this module defines them."""
+class RankingModel(ListModel, Protocol):
+    """The interface of a model whose lists for its own users are measured."""
 
-    ndcg: float
-    precision: float
-    recall: float
-    f1: float
-    mrr: float
-    coverage: float
-    novelty: float
-    n: int
-    relevant: float  # the least rating that is relevant
+    def user_scores(self, users: Longs, *, by: ListsBy = "list") -> Floats: ...
+    def known_items(self, user: int) -> Ints: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankingEvaluation(MeasuredLists):
+    """The measures of one model's lists on one test part, and of popularity on the same."""
+
+    by: ListsBy
+    relevant: float | None  # the least rating that is relevant; None where all interactions are
     users: int  # who count: those with a relevant rating
     ratings: int  # relevant ones
     trained_on: int  # test ratings that the model knows, relevant or not: left out
     unknown_items: int  # relevant ratings of items that the model does not know: missed
+    popularity: MeasuredLists  # the most rated items, for the same users
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """All but the values of single users."""
+        return without_users(asdict(self)) | {"popularity": self.popularity.as_json()}
+
+
+class People(Protocol):
+    """The users of a test part, by the places that they have in `Relevant`."""
+
+    def scores(self, first: int, last: int) -> Floats:
+        """(last - first, items): fresh, so that they can be changed."""
+        ...
+
+    def known(self, first: int, last: int) -> tuple[Longs, Longs]:
+        """Pairs of user (from 0) and item that are known, and not to be ranked."""
+        ...
+
+    def name(self, place: int) -> str:
+        """As a message calls one."""
+        ...
 
 
 def evaluate_ranking(
@@ -82,150 +94,137 @@ def evaluate_ranking(
     test: Ratings,
     *,
     n: int = 10,
+    cutoffs: Sequence[int] = CUTOFFS,
     relevant: float | None = None,
+    by: ListsBy = "list",
     chunk: int = 256,
     report: Callable[[float], None] | None = None,
 ) -> RankingEvaluation:
     """Measure the first n recommendations to the users of the test ratings, those unknown to the model too.
 
-    `relevant` is the least rating that counts as relevant. `chunk` users are scored at once: memory is that many times
-    the items. `report` is called with the share done.
+    `cutoffs` are further lengths to measure (`at`). `relevant` is the least rating that counts as relevant; of
+    interactions all do. `by` is what the lists are sorted by, as in `recommend`. `chunk` users are scored at once:
+    memory is that many times the items. `report` is called with the share done.
     """
-    check_count(n)
-    if not isinstance(chunk, int) or chunk < 1:
-        raise DataError(f"chunk must be a whole number of at least 1. Got {chunk!r}")
+    check_test(test, n, cutoffs, chunk)
+    users = model.users.find(test.users.ids).astype(np.int64)
+    wanted = relevant_ratings(model, test, _trained_on(model, test, users, chunk), relevant)
+    people = _TrainedUsers(model, users[wanted.people], by)
+    return measured(model, test, wanted, people, lengths=(n, *cutoffs), by=by, chunk=chunk, report=report)
+
+
+def check_test(test: Ratings, n: int, cutoffs: Sequence[int], chunk: int) -> None:
+    """Check what both ways of measuring lists are given."""
+    for name, count in (("n", n), *(("a cut-off", length) for length in cutoffs), ("chunk", chunk)):
+        if not isinstance(count, int | np.integer) or count < 1:
+            raise DataError(f"{name} must be a whole number of at least 1. Got {count!r}")
     if len(test) == 0:
         raise DataError("there are no ratings to evaluate on; give at least one")
-    threshold = _threshold(relevant, model.scale)
-    left = _Left(model, test, threshold)
-    measures = np.empty((len(left.users), len(_Lists.MEASURES)))
-    lists = _Lists(model, n)
-    for first in range(0, len(left.users), chunk):
-        users = left.users[first : first + chunk]
-        for place, scores in enumerate(_scores(model, users), first):
-            measures[place] = lists.measured(scores, *left.of(place))
+
+
+def measured(
+    model: ListModel,
+    test: Ratings,
+    wanted: Relevant,
+    people: People,
+    *,
+    lengths: Sequence[int],
+    by: ListsBy,
+    chunk: int,
+    report: Callable[[float], None] | None,
+) -> RankingEvaluation:
+    """The lists of these people, and those of popularity, in one pass; `lengths` are the cut-offs, n first."""
+    counts = model.item_counts()
+    training_users = int((model.user_counts() > 0).sum())
+    several = tuple(dict.fromkeys(int(length) for length in lengths))
+    ours, popular = (Tally(wanted, counts, training_users, several) for _ in range(2))
+    popularity = _popularity_scores(counts)
+    total = len(wanted.people)
+    for first in range(0, total, chunk):
+        last = min(total, first + chunk)
+        scores, known = people.scores(first, last), people.known(first, last)
+        _check_finite(scores, model, people, first)
+        scores[known] = -np.inf
+        ours.add(first, scores)
+        scores[:] = popularity
+        scores[known] = -np.inf
+        popular.add(first, scores)
         if report:
-            report(min(1.0, (first + chunk) / len(left.users)))
-    means = dict(zip(_Lists.MEASURES, measures.mean(0).tolist(), strict=True))
+            report(last / total)
+    groups = popularity_groups(counts, item_indices(model, test))
+    lists = ours.result(groups)
     return RankingEvaluation(
-        **means,
-        coverage=float(lists.recommended.mean()),
-        n=int(n),
-        relevant=threshold,
-        users=len(left.users),
-        ratings=len(left.items),
-        trained_on=left.trained_on,
-        unknown_items=int((left.items < 0).sum()),
+        **{name: getattr(lists, name) for name in MeasuredLists.__dataclass_fields__},
+        by=by,
+        relevant=wanted.threshold,
+        users=total,
+        ratings=len(wanted.items),
+        trained_on=wanted.left_out,
+        unknown_items=int((wanted.items < 0).sum()),
+        popularity=popular.result(groups),
     )
 
 
-class _Left:
-    """The relevant test ratings that the model does not know, user by user."""
-
-    def __init__(self, model: RankingModel, test: Ratings, threshold: float) -> None:
-        index_of_user = model.users.find(test.users.ids)
-        items = model.items.find(test.items.ids)[test.item_index]
-        ends = np.searchsorted(test.user_index, np.arange(len(test.users) + 1))
-        known = np.zeros(len(test), np.bool_)
-        for user in np.flatnonzero((index_of_user >= 0) & (np.diff(ends) > 0)).tolist():
-            own = slice(ends[user], ends[user + 1])
-            known[own] = np.isin(items[own], model.known_items(int(index_of_user[user])))
-        self.trained_on = int(known.sum())
-        if self.trained_on == len(test):
-            raise DataError(
-                f"the model was trained on all of these {len(test):,} ratings, so there is nothing left to find; "
-                f"cut the data with `cofill split` first, and train on the other part"
-            )
-        # As the ratings are kept: 3.3 in 32 bits is less than 3.3 in 64.
-        chosen = ~known & (test.values >= np.float32(threshold))
-        if not chosen.any():
-            highest = test.values[~known].max()
-            raise DataError(
-                f"none of the {len(test) - self.trained_on:,} test ratings is relevant: the highest is {highest:g}, "
-                f"and relevant begins at {threshold:g}; give a lower one"
-            )
-        users, counts = np.unique(test.user_index[chosen], return_counts=True)
-        self.users: Longs = index_of_user[users].astype(np.int64)
-        """(users,): their indices in the model; -1 is unknown."""
-        self.items: Ints = items[chosen]
-        self.gains: Doubles = test.values[chosen].astype(np.float64) - model.scale.low
-        self._ends = np.concatenate([[0], np.cumsum(counts)])
-
-    def of(self, place: int) -> tuple[Ints, Doubles]:
-        """Relevant items of a user, and their gains."""
-        own = slice(self._ends[place], self._ends[place + 1])
-        return self.items[own], self.gains[own]
+def pairs_of(rows: Sequence[Ints]) -> tuple[Longs, Longs]:
+    """The row (from 0) and the item of every entry."""
+    row = np.repeat(np.arange(len(rows)), [len(items) for items in rows])
+    return row, np.concatenate([np.empty(0, np.int64), *rows])
 
 
-class _Lists:
-    """The first n of each ranking, measured one user at a time; remembers what was recommended to anybody."""
-
-    MEASURES = ("ndcg", "precision", "recall", "f1", "mrr", "novelty")
-
-    def __init__(self, model: RankingModel, n: int) -> None:
-        counts = model.item_counts()
-        training_users = max(1, int((model.user_counts() > 0).sum()))
-        self.recommended = np.zeros(len(counts), np.bool_)
-        self._n = n
-        self._information = -np.log2(np.maximum(counts, 1) / training_users)
-        self._gain = np.zeros(len(counts))  # of one user's items; zeros again after each
-
-    def measured(self, scores: Floats, items: Ints, gains: Doubles) -> tuple[float, ...]:
-        """MEASURES of a user with these relevant items, by the scores (items,); -inf is known, and not ranked."""
-        best = best_of(scores, self._n)
-        self.recommended[best] = True
-        reachable = items[items >= 0]
-        self._gain[reachable] = gains[items >= 0]
-        found = self._gain[best]
-        self._gain[reachable] = 0.0
-        hits = int((found > 0).sum())
-        ndcg = _discounted(found) / _discounted(np.sort(gains)[::-1][: self._n])
-        precision, recall = hits / self._n, hits / len(items)
-        f1 = 2 * hits / (self._n + len(items))  # the harmonic mean of the two, without a division by 0
-        novelty = float(self._information[best].mean()) if best else 0.0
-        return ndcg, precision, recall, f1, _reciprocal_rank(scores, reachable), novelty
-
-
-def _discounted(gains: Doubles) -> float:
-    return float(gains @ (1.0 / np.log2(np.arange(2, len(gains) + 2))))
-
-
-def _reciprocal_rank(scores: Floats, relevant: Ints) -> float:
-    """1 / the place of the best of the relevant items; 0 if there is none."""
-    if not len(relevant):
-        return 0.0
-    highest = scores[relevant].max()
-    first = relevant[scores[relevant] == highest].min()
-    return 1.0 / float(1 + (scores > highest).sum() + (scores[:first] == highest).sum())
-
-
-def _scores(model: RankingModel, users: Longs) -> Floats:
-    """(users, items): -inf for what a user has rated. An unknown user gets the scores of a user without ratings."""
-    items = len(model.items)
-    scores = np.empty((len(users), items), np.float32)
-    known = users >= 0
-    if known.any():
-        scores[known] = model.user_scores(users[known])
-    if not known.all():
-        scores[~known] = model.stranger_scores()[:items]
-    if not np.isfinite(scores).all():
-        place, item = np.argwhere(~np.isfinite(scores))[0].tolist()
-        user = "an unknown user" if users[place] < 0 else f"user {model.users.id(int(users[place]))!r}"
-        raise DataError(
-            f"the model scores item {model.items.id(item)!r} with {scores[place, item]} for {user}; "
-            f"a list cannot be made of that: train it again"
-        )
-    for place in np.flatnonzero(known).tolist():
-        scores[place, model.known_items(int(users[place]))] = -np.inf
+def _popularity_scores(counts: Longs) -> Floats:
+    """(items,): the more training ratings the higher, without ties: 32 bits cannot tell great numbers apart."""
+    scores = np.empty(len(counts), np.float32)
+    scores[np.argsort(-counts, kind="stable")] = -np.arange(len(counts), dtype=np.float32)
     return scores
 
 
-def _threshold(relevant: float | None, scale: Scale) -> float:
-    low, high = scale
-    if relevant is None:
-        return low + RELEVANT_SHARE * (high - low)
-    if not np.float32(low) < np.float32(relevant) <= np.float32(high):  # as ratings are kept
+def _check_finite(scores: Floats, model: ListModel, people: People, first: int) -> None:
+    if not np.isfinite(scores).all():
+        place, item = np.argwhere(~np.isfinite(scores))[0].tolist()
         raise DataError(
-            f"relevant={relevant:g} must be above the lowest rating, {low:g}, and at most the highest, {high:g}"
+            f"the model scores item {model.items.id(item)!r} with {scores[place, item]} for "
+            f"{people.name(first + place)}; a list cannot be made of that: train it again"
         )
-    return float(relevant)
+
+
+class _TrainedUsers:
+    """Users of the model by their indices; -1 is one whom it does not know, who has rated nothing."""
+
+    def __init__(self, model: RankingModel, users: Longs, by: ListsBy) -> None:
+        self._model, self._users, self._by = model, users, by
+
+    def scores(self, first: int, last: int) -> Floats:
+        users, items = self._users[first:last], len(self._model.items)
+        scores = np.empty((len(users), items), np.float32)
+        known = users >= 0
+        if known.any():
+            scores[known] = self._model.user_scores(users[known], by=self._by)[:, :items]
+        if not known.all():
+            scores[~known] = self._model.stranger_scores(by=self._by)[:items]
+        return scores
+
+    def known(self, first: int, last: int) -> tuple[Longs, Longs]:
+        return pairs_of(_known_of(self._model, self._users[first:last]))
+
+    def name(self, place: int) -> str:
+        user = int(self._users[place])
+        return "an unknown user" if user < 0 else f"user {self._model.users.id(user)!r}"
+
+
+def _known_of(model: RankingModel, users: Longs) -> list[Ints]:
+    nothing = np.empty(0, np.int32)
+    return [model.known_items(user) if user >= 0 else nothing for user in users.tolist()]
+
+
+def _trained_on(model: RankingModel, test: Ratings, users: Longs, chunk: int) -> Flags:
+    """(n,): the test ratings that the model knows; `users` are the model's indices of the test part's users."""
+    items = item_indices(model, test)
+    known = np.zeros(len(test), np.bool_)
+    ends = np.searchsorted(test.user_index, np.arange(len(users) + 1))
+    for first in range(0, len(users), chunk):
+        last = min(len(users), first + chunk)
+        own = slice(ends[first], ends[last])
+        rated = np.zeros((last - first, len(model.items)), np.bool_)
+        rated[pairs_of(_known_of(model, users[first:last]))] = True
+        known[own] = rated[test.user_index[own] - first, items[own]] & (items[own] >= 0)
+    return known

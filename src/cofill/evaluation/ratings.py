@@ -9,11 +9,10 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
+from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
-
-CLUSTERS = 5
 
 
 class RatingModel(Protocol):
@@ -89,24 +88,15 @@ def evaluate(model: RatingModel, test: Ratings) -> Evaluation:
 def _by_popularity(
     errors: npt.NDArray[np.float64], members: Ints, counts: npt.NDArray[np.int64]
 ) -> list[tuple[int, dict[str, Any]]]:
-    """Five groups with as many members (items or users) each, from the least to the most rated, as in the paper.
-
-    Members that have a rating neither in training nor in the test do not count: a model may know them by their
-    features. A member that the model has never heard of has no training rating: it belongs to the first group.
-    """
-    rated = counts > 0
-    rated[members[members >= 0]] = True
-    order = np.argsort(counts, kind="stable")
-    groups = np.array_split(order[rated[order]], CLUSTERS)
-    group_of = np.zeros(len(counts) + 1, np.int64)  # one more: index -1 is the unknown member, group 0
-    for number, group in enumerate(groups):
-        group_of[group] = number
+    """Errors in the groups of `popularity_groups`: (size of the group, its measures)."""
+    groups, group_of = popularity_groups(counts, members)
     found = []
     for number, group in enumerate(groups):
         inside = errors[group_of[members] == number]
+        share_from, share_to = PopularityGroups.share(number)
         measures = {
-            "share_from": number / CLUSTERS,
-            "share_to": (number + 1) / CLUSTERS,
+            "share_from": share_from,
+            "share_to": share_to,
             "most_training_ratings": int(counts[group].max(initial=0)),
             "ratings": len(inside),
             "rmse": _rmse(inside) if len(inside) else None,
