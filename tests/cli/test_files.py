@@ -38,6 +38,46 @@ def test_split(run: Run, world: Path, tmp_path: Path, parts: list[object], by: s
         assert not set(train.users) & set(test.users)
 
 
+def test_split_by_the_last_of_each_user(run: Run, world: Path, tmp_path: Path, parts: list[object]) -> None:
+    result = run("split", world / "ratings.csv", *parts, "--by", "last", "--last", "2", "--json")
+    assert (result.code, result.err) == (0, "")
+    whole, train, test = (
+        Ratings.read(path)
+        for path in (world / "ratings.csv", tmp_path / "train.csv", tmp_path / "sub" / "test.parquet")
+    )
+    assert sorted(train.frame().rows() + test.frame().rows()) == whole.frame().rows()
+    assert len(test) == 2 * len(test.users)
+
+
+def test_split_for_strong_generalisation(run: Run, world: Path, tmp_path: Path, parts: list[object]) -> None:
+    told = tmp_path / "told.csv"
+    result = run(
+        "split", world / "ratings.csv", *parts, "--by", "strong", "--fold-in", told, "--ratio", "0.8", "--json"
+    )
+    assert (result.code, result.err) == (0, "")
+    train, fold_in, test = (Ratings.read(part["file"]) for part in json.loads(result.out))
+    assert len(train) + len(fold_in) + len(test) == 900
+    assert set(fold_in.users) == set(test.users)
+    assert not set(train.users) & set(test.users)
+    assert len(fold_in) > 3 * len(test)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("--last 2", "--last belongs to a split by last; add --by last"),
+        ("--by last --ratio 0.5", "--ratio says nothing where the last ratings of each user are tested"),
+        ("--by strong", "name the file for the ratings to fold in with --fold-in"),
+        ("--fold-in c.csv", "--fold-in belongs to a split by strong; add --by strong"),
+        ("--fold-in-ratio 0.5", "--fold-in-ratio belongs to a split by strong; add --by strong"),
+    ],
+)
+def test_split_refuses_what_it_makes_no_use_of(
+    refused: Callable[..., str], world: Path, parts: list[object], words: str, says: str
+) -> None:
+    assert says in refused("split", world / "ratings.csv", *parts, *words.split(), code=2)
+
+
 def test_split_table(run: Run, world: Path, parts: list[object]) -> None:
     result = run("split", world / "ratings.csv", *parts)
     assert result.out.startswith("Split by random\n")

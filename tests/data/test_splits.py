@@ -12,11 +12,14 @@ from cofill.data.ratings import Ratings
 from cofill.data.splits import (
     Split,
     SplitBy,
+    at_most_each,
     cold_items_split,
     cold_users_split,
     k_folds,
+    leave_last_out_split,
     random_split,
     split,
+    strong_generalisation_split,
     time_split,
 )
 from cofill.errors import DataError
@@ -103,6 +106,58 @@ def test_cold_rows_are_not_in_the_training_at_all(ratings: Ratings, ratio: float
     assert not set(users.train.user_index) & set(users.test.user_index)
 
 
+@settings(max_examples=40, deadline=None)
+@given(some_ratings(), st.integers(1, 4), st.integers(0, 100))
+def test_the_last_of_each_user_are_left_out(ratings: Ratings, last: int, seed: int) -> None:
+    counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
+    if (counts <= last).all():
+        return
+    parts = leave_last_out_split(ratings, last=last, seed=seed)
+    assert_partition(ratings, parts)
+    assert parts.train.times is not None
+    assert parts.test.times is not None
+    for user, count in enumerate(counts.tolist()):
+        trained, tested = (part.times[part.user_index == user] for part in parts if part.times is not None)
+        assert len(tested) == (last if count > last else 0)
+        assert not len(tested) or trained.max() <= tested.min()
+
+
+def test_chance_decides_between_ratings_of_the_same_time() -> None:
+    """Not the order of the ids: with other seeds each of the four is the last."""
+    at_once = Ratings.read([(1, 0, 3.0, 5), *((1, item, 3.0, 9) for item in range(1, 5))])
+    lasts = [leave_last_out_split(at_once, seed=seed).test.item_index.tolist() for seed in range(40)]
+    assert sorted({item for (item,) in lasts}) == [1, 2, 3, 4]
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_ratings(), st.floats(0.2, 0.8), st.floats(0.05, 0.95), st.integers(0, 100))
+def test_strong_generalisation_keeps_people_apart(ratings: Ratings, ratio: float, share: float, seed: int) -> None:
+    parts = strong_generalisation_split(ratings, ratio=ratio, fold_in=share, seed=seed)
+    together = np.concatenate([keys(part) for part in parts])
+    assert np.array_equal(np.sort(together), keys(ratings))
+    trained, folded, tested = (set(part.user_index.tolist()) for part in parts)
+    assert folded == tested
+    assert not trained & tested
+    counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
+    several = int((counts > 1).sum())
+    assert len(tested) == several - round(several * ratio)
+    for user in tested:
+        given_ratings = int((parts.fold_in.user_index == user).sum())
+        assert given_ratings == min(max(round(counts[user] * share), 1), counts[user] - 1)
+    again = strong_generalisation_split(ratings, ratio=ratio, fold_in=share, seed=seed)
+    assert all(np.array_equal(keys(a), keys(b)) for a, b in zip(parts, again, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(some_ratings(), st.integers(1, 12), st.integers(0, 100))
+def test_newcomers_with_few_ratings_are_drawn_one_from_the_other(ratings: Ratings, most: int, seed: int) -> None:
+    few, more = (at_most_each(ratings, most=number, seed=seed) for number in (most, most + 3))
+    assert set(keys(few).tolist()) <= set(keys(more).tolist())
+    counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
+    kept = np.bincount(few.user_index, minlength=len(ratings.users))
+    assert np.array_equal(kept, np.minimum(counts, most))
+
+
 def hundred() -> Ratings:
     pairs = np.arange(100)
     return Ratings.read((pairs // 10, pairs % 10, pairs % 5 + 1, pairs))
@@ -142,5 +197,20 @@ def test_impossible_splits_say_what_to_change() -> None:
         time_split(Ratings.read([(1, 2, 3.0), (1, 3, 4.0)]))
     with pytest.raises(DataError, match=r"all 2 ratings have the same time \(7\); split at random instead"):
         time_split(Ratings.read([(1, 2, 3.0, 7), (1, 3, 4.0, 7)]), ratio=0.5)
-    with pytest.raises(DataError, match=r"no split by 'colour'; use 'random', 'time', 'cold-items' or"):
+    timeless = Ratings.read([(1, 2, 3.0), (1, 3, 4.0)])
+    with pytest.raises(DataError, match=r"no times to split by; read them with time=..., or split at random"):
+        leave_last_out_split(timeless)
+    with pytest.raises(DataError, match=r"last=0 leaves none to test; leave out at least 1"):
+        leave_last_out_split(ratings, last=0)
+    with pytest.raises(DataError, match=r"no user has more than 10 ratings; leave out fewer of each"):
+        leave_last_out_split(ratings, last=10)
+    with pytest.raises(DataError, match=r"fold_in=1.0 is not a share; give one between 0 and 1, such as 0.8"):
+        strong_generalisation_split(ratings, fold_in=1.0)
+    with pytest.raises(DataError, match=r"ratio=0.99 of 10 users with at least 2 ratings leaves none to test"):
+        strong_generalisation_split(ratings, ratio=0.99)
+    with pytest.raises(DataError, match=r"1 users have at least 2 ratings, to be held out or trained on; use more"):
+        strong_generalisation_split(timeless)
+    with pytest.raises(DataError, match=r"most=0 leaves no rating; keep at least 1 of each user"):
+        at_most_each(ratings, most=0)
+    with pytest.raises(DataError, match=r"no split by 'colour'; use 'random', 'time', 'last', 'cold-items' or"):
         split(ratings, "colour", 0.9, 0)  # type: ignore[arg-type]

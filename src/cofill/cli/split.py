@@ -1,10 +1,11 @@
-"""cofill split RATINGS --train A --test B"""
+"""cofill split RATINGS --train A --test B [--by last] [--by strong --fold-in C]"""
 
 import argparse
 from pathlib import Path
 
-from cofill.cli.options import add_json, add_reading, add_seed, load_ratings
+from cofill.cli.options import add_json, add_reading, add_seed, count, load_ratings
 from cofill.cli.output import check_table_file, print_json, print_table
+from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 
 
@@ -18,31 +19,47 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="file for the training part (.csv, .parquet, ...)",
     )
     parser.add_argument("--test", type=Path, required=True, metavar="B", help="file for the test part")
-    parser.add_argument("--ratio", type=float, default=0.9, help="share of the training part (default 0.9)")
+    parser.add_argument("--ratio", type=float, help="share of the training part (default 0.9)")
     add_seed(parser, "start of the random draw")
     parser.add_argument(
         "--by",
-        choices=("random", "time", "cold-items", "cold-users"),
+        choices=("random", "time", "last", "cold-items", "cold-users", "strong"),
         default="random",
-        help="random ratings, the latest ratings, or all ratings of some items or users (default random)",
+        help="test random ratings, the latest ratings of all, the last of each user (leave-last-out), all ratings of "
+        "some items or users, or some ratings of users who are not trained on (strong generalisation) (default random)",
+    )
+    parser.add_argument(
+        "--last", type=count, metavar="N", help="with --by last: how many ratings of each user to test (default 1)"
+    )
+    parser.add_argument(
+        "--fold-in", type=Path, metavar="C", help="with --by strong: file for what is told of the users to test"
+    )
+    parser.add_argument(
+        "--fold-in-ratio",
+        type=float,
+        metavar="SHARE",
+        help="with --by strong: share of the ratings of each user to test that is told (default 0.8)",
     )
     add_json(parser)
     add_reading(parser)
+    parser.set_defaults(refuse=parser.error)
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.data.splits import split
-
-    if options.train.resolve() == options.test.resolve():
-        raise DataError(f"--train and --test are the same file, {options.train}; give two")
-    for flag, path in (("--train", options.train), ("--test", options.test)):
+    _check(options)
+    paths = {"--train": options.train, "--fold-in": options.fold_in, "--test": options.test}
+    files = {flag: path for flag, path in paths.items() if path is not None}
+    taken: dict[Path, str] = {}
+    for flag, path in files.items():
         if path.resolve() == Path(options.ratings).resolve():
             raise DataError(f"{flag} is the ratings file itself, {path}; give another, so that the whole is kept")
-    check_table_file(options.train, options.test)
-    ratings = load_ratings(options.ratings, options)
-    parts = split(ratings, options.by, options.ratio, options.seed)
+        other = taken.setdefault(path.resolve(), flag)
+        if other != flag:
+            raise DataError(f"{other} and {flag} are the same file, {path}; give two")
+    check_table_file(*files.values())
+    parts = _parts(load_ratings(options.ratings, options), options)
     rows = []
-    for path, part in ((options.train, parts.train), (options.test, parts.test)):
+    for path, part in zip(files.values(), parts, strict=True):
         part.write(path)
         rows.append((str(path), len(part), len(set(part.user_index.tolist())), len(set(part.item_index.tolist()))))
     if options.json:
@@ -50,3 +67,27 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_table(f"Split by {options.by}", ("file", "ratings", "users", "items"), rows)
     return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what the split does not make use of."""
+    for name, by in (("last", "last"), ("fold_in", "strong"), ("fold_in_ratio", "strong")):
+        if getattr(options, name) is not None and options.by != by:
+            options.refuse(f"--{name.replace('_', '-')} belongs to a split by {by}; add --by {by}")
+    if options.by == "last" and options.ratio is not None:
+        options.refuse("--ratio says nothing where the last ratings of each user are tested; leave it out")
+    if options.by == "strong" and options.fold_in is None:
+        options.refuse("--by strong makes three parts; name the file for the ratings to fold in with --fold-in")
+
+
+def _parts(ratings: Ratings, options: argparse.Namespace) -> tuple[Ratings, ...]:
+    """In the order training, fold-in where there is one, test."""
+    from cofill.data.splits import leave_last_out_split, split, strong_generalisation_split
+
+    ratio = 0.9 if options.ratio is None else options.ratio
+    if options.by == "last":
+        return leave_last_out_split(ratings, last=options.last or 1, seed=options.seed)
+    if options.by == "strong":
+        share = 0.8 if options.fold_in_ratio is None else options.fold_in_ratio
+        return strong_generalisation_split(ratings, ratio=ratio, fold_in=share, seed=options.seed)
+    return split(ratings, options.by, ratio, options.seed)

@@ -1,6 +1,6 @@
-"""Split ratings into a training and a test part: at random, by time, by whole items or users.
+"""Split ratings into a training and a test part: at random, by time, the last of each user, by whole items or users.
 
-Both parts keep the vocabularies of the input, so an index means the same in each. Same seed, same split.
+All parts keep the vocabularies of the input, so an index means the same in each. Same seed, same split.
 """
 
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.ratings import Ratings
+from cofill.data.ratings import Ratings, Times
 from cofill.data.vocabulary import Indices
 from cofill.errors import DataError, Remedy, SettingsError
 
-SplitBy = Literal["random", "time", "cold-items", "cold-users"]
+SplitBy = Literal["random", "time", "last", "cold-items", "cold-users"]
 
 
 class Split(NamedTuple):
@@ -21,6 +21,17 @@ class Split(NamedTuple):
 
     train: Ratings
     test: Ratings
+
+
+class StrongSplit(NamedTuple):
+    """Three parts that share no rating and together are all of them, for strong generalisation."""
+
+    train: Ratings
+    """All ratings of most users."""
+    fold_in: Ratings
+    """What becomes known of each of the other users after the training."""
+    test: Ratings
+    """The other ratings of the same users."""
 
 
 def random_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> Split:
@@ -41,17 +52,68 @@ def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Spli
 
 def time_split(ratings: Ratings, *, ratio: float = 0.9) -> Split:
     """About a share `ratio` to train on, all later ratings to test. What happened at once stays together."""
-    if ratings.times is None:
-        remedy = Remedy.passing("read them with {time}, or split at random", time=...)
-        raise DataError("these ratings have no times to split by", remedy)
+    times = _times(ratings)
     wanted = _training_size(len(ratings), ratio, "ratings")
-    moments, counts = np.unique(ratings.times, return_counts=True)
+    moments, counts = np.unique(times, return_counts=True)
     if len(moments) < 2:
         raise DataError(f"all {len(ratings)} ratings have the same time ({moments[0]})", "split at random instead")
     # The cut lies between two moments, as near to the wanted size as they allow.
     sizes = np.cumsum(counts)[:-1]
     first_tested = moments[np.argmin(np.abs(sizes - wanted)) + 1]
-    return _divided(ratings, ratings.times >= first_tested)
+    return _divided(ratings, times >= first_tested)
+
+
+def leave_last_out_split(ratings: Ratings, *, last: int = 1, seed: int = 0) -> Split:
+    """The `last` latest ratings of each user to test, all earlier ones to train on (leave-one-out by time).
+
+    Users with no more than `last` ratings are trained on alone. Among ratings of a user at the same time chance decides
+    which is the last: their order in a file or by id would say something about the items.
+    """
+    times = _times(ratings)
+    if last < 1:
+        raise DataError(f"last={last} leaves none to test", "leave out at least 1 rating of each user")
+    moment = np.unique(times, return_inverse=True)[1]
+    later = _place_among_own(ratings, -moment, seed)
+    own = np.bincount(ratings.user_index, minlength=len(ratings.users))[ratings.user_index]
+    held_out = (later < last) & (own > last)
+    if not held_out.any():
+        raise DataError(f"no user has more than {last} ratings", "leave out fewer of each, or split at random")
+    return _divided(ratings, held_out)
+
+
+def strong_generalisation_split(
+    ratings: Ratings, *, ratio: float = 0.9, fold_in: float = 0.8, seed: int = 0
+) -> StrongSplit:
+    """A random share `ratio` of the users to train on; of the ratings of each other user a share to fold in.
+
+    Strong generalisation (Marlin 2004; Liang et al. 2018): the model is trained without the people on whom it is
+    tested. A random share `fold_in` of the ratings of each is told to it afterwards, the others are to be found. Both
+    parts have at least one rating of each person, so users with a single rating are always trained on.
+    """
+    if not 0.0 < fold_in < 1.0:
+        raise DataError(f"fold_in={fold_in} is not a share", "give one between 0 and 1, such as 0.8")
+    counts = np.bincount(ratings.user_index, minlength=len(ratings.users))
+    several = np.flatnonzero(counts > 1)
+    if len(several) < 2:
+        raise DataError(
+            f"{len(several)} users have at least 2 ratings, to be held out or trained on", "use more ratings"
+        )
+    held_out = np.zeros(len(counts), np.bool_)
+    held_out[several[_held_out(len(several), ratio, seed, "users with at least 2 ratings")]] = True
+    given = np.clip(np.rint(counts * fold_in).astype(np.int64), 1, np.maximum(counts - 1, 1))
+    tested = held_out[ratings.user_index]
+    first = _place_among_own(ratings, np.zeros(len(ratings), np.int64), seed) < given[ratings.user_index]
+    return StrongSplit(ratings.select(~tested), ratings.select(tested & first), ratings.select(tested & ~first))
+
+
+def at_most_each(ratings: Ratings, *, most: int, seed: int = 0) -> Ratings:
+    """At most so many ratings of each user, drawn at random: newcomers of whom little is known yet.
+
+    With the same seed a greater number holds all that a smaller one does. Who has fewer keeps them all.
+    """
+    if most < 1:
+        raise DataError(f"most={most} leaves no rating", "keep at least 1 of each user")
+    return ratings.select(_place_among_own(ratings, np.zeros(len(ratings), np.int64), seed) < most)
 
 
 def cold_items_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> Split:
@@ -65,16 +127,18 @@ def cold_users_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> 
 
 
 def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
-    """The split of that name; a split by time is not random and ignores the seed."""
+    """The split of that name; a split by time ignores the seed, and one by the last of each user the ratio."""
     if by == "random":
         return random_split(ratings, ratio=ratio, seed=seed)
     if by == "time":
         return time_split(ratings, ratio=ratio)
+    if by == "last":
+        return leave_last_out_split(ratings, seed=seed)
     if by == "cold-items":
         return cold_items_split(ratings, ratio=ratio, seed=seed)
     if by == "cold-users":
         return cold_users_split(ratings, ratio=ratio, seed=seed)
-    raise DataError(f"there is no split by {by!r}", "use 'random', 'time', 'cold-items' or 'cold-users'")
+    raise DataError(f"there is no split by {by!r}", "use 'random', 'time', 'last', 'cold-items' or 'cold-users'")
 
 
 def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what: str) -> Split:
@@ -82,6 +146,22 @@ def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what:
     held_out = np.zeros(int(present.max(initial=-1)) + 1, np.bool_)
     held_out[present[_held_out(len(present), ratio, seed, what)]] = True
     return _divided(ratings, held_out[index])
+
+
+def _times(ratings: Ratings) -> Times:
+    if ratings.times is None:
+        remedy = Remedy.passing("read them with {time}, or split at random", time=...)
+        raise DataError("these ratings have no times to split by", remedy)
+    return ratings.times
+
+
+def _place_among_own(ratings: Ratings, keys: npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int64]:
+    """(n,): which rating of its user each is, from 0, by ascending key; in random order where keys are equal."""
+    order = np.lexsort((_generator(seed).permutation(len(ratings)), keys, ratings.user_index))
+    starts = np.searchsorted(ratings.user_index, ratings.user_index)  # ratings are sorted by user, as `order` is
+    place = np.empty(len(ratings), np.int64)
+    place[order] = np.arange(len(ratings)) - starts
+    return place
 
 
 def _training_size(total: int, ratio: float, what: str) -> int:
