@@ -1,4 +1,4 @@
-"""A model whose scores, and whose training ratings, are written down."""
+"""Models whose scores, and whose training ratings, are written down; and interactions."""
 
 from collections.abc import Sequence
 
@@ -52,6 +52,31 @@ class Scored:
 
     def item_counts(self) -> npt.NDArray[np.int64]:
         return np.bincount(np.nonzero(self.known)[1], minlength=len(self.items))
+
+
+class Linear(Scored):
+    """Scores of somebody are the sum over their ratings of value x link (items, items); its users have `values`."""
+
+    def __init__(self, values: npt.NDArray[np.float32], links: npt.NDArray[np.float32], users: Sequence[Id]) -> None:
+        items = range(values.shape[1])
+        known = [(int(user), int(item)) for user, item in np.argwhere(values > 0)]
+        super().__init__(users, items, values @ links, known=known, nobody=list(items))
+        self.links = links
+
+    def new_user_scores(self, items: npt.NDArray[np.int32], values: Floats, *, by: ListsBy = "list") -> Floats:
+        assert (np.diff(items) > 0).all()
+        return np.asarray(values @ self.links[items], np.float32)
+
+
+class Pairs(Ratings):
+    """Interactions: what is written as a rating says nothing."""
+
+    rated = False
+
+
+def interactions(pairs: Sequence[tuple[Id, Id]]) -> Ratings:
+    read = ratings([(user, item, 1 + place % 5) for place, (user, item) in enumerate(pairs)])
+    return Pairs(**{name: getattr(read, name) for name in Ratings.__dataclass_fields__})
 
 
 def ratings(triples: Sequence[tuple[Id, Id, float]], scale: tuple[float, float] = (1, 5)) -> Ratings:

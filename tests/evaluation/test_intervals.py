@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from cofill.errors import DataError
-from cofill.evaluation import Interval, paired
+from cofill.evaluation import Interval, paired, paired_ratio
 
 VALUES = st.lists(st.integers(1, 1000).map(lambda n: n / 997), min_size=2, max_size=9)
 PAIRS = st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=2, max_size=9)
@@ -133,3 +133,51 @@ def test_what_is_refused() -> None:
         Interval.of([1.0, 2.0], overlap=-0.1)
     with pytest.raises(DataError, match="there are 2 and 3; give as many of each"):
         paired([1.0, 2.0], [1.0, 2.0, 3.0])
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**31), st.floats(0.5, 2.0))
+def test_the_interval_of_a_ratio_against_resampled_users(seed: int, factor: float) -> None:
+    """The delta method gives about the spread of the ratio over bootstrap samples of the pairs."""
+    rng = np.random.default_rng(seed)
+    hard = rng.beta(1, 3, 400)
+    one, other = (hard * rng.uniform(0.5, 1.5, 400) for _ in range(2))
+    found = paired_ratio(factor * one, other)
+    drawn = rng.integers(0, 400, (800, 400))
+    spread = float((factor * one[drawn].mean(1) / other[drawn].mean(1)).std())
+    assert found.ratio == pytest.approx(factor * one.mean() / other.mean())
+    assert found.half_width is not None
+    assert found.half_width == pytest.approx(1.966 * spread, rel=0.15)
+    assert found.pairs == 400
+    assert (found.one, found.other) == pytest.approx((factor * one.mean(), other.mean()))
+    inverse = paired_ratio(other, factor * one)
+    assert inverse.half_width is not None
+    assert inverse.half_width / inverse.ratio == pytest.approx(found.half_width / found.ratio)
+
+
+def test_what_both_find_hard_cancels_out_of_a_ratio() -> None:
+    values = np.random.default_rng(0).random(50)
+    same = paired_ratio(1.1 * values, values)
+    assert same.ratio == pytest.approx(1.1)
+    assert same.half_width == pytest.approx(0, abs=1e-12)
+    assert same.verdict == "better"
+    assert paired_ratio(values, 1.1 * values).verdict == "worse"
+    assert paired_ratio(values, values[::-1]).verdict == "no difference beyond chance"
+    single = paired_ratio([0.5], [0.25])
+    assert (str(single), single.verdict) == ("2.0000 ± unknown", "unknown: a single pair")
+    assert json.loads(json.dumps(single.as_json()))["ratio"] == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "says"),
+    [
+        ([1.0], [1.0, 2.0], "values are compared in pairs: there are 1 and 2; give as many of each"),
+        ([], [], "there are no values to take the mean of; give at least one"),
+        ([1.0, float("nan")], [1.0, 2.0], "a ratio of means needs finite values; leave out what is none"),
+        ([1.0], [0.0], "the mean of the values to compare with is 0, so that there is no ratio to it"),
+    ],
+)
+def test_ratios_that_there_are_none_of(one: list[float], other: list[float], says: str) -> None:
+    with pytest.raises(DataError) as refused:
+        paired_ratio(one, other)
+    assert str(refused.value) == says

@@ -3,6 +3,7 @@
 from cofill.evaluation.cross_validation import CrossValidation, Fold, cross_validate
 from cofill.evaluation.intervals import Interval, PairedComparison, PairedRatio, paired, paired_ratio
 from cofill.evaluation.list_measures import CutOff, ListCluster, MeasuredLists, Slots
+from cofill.evaluation.newcomers import evaluate_newcomers
 from cofill.evaluation.ranking import RankingEvaluation, evaluate_ranking
 from cofill.evaluation.ratings import Cluster, Evaluation, UserCluster, evaluate
 
@@ -22,6 +23,7 @@ __all__ = [
     "UserCluster",
     "cross_validate",
     "evaluate",
+    "evaluate_newcomers",
     "evaluate_ranking",
     "paired",
     "paired_ratio",
