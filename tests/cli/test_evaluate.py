@@ -8,9 +8,13 @@ import pytest
 
 from cofill.cli import main
 from cofill.data.ratings import Ratings
-from cofill.evaluation import evaluate, evaluate_ranking
+from cofill.data.splits import at_most_each
+from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
+from cofill.evaluation.ranking import ListsBy
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import QUICK, Run
+
+BOTH: tuple[ListsBy, ...] = ("list", "rating")
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +34,9 @@ def test_lists_as_in_python(run: Run, halves: tuple[Path, Path]) -> None:
     assert (result.code, result.err) == (0, "")
     document = json.loads(result.out)
     loaded, ratings = Recommender.load(model), Ratings.read(test)
-    ranking = evaluate_ranking(loaded, ratings, n=5, relevant=3.5)
-    assert document.pop("ranking") == pytest.approx(ranking.as_json())
+    for name, by in zip(("ranking", "ranking_by_rating"), BOTH, strict=True):
+        expected = evaluate_ranking(loaded, ratings, n=5, relevant=3.5, by=by).as_json()
+        assert document.pop(name) == json.loads(json.dumps(expected))
     assert document.pop("trained_on") == 0
     assert document == evaluate(loaded, ratings).as_json()
 
@@ -39,13 +44,23 @@ def test_lists_as_in_python(run: Run, halves: tuple[Path, Path]) -> None:
 def test_lists_in_a_table(run: Run, halves: tuple[Path, Path]) -> None:
     model, test = halves
     result = run("evaluate", model, test, "--ranking")
-    ranking = evaluate_ranking(Recommender.load(model), Ratings.read(test))
+    loaded, ratings = Recommender.load(model), Ratings.read(test)
+    ranking, by_rating = (evaluate_ranking(loaded, ratings, by=by) for by in BOTH)
     assert result.code == 0
     assert f"Lists of 10 for {ranking.users} users" in result.out
     assert f"relevant from 3.875: {ranking.ratings} ratings" in result.out
     for name, value in (("NDCG", ranking.ndcg), ("MRR", ranking.mrr), ("novelty", ranking.novelty)):
         assert name in result.out
         assert f"{value:.4f}" in result.out
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
+    popular = ranking.popularity
+    by_popularity, slots = (line for line in lines if line[0] == "popularity")
+    assert by_popularity[1:3] == [f"{popular.ndcg:.4f}", f"{popular.precision:.4f}"]
+    assert by_popularity[-2:] == [f"{popular.at(20).recall_capped:.4f}", f"{popular.at(100).ndcg:.4f}"]
+    assert slots[1:] == [f"{share:.4f}" for share in (popular.slots.unrated, popular.slots.few, popular.slots.more)]
+    assert [line[0] for line in lines if line[0] in ("list", "rating")] == ["list", "rating"] * 2
+    (most,) = (line for line in lines if line[0] == "80% to 100%" and len(line) == 6)
+    assert most[3:] == [f"{lists.clusters[-1].recall:.4f}" for lists in (ranking, by_rating, popular)]
     assert "NDCG" not in run("evaluate", model, test).out
 
 
@@ -72,12 +87,53 @@ def test_what_the_model_knows_is_left_out_of_the_lists_aloud(run: Run, model: Pa
     assert "1 of the relevant ratings are of items that the model does not know: missed" in table.err
 
 
+@pytest.fixture(scope="module")
+def strangers(world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """A model of some of the users, and the ratings of the others in two parts."""
+    folder = tmp_path_factory.mktemp("strangers")
+    train, told, test, model = (folder / name for name in ("train.csv", "told.csv", "test.csv", "model"))
+    words = ["split", world / "ratings.csv", "--by", "strong", "--train", train, "--fold-in", told, "--test", test]
+    assert main([str(word) for word in (*words, "--ratio", "0.7")]) == 0
+    assert main([str(word) for word in ("train", train, "--out", model, "--quiet", *QUICK)]) == 0
+    return model, told, test
+
+
+def test_new_users_are_folded_in(run: Run, strangers: tuple[Path, Path, Path]) -> None:
+    model, told, test = strangers
+    result = run("evaluate", model, test, "--fold-in", told, "--fold-in-ratings", 5, "--json", "--quiet")
+    assert (result.code, result.err) == (0, "")
+    document = json.loads(result.out)
+    few = at_most_each(Ratings.read(told), most=5)
+    found = evaluate_newcomers(Recommender.load(model), few, Ratings.read(test))
+    assert document["ranking"] == json.loads(json.dumps(found.as_json()))
+    assert set(document) == {"trained_on", "ranking", "ranking_by_rating"}
+    table = run("evaluate", model, test, "--fold-in", told)
+    assert f"Lists of 10 for {found.users} new users" in table.out
+    assert "RMSE" not in table.out
+
+
+def test_interactions_are_measured_by_lists(
+    run: Run, refused: Callable[..., str], halves: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, test = halves
+    monkeypatch.setattr(Ratings, "rated", False, raising=False)
+    result = run("evaluate", model, test)
+    assert result.err.startswith("there are no ratings to compare predictions with: only lists are measured\n")
+    assert f"every interaction is relevant: {len(Ratings.read(test))} interactions" in result.out
+    assert "RMSE" not in result.out
+    assert json.loads(run("evaluate", model, test, "--json").out)["ranking"]["relevant"] is None
+    assert "--by groups the errors of predicted" in refused("evaluate", model, test, "--by", "users", code=2)
+    assert "relevant=4 is for ratings" in run("evaluate", model, test, "--relevant", 4).err
+
+
 def test_wrong_calls(refused: Callable[..., str], halves: tuple[Path, Path]) -> None:
     model, test = halves
     assert "--top says how to measure lists; add --ranking" in refused("evaluate", model, test, "--top", 5, code=2)
     assert "--relevant says how to" in refused("evaluate", model, test, "--relevant", 4, code=2)
     assert "at least 1" in refused("evaluate", model, test, "--ranking", "--top", 0, code=2)
     assert "invalid choice: 'films'" in refused("evaluate", model, test, "--by", "films", code=2)
+    assert "add --fold-in" in refused("evaluate", model, test, "--fold-in-ratings", 5, code=2)
+    assert "the model was trained with" in refused("evaluate", model, test, "--fold-in", test)
     assert refused("evaluate", model, test, "--ranking", "--relevant", 6) == (
         "relevant=6 must be above the lowest rating, 0.5, and at most the highest, 5\n"
     )

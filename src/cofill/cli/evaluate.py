@@ -1,6 +1,8 @@
-"""cofill evaluate MODEL RATINGS [--ranking]"""
+"""cofill evaluate MODEL RATINGS [--ranking] [--fold-in RATINGS]"""
 
 import argparse
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +12,11 @@ from cofill.progress import share_done
 
 if TYPE_CHECKING:
     from cofill.data.ratings import Ratings
-    from cofill.evaluation import Evaluation, RankingEvaluation
+    from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
+    from cofill.evaluation.ranking import ListsBy
     from cofill.models.recommender import Recommender
+
+_LENGTH = 10
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -20,16 +25,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--by",
         choices=("items", "users"),
-        default="items",
         help="show errors by popularity of items or of users; --json has both (default items)",
     )
-    parser.add_argument("--ranking", action="store_true", help="also measure the recommended lists (top-N metrics)")
-    parser.add_argument("--top", type=count, metavar="N", help="with --ranking: length of a list (default 10)")
+    parser.add_argument(
+        "--ranking",
+        action="store_true",
+        help="also measure the recommended lists (top-N metrics), beside those of the most popular items; "
+        "interactions are measured by lists alone",
+    )
+    parser.add_argument("--top", type=count, metavar="N", help=f"with --ranking: length of a list (default {_LENGTH})")
     parser.add_argument(
         "--relevant",
         type=float,
         metavar="RATING",
         help="with --ranking: ratings from this one on are relevant (default: the upper quarter of the scale)",
+    )
+    parser.add_argument(
+        "--fold-in",
+        metavar="RATINGS",
+        help="measure lists for users who are new to the model, by these ratings of theirs (strong generalisation; "
+        "`cofill split --by strong`)",
+    )
+    parser.add_argument(
+        "--fold-in-ratings",
+        type=count,
+        metavar="N",
+        help="with --fold-in: tell the model no more than N ratings of each user, drawn at random (default: all)",
     )
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
@@ -41,29 +62,75 @@ def run(options: argparse.Namespace) -> int:
     from cofill.evaluation import evaluate
     from cofill.models.recommender import Recommender
 
-    for name in ("top", "relevant"):
-        if getattr(options, name) is not None and not options.ranking:
-            options.refuse(f"--{name} says how to measure lists; add --ranking")
+    if options.fold_in_ratings is not None and options.fold_in is None:
+        options.refuse("--fold-in-ratings says how much of --fold-in to use; add --fold-in")
     model = Recommender.load(options.model)
     test = load_ratings(options.ratings, options)
-    seen = warn_of_data(model, test, left_out=options.ranking)
-    result = evaluate(model, test)
-    ranking = _ranking(model, test, options) if options.ranking else None
+    rated = getattr(test, "rated", True) and _predicts_ratings(model)
+    errors = rated and options.fold_in is None
+    lists = options.ranking or not errors
+    _check(options, lists=lists, errors=errors)
+    seen = warn_of_data(model, test, left_out=lists)
+    if not rated:
+        note("there are no ratings to compare predictions with: only lists are measured")
+    result = evaluate(model, test) if errors else None
+    rankings = _rankings(model, test, options) if lists else {}
     if options.json:
-        lists = {"ranking": ranking.as_json()} if ranking else {}
-        print_json({**result.as_json(), "trained_on": seen, **lists})
+        names = {"list": "ranking", "rating": "ranking_by_rating"}
+        measured = {names[by]: ranking.as_json() for by, ranking in rankings.items()}
+        print_json({**(result.as_json() if result else {}), "trained_on": seen, **measured})
         return 0
-    _print_ratings(result, options)
-    if ranking:
-        _print_ranking(ranking)
+    if result:
+        _print_ratings(result, options)
+    if rankings:
+        _print_rankings(rankings, options)
     return 0
 
 
-def _ranking(model: "Recommender", test: "Ratings", options: argparse.Namespace) -> "RankingEvaluation":
-    from cofill.evaluation import evaluate_ranking
+def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
+    """Refuse options about what is not measured."""
+    for name in ("top", "relevant"):
+        if getattr(options, name) is not None and not lists:
+            options.refuse(f"--{name} says how to measure lists; add --ranking")
+    if options.by is not None and not errors:
+        options.refuse("--by groups the errors of predicted ratings, which are not measured here; leave it out")
 
+
+def _predicts_ratings(model: "Recommender") -> bool:
+    """Whether it says how somebody would rate an item; one that was trained on interactions alone does not."""
+    return bool(getattr(model, "predicts_ratings", True))
+
+
+def _rankings(
+    model: "Recommender", test: "Ratings", options: argparse.Namespace
+) -> "Mapping[ListsBy, RankingEvaluation]":
+    """The lists of every kind that the model makes."""
+    measure = _measurement(model, test, options)
+    kinds: tuple[ListsBy, ...] = ("list", "rating") if _predicts_ratings(model) else ("list",)
+    found: dict[ListsBy, RankingEvaluation] = {}
     with share_done("ranking", options.quiet) as report:
-        return evaluate_ranking(model, test, n=options.top or 10, relevant=options.relevant, report=report)
+        for by in kinds:
+            found[by] = measure(by=by, report=_part_of(report, len(found), len(kinds)))
+    return found
+
+
+def _measurement(
+    model: "Recommender", test: "Ratings", options: argparse.Namespace
+) -> "Callable[..., RankingEvaluation]":
+    from cofill.data.splits import at_most_each
+    from cofill.evaluation import evaluate_newcomers, evaluate_ranking
+
+    settings = {"n": options.top or _LENGTH, "relevant": options.relevant}
+    if options.fold_in is None:
+        return partial(evaluate_ranking, model, test, **settings)
+    told = load_ratings(options.fold_in, options)
+    if options.fold_in_ratings is not None:
+        told = at_most_each(told, most=options.fold_in_ratings)
+    return partial(evaluate_newcomers, model, told, test, **settings)
+
+
+def _part_of(report: Callable[[float], None] | None, number: int, parts: int) -> Callable[[float], None] | None:
+    return None if report is None else lambda share: report((number + share) / parts)
 
 
 def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
@@ -72,26 +139,57 @@ def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
         ("RMSE", "MAE", "ratings", "of these cold"),
         [(result.rmse, result.mae, result.ratings, result.cold)],
     )
-    groups = result.clusters if options.by == "items" else result.user_clusters
+    by = options.by or "items"
+    groups = result.clusters if by == "items" else result.user_clusters
     rows = [
         (f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae) for c in groups
     ]
     print_table(
-        f"By number of training ratings of the {options.by.removesuffix('s')}",
-        (options.by, "training ratings up to", "test ratings", "RMSE", "MAE"),
+        f"By number of training ratings of the {by.removesuffix('s')}",
+        (by, "training ratings up to", "test ratings", "RMSE", "MAE"),
         rows,
     )
 
 
-def _print_ranking(found: "RankingEvaluation") -> None:
+def _print_rankings(found: "Mapping[ListsBy, RankingEvaluation]", options: argparse.Namespace) -> None:
+    one = found["list"]
+    rows: dict[str, MeasuredLists] = {str(by): lists for by, lists in found.items()}
+    rows["popularity"] = one.popularity
+    which = "every interaction is relevant" if one.relevant is None else f"relevant from {one.relevant:g}"
+    who = "new users" if options.fold_in else "users"
     print_table(
-        f"Lists of {found.n} for {found.users:,} users, out of all items they had not rated; relevant from "
-        f"{found.relevant:g}: {found.ratings:,} ratings",
-        ("NDCG", "precision", "recall", "F1", "MRR", "coverage", "novelty"),
-        [(found.ndcg, found.precision, found.recall, found.f1, found.mrr, found.coverage, found.novelty)],
+        f"Lists of {one.n} for {one.users:,} {who}, out of all items they had not rated; {which}: {one.ratings:,} "
+        f"{'interactions' if one.relevant is None else 'ratings'}",
+        (
+            *("lists by", "NDCG", "precision", "recall", "F1", "MRR", "coverage", "novelty"),
+            *("capped recall@20", "NDCG@100"),
+        ),
+        [
+            (
+                *(name, lists.ndcg, lists.precision, lists.recall, lists.f1, lists.mrr, lists.coverage, lists.novelty),
+                *(lists.at(20).recall_capped, lists.at(100).ndcg),
+            )
+            for name, lists in rows.items()
+        ],
     )
-    if found.unknown_items:
-        note(f"{found.unknown_items:,} of the relevant ratings are of items that the model does not know: missed")
+    print_table(
+        f"Recall of lists of {one.n} by number of training ratings of the item",
+        ("items", "training ratings up to", "relevant", *(f"by {name}" for name in rows)),
+        [
+            (
+                *(f"{group.share_from:.0%} to {group.share_to:.0%}", group.most_training_ratings, group.ratings),
+                *(lists.clusters[place].recall for lists in rows.values()),
+            )
+            for place, group in enumerate(one.clusters)
+        ],
+    )
+    print_table(
+        f"Share of the places in lists of {one.n} by number of training ratings of the item",
+        ("lists by", "none", "1 to 5", "more"),
+        [(name, lists.slots.unrated, lists.slots.few, lists.slots.more) for name, lists in rows.items()],
+    )
+    if one.unknown_items:
+        note(f"{one.unknown_items:,} of the relevant ratings are of items that the model does not know: missed")
 
 
 def warn_of_data(model: "Recommender", test: "Ratings", *, left_out: bool) -> int:
@@ -105,7 +203,7 @@ def warn_of_data(model: "Recommender", test: "Ratings", *, left_out: bool) -> in
         )
     low, high = model.scale
     outside = int(((test.values < low) | (test.values > high)).sum())
-    if outside:
+    if outside and getattr(test, "rated", True):
         note(
             f"warning: {outside:,} of these {len(test):,} ratings are outside the scale {low:g} to {high:g} "
             f"of the training data, where no prediction reaches; check that they are of the same kind"
