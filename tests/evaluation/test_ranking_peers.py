@@ -56,27 +56,28 @@ def gains(truth: Any) -> Any:
 @settings(max_examples=60, deadline=None)
 @given(case=cases())
 def test_against_trec_eval(case: tuple[Any, Any, Any, int, int]) -> None:
+    """The lists of the model and those of popularity, at n and at the other cut-offs."""
     truth, scores, known, n, _ = case
-    gain, score = gains(truth), untied(scores)
-    run = {
-        f"u{user}": {f"i{item}": float(score[user, item]) for item in np.flatnonzero(~known[user]).tolist()}
-        for user in range(len(truth))
-    }
+    gain = gains(truth)
     judged = {
         f"u{user}": {f"i{item}": int(gain[user, item]) for item in np.flatnonzero(gain[user]).tolist()}
         for user in range(len(truth))
     }
-    names = {f"ndcg_cut.{n}", f"P.{n}", f"recall.{n}", "recip_rank"}
-    theirs = list(pytrec_eval.RelevanceEvaluator(judged, names).evaluate(run).values())
+    names = {f"ndcg_cut.{n},20,100", f"P.{n},20,100", f"recall.{n},20,100", "recip_rank"}
     ours = evaluated(case)
-    assert ours.users == len(theirs)
-    for value, name in (
-        (ours.ndcg, f"ndcg_cut_{n}"),
-        (ours.precision, f"P_{n}"),
-        (ours.recall, f"recall_{n}"),
-        (ours.mrr, "recip_rank"),
-    ):
-        assert value == pytest.approx(np.mean([user[name] for user in theirs]), abs=1e-6), name
+    popular = np.tile(known.sum(0).astype(float), (len(truth), 1))
+    for lists, score in ((ours, untied(scores)), (ours.popularity, untied(popular))):
+        run = {
+            f"u{user}": {f"i{item}": float(score[user, item]) for item in np.flatnonzero(~known[user]).tolist()}
+            for user in range(len(truth))
+        }
+        theirs = list(pytrec_eval.RelevanceEvaluator(judged, names).evaluate(run).values())
+        assert ours.users == len(theirs)
+        means = {name: np.mean([user[name] for user in theirs]) for name in theirs[0]}
+        assert lists.mrr == pytest.approx(means["recip_rank"], abs=1e-6)
+        for at in (lists.at(n), lists.at(20), lists.at(100)):
+            expected = [means[f"{name}_{at.n}"] for name in ("ndcg_cut", "P", "recall")]
+            assert [at.ndcg, at.precision, at.recall] == pytest.approx(expected, abs=1e-6)
 
 
 @settings(max_examples=60, deadline=None)
