@@ -53,8 +53,8 @@ def test_somebody_new(run: Run, hybrid: Path) -> None:
 def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
     loaded = Recommender.load(model)
     everything = dict.fromkeys(range(1, 41), 5.0)
-    found = max(loaded.explain_many(everything, everything), key=lambda explanation: explanation.rating)
-    assert found.rating > found.clipped == 5
+    found = max(loaded.explain_many(everything, everything, by="rating"), key=lambda explanation: explanation.value)
+    assert found.value > found.clipped == 5
     words = [word for item in everything for word in ("--rating", f"{item}=5")]
     result = run("explain", model, found.item, *words)
     assert "beyond the scale" in result.out

@@ -309,7 +309,7 @@ class ModelContract:
                 rated = [r.score for r in everything if r.raters]
                 assert rated == sorted(rated, reverse=True)
                 predicted = predict(model, [(user, r.item) for r in everything])
-                np.testing.assert_allclose([r.rating for r in everything], predicted, rtol=0, atol=1e-5)
+                np.testing.assert_allclose([stars(r) for r in everything], predicted, rtol=0, atol=1e-5)
                 counts = model.item_counts()
                 assert [r.raters for r in everything] == [counts[model.items.index(r.item)] for r in everything]
 
@@ -318,7 +318,7 @@ class ModelContract:
         for user in (1, {1: 5.0, 2: 1.0}):
             found = model.recommend(user, n=ITEMS, by="rating")
             low, high = model.scale
-            gaps = sorted((-r.raters, r.rating - r.score) for r in found if low < r.rating < high)  # not clipped
+            gaps = sorted((-r.raters, stars(r) - r.score) for r in found if low < stars(r) < high)  # not clipped
             assert len({raters for raters, _ in gaps}) > 10
             assert all(gap > 0 for _, gap in gaps)
             assert [gap for _, gap in gaps] == pytest.approx(sorted(gap for _, gap in gaps), abs=1e-4)
@@ -380,8 +380,8 @@ class ModelContract:
         np.testing.assert_allclose(predict(model, [("nobody", "nothing")]), overall, atol=1e-4)
         everybody: tuple[str, dict[Id, float]] = ("nobody", {})
         for somebody in everybody:
-            recommended = sorted(model.recommend(somebody, n=ITEMS), key=lambda r: -r.rating)[:5]
-            np.testing.assert_allclose([r.rating for r in recommended], np.sort(items + overall)[:-6:-1], atol=1e-3)
+            recommended = sorted(model.recommend(somebody, n=ITEMS), key=lambda r: -stars(r))[:5]
+            np.testing.assert_allclose([stars(r) for r in recommended], np.sort(items + overall)[:-6:-1], atol=1e-3)
 
     def test_an_id_without_ratings_is_cold_too(self) -> None:
         """A part of a data set knows the ids of the whole."""
@@ -403,7 +403,7 @@ class ModelContract:
         assert np.isfinite(predicted).all()
         assert low <= predicted.min() < predicted.max() <= high
         for _, recommended in model.recommend_all(n=3):
-            assert all(low <= r.rating <= high for r in recommended)
+            assert all(low <= stars(r) <= high for r in recommended)
 
     # Little data
 
@@ -427,7 +427,7 @@ class ModelContract:
         mean = np.mean([rating for _, _, rating in triples])
         assert predict(model, [(77, 78)])[0] == pytest.approx(mean, abs=1e-4)
         for user in users:
-            assert all(np.isfinite(r.rating) for r in model.recommend(user, exclude_known=False))
+            assert all(np.isfinite(stars(r)) for r in model.recommend(user, exclude_known=False))
         loaded = reloaded(model, tmp_path)
         loaded.add_ratings(cells([(77, 78, 5.0), (77, triples[0][1], 4.0)]))
         assert np.isfinite(predict(loaded, [(u, i) for u in users for i in items])).all()
@@ -464,7 +464,7 @@ class ModelContract:
         model = self.small(triples, epochs=2)
         for n in (1, 4, 9, 20):
             recommended = model.recommend("nobody", n=n)
-            assert len({r.rating for r in recommended}) == 1
+            assert len({stars(r) for r in recommended}) == 1
             assert [r.item for r in recommended] == list(range(9))[:n]
 
     def test_recommendations_among_some_items(self, model: Model) -> None:
@@ -517,8 +517,8 @@ class ModelContract:
             if self.reads_users:
                 assert_same_recommendations(by_ratings, by_id)
             else:
-                expected = {r.item: r.rating for r in by_id}
-                got = np.array([(r.rating, expected[r.item]) for r in by_ratings])
+                expected = {r.item: stars(r) for r in by_id}
+                got = np.array([(stars(r), expected[r.item]) for r in by_ratings])
                 assert correlation(got[:, 0], got[:, 1]) > 0.8
 
     def test_unknown_items_and_ratings_off_the_scale_are_refused(self, model: Model) -> None:
@@ -844,7 +844,13 @@ def assert_same_recommendations(ours: list[Recommendation], theirs: list[Recomme
     last = min((r.score for r in theirs), default=0.0)
     for r in ours:
         assert abs((known[r.item].score if r.item in known else last) - r.score) <= 1e-5
-        assert r.item not in known or abs(known[r.item].rating - r.rating) <= 1e-5
+        assert r.item not in known or abs(stars(known[r.item]) - stars(r)) <= 1e-5
+
+
+def stars(entry: Recommendation) -> float:
+    """The predicted rating of an entry, which a model of ratings always has."""
+    assert entry.rating is not None
+    return entry.rating
 
 
 def kept_in(seen: list[tuple[float, float]]) -> Callable[[Step], None]:

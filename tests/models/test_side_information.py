@@ -17,6 +17,7 @@ from cofill.data.described import FeatureWidthWarning
 from cofill.errors import CofillError, DataError
 from cofill.models.file import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
+from tests.models.contract import stars
 
 # As in the contract of a model, for so small a world.
 QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2, "hidden": 64, "epochs": 20}
@@ -117,19 +118,19 @@ def test_somebody_new_is_recommended_to_by_features_alone_and_with_ratings(model
     young = model.recommend({}, n=300, features=PERSON)
     old = model.recommend({}, n=300, features=PERSON | {"age": 75, "occupation": "retired"})
     nobody = model.recommend({}, n=300)
-    ratings = {entry.item: entry.rating for entry in young}
-    assert max(abs(ratings[entry.item] - entry.rating) for entry in old) > 0.02
-    assert max(abs(ratings[entry.item] - entry.rating) for entry in nobody) > 0.02
+    ratings = {entry.item: stars(entry) for entry in young}
+    assert max(abs(ratings[entry.item] - stars(entry)) for entry in old) > 0.02
+    assert max(abs(ratings[entry.item] - stars(entry)) for entry in nobody) > 0.02
     with_ratings = model.recommend({1: 5.0, 2: 1.0}, n=300, features=PERSON)
-    assert max(abs(ratings[entry.item] - entry.rating) for entry in with_ratings) > 0.02
+    assert max(abs(ratings[entry.item] - stars(entry)) for entry in with_ratings) > 0.02
     assert 1 not in {entry.item for entry in with_ratings}
 
 
 def test_a_described_user_is_as_good_as_the_same_description(model: CFN, tmp_path: Path) -> None:
     changed = fresh(model, tmp_path / "m")
     changed.describe_users({9999: PERSON})
-    asked = {entry.item: entry.rating for entry in model.recommend({}, n=400, features=PERSON)}
-    known = {entry.item: entry.rating for entry in changed.recommend(9999, n=400)}
+    asked = {entry.item: stars(entry) for entry in model.recommend({}, n=400, features=PERSON)}
+    known = {entry.item: stars(entry) for entry in changed.recommend(9999, n=400)}
     assert known.keys() == asked.keys()
     np.testing.assert_allclose([known[item] for item in asked], list(asked.values()), atol=1e-5)
 
@@ -158,8 +159,8 @@ def test_batch_equals_single_for_cold_and_described_ones(model: CFN, tmp_path: P
     changed.describe_items({7001: FILM}).describe_users({9001: PERSON})
     everybody = dict(changed.recommend_all([1, 9001], n=1000, exclude_known=False))
     for user, found in everybody.items():
-        alone = {entry.item: entry.rating for entry in changed.recommend(user, n=1000, exclude_known=False)}
-        together = {entry.item: entry.rating for entry in found}
+        alone = {entry.item: stars(entry) for entry in changed.recommend(user, n=1000, exclude_known=False)}
+        together = {entry.item: stars(entry) for entry in found}
         pairs = changed.predict([(user, item) for item in together])
         np.testing.assert_allclose(pairs, list(together.values()), atol=1e-5)
         np.testing.assert_allclose([alone[item] for item in together], list(together.values()), atol=1e-5)

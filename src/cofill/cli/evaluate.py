@@ -66,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
         options.refuse("--fold-in-ratings says how much of --fold-in to use; add --fold-in")
     model = Recommender.load(options.model)
     test = load_ratings(options.ratings, options)
-    rated = getattr(test, "rated", True) and _predicts_ratings(model)
+    rated = getattr(test, "rated", True) and model.rated
     errors = rated and options.fold_in is None
     lists = options.ranking or not errors
     _check(options, lists=lists, errors=errors)
@@ -96,17 +96,12 @@ def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
         options.refuse("--by groups the errors of predicted ratings, which are not measured here; leave it out")
 
 
-def _predicts_ratings(model: "Recommender") -> bool:
-    """Whether it says how somebody would rate an item; one that was trained on interactions alone does not."""
-    return bool(getattr(model, "predicts_ratings", True))
-
-
 def _rankings(
     model: "Recommender", test: "Ratings", options: argparse.Namespace
 ) -> "Mapping[ListsBy, RankingEvaluation]":
     """The lists of every kind that the model makes."""
     measure = _measurement(model, test, options)
-    kinds: tuple[ListsBy, ...] = ("list", "rating") if _predicts_ratings(model) else ("list",)
+    kinds: tuple[ListsBy, ...] = ("list", "rating") if model.rated else ("list",)
     found: dict[ListsBy, RankingEvaluation] = {}
     with share_done("ranking", options.quiet) as report:
         for by in kinds:

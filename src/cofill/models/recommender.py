@@ -371,7 +371,7 @@ class Recommender(ABC):
         else:
             given, columns = self._given(person)
             shares = self.matrix.row_shares(given, asked)
-            predicted, base = self._person_ratings(person), self._stranger_ratings()
+            predicted, base = self._person_ratings(person), self.stranger_ratings()
         return explanations(
             given,
             asked,
@@ -696,7 +696,8 @@ class Recommender(ABC):
             return self.matrix.row(person.number)[: len(self.items)]
         return self.matrix.new_row(person.items, person.ratings, person.features)[: len(self.items)]
 
-    def _stranger_ratings(self) -> Floats:
+    def stranger_ratings(self) -> Floats:
+        """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
         return self._person_ratings(Person(-1, np.empty(0, np.int32), np.empty(0, np.float32)))
 
     def _lower_bound(self, predicted: Floats) -> Floats:

@@ -31,6 +31,15 @@ USERS, ITEMS = 150, 80
 PERSON = {"age": 31, "occupation": OCCUPATIONS[1]}
 
 
+def why(model: Recommender, *asked: Any, **more: Any) -> Explanation:
+    """A predicted rating, explained."""
+    return model.explain(*asked, by="rating", **more)
+
+
+def whys(model: Recommender, *asked: Any, **more: Any) -> list[Explanation]:
+    return model.explain_many(*asked, by="rating", **more)
+
+
 @cache
 def world() -> World:
     return make_world(users=USERS, items=ITEMS, ratings=4500, seed=1)
@@ -85,11 +94,11 @@ def weight(explanation: Explanation) -> float:
 
 def assert_adds_up(model: Recommender, user: Any, explanation: Explanation, **more: Any) -> None:
     parts = explanation.base + sum(entry.amount for entry in explanation.contributions) + explanation.remainder
-    assert parts == pytest.approx(explanation.rating, abs=1e-4)
+    assert parts == pytest.approx(explanation.value, abs=1e-4)
     index = model.items.index(explanation.item)
-    assert explanation.clipped == pytest.approx(float(model.score(user, **more)[index]), abs=1e-6)
-    assert explanation.clipped == min(max(explanation.rating, model.scale.low), model.scale.high)
-    assert explanation.base == pytest.approx(float(model.stranger_scores()[index]), abs=1e-6)
+    assert explanation.clipped == pytest.approx(float(model.score(user, by="rating", **more)[index]), abs=1e-6)
+    assert explanation.clipped == min(max(explanation.value, model.scale.low), model.scale.high)
+    assert explanation.base == pytest.approx(float(model.stranger_ratings()[index]), abs=1e-6)
 
 
 # Laws
@@ -107,7 +116,7 @@ def test_nothing_remains_of_somebody_new(
 ) -> None:
     model = _cfn(**variety)
     about = about if variety.get("described") else None
-    explanation = model.explain(ratings, item, features=about)
+    explanation = why(model, ratings, item, features=about)
     assert_adds_up(model, ratings, explanation, features=about)
     assert abs(explanation.remainder) < 1e-3
     told = {column for column, value in (about or {}).items() if value is not None}
@@ -124,7 +133,7 @@ def test_of_trained_users_little_remains(variety: dict[str, Any]) -> None:
     model = _cfn(**variety)
     shares = []
     for user in range(1, USERS + 1, 10):
-        for explanation in model.explain_many(user, range(1, ITEMS + 1, 9)):
+        for explanation in whys(model, user, range(1, ITEMS + 1, 9)):
             assert_adds_up(model, user, explanation)
             shares.append(abs(explanation.remainder) / weight(explanation))
     if variety["orientation"] == "user":
@@ -139,7 +148,7 @@ def test_the_order_of_ratings_does_not_matter(orientation: str, ratings: dict[in
     shuffled = list(ratings.items())
     draw.shuffle(shuffled)
     model = _cfn(orientation=orientation)
-    assert model.explain(dict(shuffled), 5) == model.explain(ratings, 5)
+    assert why(model, dict(shuffled), 5) == why(model, ratings, 5)
 
 
 @pytest.mark.parametrize("variety", VARIETIES, ids=str)
@@ -147,18 +156,18 @@ def test_of_a_stranger_there_is_nothing_to_tell(variety: dict[str, Any]) -> None
     model = _cfn(**variety)
     strangers: list[Any] = [{}, "nobody"]
     for stranger in strangers:
-        explanation = model.explain(stranger, 7)
-        assert (explanation.contributions, explanation.rating) == ([], explanation.base)
+        explanation = why(model, stranger, 7)
+        assert (explanation.contributions, explanation.value) == ([], explanation.base)
         assert explanation.remainder == 0
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_features_speak_for_who_has_rated_nothing(orientation: str) -> None:
     model = _cfn(orientation=orientation, described=True)
-    explanation = model.explain({}, 7, features=PERSON)
+    explanation = why(model, {}, 7, features=PERSON)
     assert set(amounts(explanation)) == {"age", "occupation"}
     assert abs(explanation.remainder) < 1e-4
-    trained = amounts(model.explain(1, 7))
+    trained = amounts(why(model, 1, 7))
     assert {"age", "occupation"} <= set(trained)
 
 
@@ -174,10 +183,10 @@ def test_with_rows_of_items_an_amount_follows_its_rating_as_the_prediction_does(
 ) -> None:
     model = _cfn(orientation="item", described=True)
     changed = min(ratings)
-    before = model.explain(ratings, item)
-    after = model.explain(ratings | {changed: new}, item)
+    before = why(model, ratings, item)
+    after = why(model, ratings | {changed: new}, item)
     moved = amounts(after)[changed] - amounts(before)[changed]
-    assert moved == pytest.approx(after.rating - before.rating, abs=1e-4)
+    assert moved == pytest.approx(after.value - before.value, abs=1e-4)
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])
@@ -187,7 +196,7 @@ def test_a_better_rating_of_a_similar_item_pushes_more(orientation: str) -> None
     for item in range(1, ITEMS + 1, 4):
         (like,) = model.similar(item, 1)
         others = {other: 3.5 for other in range(1, 40, 5) if other not in (item, like.item)}
-        low, high = (model.explain(others | {like.item: rating}, item) for rating in (2.0, 5.0))
+        low, high = (why(model, others | {like.item: rating}, item) for rating in (2.0, 5.0))
         raised.append(amounts(high)[like.item] > amounts(low)[like.item])
     assert np.mean(raised) == 1
 
@@ -199,10 +208,10 @@ def test_the_strongest_agree_with_leaving_them_out(orientation: str) -> None:
     for user in range(1, USERS, 8):
         indices, known = model.matrix.known.row(model.users.index(user))
         ratings = {model.items.id(int(at)): float(rating) for at, rating in zip(indices, known, strict=True)}
-        for explanation in model.explain_many(ratings, [9, 33]):
+        for explanation in whys(model, ratings, [9, 33]):
             for entry in explanation.contributions[:3]:
                 without = {item: rating for item, rating in ratings.items() if item != entry.item}
-                lost = explanation.rating - model.explain(without, explanation.item).rating
+                lost = explanation.value - why(model, without, explanation.item).value
                 agree.append(np.sign(lost) == np.sign(entry.amount))
     assert len(agree) > 100
     assert np.mean(agree) > 0.93
@@ -213,17 +222,17 @@ def test_explanations_follow_what_came_later() -> None:
     for orientation in ("user", "item"):
         model = cfn(orientation=orientation, described=True)
         model.add_ratings([(1, 900, 5.0), (901, 900, 1.0), (901, 3, 4.0), (2, 900, 4.0)])
-        gone = next(entry.item for entry in model.explain(1, 9).contributions if entry.item is not None)
+        gone = next(entry.item for entry in why(model, 1, 9).contributions if entry.item is not None)
         model.remove_ratings([(1, gone)])
         model.describe_users({902: PERSON})
         for user in (1, 2, 901, 902):
-            for explanation in model.explain_many(user, [9, 900]):
+            for explanation in whys(model, user, [9, 900]):
                 assert_adds_up(model, user, explanation)
                 assert gone not in amounts(explanation) or user != 1
                 if orientation == "user" or user > 900:
                     assert abs(explanation.remainder) < 1e-3
-        assert 900 in amounts(model.explain(1, 9))
-        assert set(amounts(model.explain(902, 9))) == {"age", "occupation"}
+        assert 900 in amounts(why(model, 1, 9))
+        assert set(amounts(why(model, 902, 9))) == {"age", "occupation"}
 
 
 # Against the definition
@@ -303,7 +312,7 @@ def test_the_closed_form_is_that_of_fold_in(n: int, seed: int) -> None:
 @pytest.mark.parametrize("user", [4, {1: 4.5, 7: 1.0, 30: 3.0}, {}, "nobody"], ids=str)
 def test_every_algorithm_explains(name: str, user: Any) -> None:
     model = rival(name)
-    for explanation in model.explain_many(user, [2, 9]):
+    for explanation in whys(model, user, [2, 9]):
         assert_adds_up(model, user, explanation)
         assert bool(explanation.contributions) == (user not in ({}, "nobody"))
         if name != "autorec" or user != 4:  # whose columns are not solved for, so training knows more
@@ -314,9 +323,9 @@ def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch
     """Those that are least unusual; the others have the amounts that they have anyway."""
     model = rival("means")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
-    one_by_one = amounts(model.explain(ratings, 50))
+    one_by_one = amounts(why(model, ratings, 50))
     monkeypatch.setattr(cofill.models.explanation, "_ONE_BY_ONE", 3)
-    explanation = model.explain(ratings, 50)
+    explanation = why(model, ratings, 50)
     assert_adds_up(model, ratings, explanation)
     assert abs(explanation.remainder) < 1e-3
     assert len(set(amounts(explanation).values())) == 4
@@ -329,18 +338,18 @@ def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch
 
 def test_many_are_explained_as_one_by_one() -> None:
     model = _cfn(orientation="item", described=True)
-    together = model.explain_many(3, [5, 11, 5])
+    together = whys(model, 3, [5, 11, 5])
     assert [explanation.item for explanation in together] == [5, 11, 5]
     for explanation in together:
-        alone = model.explain(3, explanation.item)
-        assert explanation.rating == pytest.approx(alone.rating, abs=1e-5)
+        alone = why(model, 3, explanation.item)
+        assert explanation.value == pytest.approx(alone.value, abs=1e-5)
         assert amounts(explanation) == pytest.approx(amounts(alone), abs=1e-5)
-    assert model.explain_many(3, []) == []
+    assert whys(model, 3, []) == []
 
 
 def test_titles_and_ids_come_back_as_they_went_in() -> None:
     model = _cfn(orientation="item")
-    explanation = model.explain("3", "5")
+    explanation = why(model, "3", "5")
     assert (explanation.item, explanation.title) == (5, model.titles[5])
     first = explanation.contributions[0]
     assert isinstance(first.item, int)
@@ -350,10 +359,10 @@ def test_titles_and_ids_come_back_as_they_went_in() -> None:
 def test_what_cannot_be_explained() -> None:
     model = _cfn(orientation="item", described=True)
     with pytest.raises(UnknownIdError, match=r"^item 999 is not in the model; check the id$"):
-        model.explain_many(1, [1, 999])
+        whys(model, 1, [1, 999])
     with pytest.raises(UnknownIdError, match=r"^item 999 is not in the model; check the id, or leave it out$"):
-        model.explain({999: 3.0}, 1)
+        why(model, {999: 3.0}, 1)
     with pytest.raises(DataError, match=r"^features describe somebody new, and 1 is an id"):
-        model.explain(1, 1, features=PERSON)
+        why(model, 1, 1, features=PERSON)
     with pytest.raises(DataError, match="cannot make use of features of somebody new"):
-        rival("means").explain({}, 1, features=PERSON)
+        why(rival("means"), {}, 1, features=PERSON)

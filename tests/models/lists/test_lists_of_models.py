@@ -315,7 +315,7 @@ def test_what_was_long_ago_counts_less() -> None:
     model = Means(half_life="10d").fit(mixed)
     forgetful = model.score(5000)
 
-    def red_less_green(scores: np.ndarray) -> float:  # type: ignore[type-arg]
+    def red_less_green(scores: np.ndarray) -> float:
         return float(scores[[9, 12, 15]].mean() - scores[[7, 10, 13]].mean())
 
     assert red_less_green(forgetful) < red_less_green(usual)
