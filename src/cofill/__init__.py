@@ -9,6 +9,8 @@
 >>> model.recommend(42)
 >>> model.recommend({"Alien": 5, "Notting Hill": 1})
 
+>>> CFN().fit(Interactions.read("plays.csv"))  # who chose what, without ratings
+
 >>> films = Features.read("movies.csv")  # what is known about items apart from ratings
 >>> CFN().fit(Ratings.read("ratings.csv"), item_features=films)
 """
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from cofill.data.datasets import load as load_dataset
     from cofill.data.datasets import side_information as load_side_information
     from cofill.data.features import Features
+    from cofill.data.interactions import Interactions
     from cofill.data.ratings import Ratings, Scale
     from cofill.data.splits import k_folds, split
     from cofill.errors import CofillError
@@ -53,6 +56,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "Features",
+    "Interactions",
     "Interval",
     "PairedComparison",
     "RankingEvaluation",
@@ -84,6 +88,7 @@ _HOMES = {
     "Evaluation": "cofill.evaluation",
     "Explanation": "cofill.models.explanation",
     "Features": "cofill.data.features",
+    "Interactions": "cofill.data.interactions",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
     "RankingEvaluation": "cofill.evaluation",

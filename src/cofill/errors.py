@@ -143,12 +143,22 @@ class ModelFileError(CofillError):
 class DataWarning(UserWarning):
     """A remark about data with a remedy, which is worded as that of a DataError is."""
 
+    word = "warning"
+
     def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
         self.about = DataError(found, remedy, where=where)
         super().__init__(str(self.about))
 
 
+class DataNote(DataWarning):
+    """How data was understood, where that is a choice: nothing needs to be done about it."""
+
+    word = "note"
+
+
 def show_warning(message: Warning | str, *_: Any, argument: Argument = in_python, **__: Any) -> None:
     """Replacement for `warnings.showwarning`: one line, without the place in the code."""
-    text = message.about.worded(argument) if isinstance(message, DataWarning) else message
-    sys.stderr.write(f"cofill: warning: {text}\n")
+    if isinstance(message, DataWarning):
+        sys.stderr.write(f"cofill: {message.word}: {message.about.worded(argument)}\n")
+    else:
+        sys.stderr.write(f"cofill: warning: {message}\n")

@@ -461,6 +461,7 @@ def test_summary_is_plain() -> None:
         "users": 2,
         "items": 2,
         "ratings": 3,
+        "rated": True,
         "density": 0.75,
         "mean": 3.0,
         "scale": [1.0, 5.0],

@@ -1,6 +1,7 @@
-"""Options that several commands share, made from the declarations of `config.py` and `Ratings.read`."""
+"""Options that several commands share, made from the declarations of `config.py` and the readers of `data/`."""
 
 import argparse
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
@@ -10,6 +11,7 @@ from pydantic.fields import FieldInfo
 
 from cofill.config import CFNSettings, Settings, read_settings_file
 from cofill.data import datasets
+from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 
@@ -18,10 +20,11 @@ SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 
 _Settings = TypeVar("_Settings", bound=Settings)
 
-_COLUMNS = ("user", "item", "rating", "time", "title")
+_COLUMNS = ("user", "item", "rating", "count", "event", "time", "title")
 _FLAGS = {role: f"--{role}-column" for role in (*_COLUMNS, "id")} | {
     "columns": "--feature-kind",
     "reduce_to": "--feature-size",
+    "event_weights": "--event-weight",
 }
 """Arguments of Python whose flags are called otherwise."""
 _VALUES = {
@@ -29,9 +32,10 @@ _VALUES = {
     "scale": "LOW HIGH",
     "unknown": "NUMBER",
     "skip_bad_lines": "N",
+    "event_weights": "NAME=WEIGHT",
     "columns": "COLUMN=KIND",
 }
-_WHOLE_ONLY = ("scale", "wide", "unknown", "skip_bad_lines")
+_WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -94,19 +98,32 @@ def add_reading(parser: argparse.ArgumentParser, columns: tuple[str, ...] = _COL
         "--unknown", type=float, metavar="NUMBER", help="with --wide: the value that means unknown, such as 99"
     )
     group.add_argument(
+        "--zero-means",
+        choices=("rating", "unrated"),
+        help="whether a 0 is a rating or stands for none, and is left out (default rating)",
+    )
+    group.add_argument(
+        "--event-weight",
+        type=name_and_weight,
+        action="append",
+        metavar="NAME=WEIGHT",
+        help="how much an event of this name counts, such as buy=5; 0 leaves it out (repeatable; default 1 for all)",
+    )
+    group.add_argument(
         "--skip-bad-lines",
         type=count_or_zero,
         metavar="N",
-        help="skip up to N lines that are not ratings (default 0)",
+        help="skip up to N lines that are not ratings or interactions (default 0)",
     )
 
 
 def reading_from(options: argparse.Namespace) -> dict[str, Any]:
-    """The reading arguments that the caller gave, for `Ratings.read` or another reader of the same columns."""
+    """The reading arguments that the caller gave, for whatever reads files with these columns."""
     given = vars(options)
     columns = {role: given.get(f"{role}_column") for role in _COLUMNS}
     others = {name: given.get(name) for name in ("separator", "header", "encoding", *_WHOLE_ONLY)}
-    found = {name: value for name, value in (columns | others).items() if value is not None}
+    weights = {"event_weights": dict(given["event_weight"]) if given.get("event_weight") else None}
+    found = {name: value for name, value in (columns | weights | others).items() if value is not None}
     return found | ({"scale": tuple(found["scale"])} if "scale" in found else {})
 
 
@@ -123,16 +140,16 @@ def as_flag(name: str, value: Any) -> str:
 
 
 def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
-    """Ratings of a file, or of a data set by its name."""
+    """Ratings or interactions of a file, or of a data set by its name."""
     if Path(source).is_file():
-        return Ratings.read(Path(source), **reading_from(options))
+        return read_ratings_or_interactions(Path(source), **reading_from(options))
     if source in datasets.catalogue():
         for given in reading_from(options):
             flag = as_flag(given, True)
             raise DataError(f"{source} is a data set, whose columns are known; leave out {flag}")
         return datasets.load(source, quiet=getattr(options, "quiet", False))
     if "/" in source or "." in source or Path(source).exists():
-        return Ratings.read(Path(source), **reading_from(options))
+        return read_ratings_or_interactions(Path(source), **reading_from(options))
     known = ", ".join(datasets.catalogue())
     raise DataError(f"{source}: neither a file nor a data set; check the path, or name one of {known}")
 
@@ -154,6 +171,20 @@ def name_and_value(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise argparse.ArgumentTypeError(f"must be NAME=VALUE, such as rank=50, got {text!r}")
     return name.strip().replace("-", "_"), value.strip()
+
+
+def name_and_weight(text: str) -> tuple[str, float]:
+    """An event and how much it counts; the name may have an = in it."""
+    name, _, value = text.rpartition("=")
+    try:
+        weight = float(value)
+    except ValueError:
+        weight = math.nan
+    if not name.strip() or not 0 <= weight < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"must be NAME=WEIGHT, such as buy=5, with a weight of 0 or more, got {text!r}"
+        )
+    return name.strip(), weight
 
 
 def count(text: str) -> int:
@@ -237,7 +268,11 @@ def _words(option: argparse.Action, value: object) -> list[str]:
     if option.nargs is not None:
         return [flag, *map(_word, several)] if several else []
     if isinstance(value, list):  # the flag once for each; what it was read into was written NAME=VALUE
-        return [word for one in several for word in (flag, "=".join(one) if isinstance(one, tuple) else _word(one))]
+        return [
+            word
+            for one in several
+            for word in (flag, "=".join(map(str, one)) if isinstance(one, tuple) else _word(one))
+        ]
     word = _word(value)
     return [f"{flag}={word}"] if word.startswith("-") else [flag, word]
 

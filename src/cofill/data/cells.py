@@ -1,4 +1,4 @@
-"""Columns of cells -> arrays of ids, ratings and times; the first bad cell is named exactly."""
+"""Columns of cells -> arrays of ids, ratings, counts and times; the first bad cell is named exactly."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -161,19 +161,7 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
     """Ratings (n,), each finite and within `scale`, if that is given."""
     import polars as pl
 
-    if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
-        raise replace(origin, skippable=False).error(
-            0, "rating", f"the ratings are of type {cells.dtype}", "ratings are numbers: convert the column"
-        )
-    parsed = cells.cast(pl.Float32, strict=False)
-    if parsed.null_count():
-        _refuse_missing(cells, "rating", origin, "a number")
-        parsed = with_points(cells).str.strip_chars().cast(pl.Float32, strict=False)
-        _refuse(parsed.is_null(), cells, "rating", origin, "where a number belongs", "correct or remove it")
-    values = parsed.to_numpy()
-    if not np.isfinite(values).all():
-        bad = pl.Series(~np.isfinite(values))
-        _refuse(bad, cells, "rating", origin, "where a finite number belongs", "correct or remove it")
+    values = _numbers(cells, "rating", origin)
     if scale is not None:
         outside = (values < np.float32(scale[0])) | (values > np.float32(scale[1]))
         if outside.any():
@@ -183,6 +171,48 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
                 Remedy.passing("correct it, or widen {scale}", scale=...),
             )
     return values
+
+
+def counts(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.float32]:
+    """Counts (n,) or weights, each finite and above 0."""
+    import polars as pl
+
+    values = _numbers(cells, "count", origin)
+    _refuse(pl.Series(values <= 0), cells, "count", origin, "where a count above 0 belongs", "correct or remove it")
+    return values
+
+
+def _numbers(cells: "pl.Series", column: str, origin: Origin) -> npt.NDArray[np.float32]:
+    """Finite numbers (n,)."""
+    import polars as pl
+
+    if not (cells.dtype == pl.String or cells.dtype.is_numeric()):
+        raise replace(origin, skippable=False).error(
+            0, column, f"the {column}s are of type {cells.dtype}", f"{column}s are numbers: convert the column"
+        )
+    parsed = cells.cast(pl.Float32, strict=False)
+    if parsed.null_count():
+        _refuse_missing(cells, column, origin, "a number")
+        parsed = with_points(cells).str.strip_chars().cast(pl.Float32, strict=False)
+        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it")
+    values = parsed.to_numpy()
+    if not np.isfinite(values).all():
+        bad = pl.Series(~np.isfinite(values))
+        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it")
+    return values
+
+
+def events(cells: "pl.Series", origin: Origin) -> "pl.Series":
+    """What happened (n,), as words: view, buy."""
+    _refuse_missing(cells, "event", origin, "an event")
+    return words(cells)
+
+
+def words(cells: "pl.Series") -> "pl.Series":
+    """Cells of any kind as text without blanks around it; null where there is nothing."""
+    import polars as pl
+
+    return cells.cast(pl.String).str.strip_chars()
 
 
 def with_points(cells: "pl.Series") -> "pl.Series":

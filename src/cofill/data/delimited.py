@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SAMPLE_BYTES = 1 << 16
 COUNT_BYTES = 1 << 20
 CAREFUL_RECORDS = 200_000
+NUMBERS = ("rating", "count")  # which may have decimals
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 Content = bytes | mmap
@@ -131,11 +132,11 @@ def _without_trailing(data: bytes, layout: Layout) -> bytes | None:
 
 
 def _typed(data: Content, start: int, layout: Layout, name: str) -> "dict[str, pl.Series] | None":
-    """Integer ids and times, ratings as text; None unless every byte is accounted for."""
+    """Integer ids and times, ratings and counts as text; None unless every byte is accounted for."""
     import polars as pl
 
     separator = layout.separator
-    dtypes = {"user": pl.Int64, "item": pl.Int64, "rating": pl.String, "time": pl.Int64}
+    dtypes = {"user": pl.Int64, "item": pl.Int64, "rating": pl.String, "count": pl.String, "time": pl.Int64}
     if (
         len(set(separator)) != 1
         or len(layout.columns) != layout.width
@@ -174,7 +175,7 @@ def _typed(data: Content, start: int, layout: Layout, name: str) -> "dict[str, p
     del table
     accounted = 0
     for role, column in columns.items():
-        if role == "rating":
+        if role in NUMBERS:
             accounted += int(column.str.len_bytes().cast(pl.Int64).sum())
         else:
             accounted += sum(digits_total(chunk.to_numpy()) for chunk in column.get_chunks())
@@ -190,7 +191,7 @@ def _looks_typed(layout: Layout) -> bool:
     return all(
         len(cells) == layout.width
         and all(
-            is_number(cells[position]) if role == "rating" else CANONICAL_INTEGER.fullmatch(cells[position])
+            is_number(cells[position]) if role in NUMBERS else CANONICAL_INTEGER.fullmatch(cells[position])
             for role, position in layout.columns.items()
         )
         for cells in layout.sample

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from cofill.config import Orientation
 from cofill.data.features import Features
+from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Indices, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy
@@ -87,10 +88,10 @@ class DescribedRatings:
 
     @classmethod
     def of(cls, ratings: object, *, user_features: object, item_features: object) -> Self:
-        """Ratings, or anything that `Ratings.read` takes; features, anything that `Features.read` takes, or None."""
-        read = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
+        """Ratings or interactions, or anything that either is read from; the same for features, or None."""
+        read = ratings if isinstance(ratings, Ratings) else read_ratings_or_interactions(ratings)
         if len(read) == 0:
-            raise DataError("there are no ratings to train on", "give at least one")
+            raise DataError(f"there are no {read.plural} to train on", "give at least one")
         about_users = _features(user_features, "user")
         about_items = _features(item_features, "item")
         summary = read.summary() | {

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cofill.data.cells import BLANKS, is_number
-from cofill.data.roles import Everything, Wanted
+from cofill.data.roles import Everything, Wanted, without_ratings
 from cofill.errors import DataError, Place, Remedy, quoted
 
 # A blank is a separator only where no other one fits: dates and titles have blanks too. It stands for a run of them.
@@ -147,14 +147,9 @@ def find_layout(
     width = width if names is None else len(names)
     columns = wanted.columns(names, width, rows, name)
     if header and not below and complete:
-        raise DataError(
-            f"a header and {'nothing' if isinstance(wanted, Everything) else 'no ratings'} below it",
-            Remedy.passing(
-                f"add {'lines' if isinstance(wanted, Everything) else 'ratings'}, or pass {{header}} if line 1 is one",
-                header=False,
-            ),
-            where=name,
-        )
+        missing, more = (f"no {wanted.one}s", f"{wanted.one}s") if isinstance(wanted, Wanted) else ("nothing", "lines")
+        remedy = Remedy.passing(f"add {more}, or pass {{header}} if line 1 is one", header=False)
+        raise DataError(f"a header and {missing} below it", remedy, where=name)
     return Layout(separator, names, width, columns, tuple(map(tuple, rows)), trailing)
 
 
@@ -194,7 +189,12 @@ def _some_records(text: str, separator: str, name: str) -> Sample:
 def _choose_separator(samples: dict[str, Sample], name: str, wanted: Wanted | Everything) -> str:
     """The separator that cuts most lines into the same number of cells."""
     cut = {separator: sample.rows for separator, sample in samples.items() if sample.rows}
+    usual_cuts = [rows for separator, rows in cut.items() if separator != BLANK]
     least = max(2, wanted.least)
+    if isinstance(wanted, Wanted):
+        least = wanted.likely_width(
+            lambda width: max((_regular_share(rows, width) for rows in usual_cuts), default=0.0)
+        )
     shares = {separator: _regular_share(rows, least) for separator, rows in cut.items()}
     blank_share = shares.pop(BLANK, 0.0)
     best = max(shares.values(), default=0.0)
@@ -233,9 +233,10 @@ def _last_resort(
         return short[0]  # a header that is short of a column: the error to come says which
     if samples[SEPARATORS[-1]].stopped is not None:
         return SEPARATORS[-1]  # a broken quoted cell: the error to come says where
+    pairs = any(_regular_share(rows, 2) > 0.0 for rows in cut.values())
     raise DataError(
         f"found {quoted('::'.join(cut['::'][0]))}, which no usual separator cuts into {wanted.listed}",
-        Remedy.passing("pass {separator}", separator=...),
+        Remedy.passing(f"pass {{separator}}{without_ratings('rating', wanted) if pairs else ''}", separator=...),
         where=Place(name, "line", 1),
     )
 

@@ -1,11 +1,11 @@
 """Ratings: who rated what, how and when, as sorted arrays; from any source, and back to a file."""
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +19,19 @@ from cofill.data.sparse import SparseRows
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id, Indices, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
-from cofill.errors import DataError, Place, Remedy
+from cofill.errors import DataError, DataWarning, Place, Remedy
 
 if TYPE_CHECKING:
     import polars as pl
 
 Times = npt.NDArray[np.int64] | npt.NDArray[np.float64]
+ZeroMeans = Literal["rating", "unrated"]
+_Kind = TypeVar("_Kind", bound="Ratings")
 SHOWN_LINES = 5
 UNUSUAL = ((4, 1000.0), (100, 10.0))
 """With so many other ratings: how many times as far as those from each other a rating must lie to be told of."""
+FEW_LINES = 20  # fewer show nothing by what they have in common
+MANY_ZEROS = 2 / 3  # the share of ratings that are 0 above which that probably means "not rated"
 MOST_REPEATS = 0.5  # the share of ratings that repeat others above which columns by position must be wrong ones
 
 
@@ -41,6 +45,10 @@ class SkippedLinesWarning(UserWarning):
 
 class UnusualRatingWarning(UserWarning):
     """A rating lies far beyond all others, so that the scale is probably wrong."""
+
+
+class ManyZerosWarning(DataWarning):
+    """So many ratings are 0 that it probably means "not rated"."""
 
 
 class Scale(NamedTuple):
@@ -68,6 +76,12 @@ class Ratings:
     titles: Mapping[Id, str] = field(default_factory=dict)
     """Of items, by id; for people to read."""
 
+    rated: ClassVar[bool] = True
+    """Whether the values say how much somebody liked an item; those of interactions say how often it was chosen."""
+    value_name: ClassVar[str] = "rating"
+    """The column of the values in a frame and in a file."""
+    plural: ClassVar[str] = "ratings"
+
     @classmethod
     def read(
         cls,
@@ -84,6 +98,7 @@ class Ratings:
         scale: tuple[float, float] | None = None,
         wide: bool = False,
         unknown: float | None = None,
+        zero_means: ZeroMeans | None = None,
         skip_bad_lines: int = 0,
     ) -> "Ratings":
         """Ratings from a file, a frame, arrays or tuples. Strict: a line that is not a rating is an error.
@@ -111,16 +126,18 @@ class Ratings:
         no rating is lower, else at 0.5 (if it ends at 5) or 0. A sample may not show the ends of its scale:
         say what you know. A constant rating c that is neither 5 nor 10 gets c - 1 to c + 1.
 
+        `zero_means="unrated"` leaves out ratings of 0, which some files have for every pair that nobody rated. If two
+        thirds are 0, a ManyZerosWarning asks; `zero_means="rating"` answers it.
+
         Of several ratings of one item by one user the latest wins: by time, or else the last in order. A
         DuplicateRatingsWarning counts the others. If most ratings of a file without header repeat others, its columns
         are in another order, and that is an error.
         """
         limits = None if scale is None else cells.checked_scale(scale)
+        check_reading(skip_bad_lines, zero_means)
         given: dict[Role, str | int | None] = {
             "user": user, "item": item, "rating": rating, "time": time, "title": title
         }  # fmt: skip
-        if skip_bad_lines < 0:
-            raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines", "give 0 or more")
         if unknown is not None and not wide:
             raise DataError(
                 "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
@@ -128,18 +145,15 @@ class Ratings:
         options = TextOptions(separator, header, encoding, skip_bad_lines)
         table = read_wide(source, given, unknown, options) if wide else read_table(source, Wanted(given), options)
         by_position = table.text and not table.headed and user is None and item is None and not wide
-        table, unsorted = _without_bad_lines(table, limits, skip_bad_lines)
-        if table.skipped:
-            warnings.warn(_told_skipped(table, len(unsorted)), SkippedLinesWarning, stacklevel=2)
-        if limits is None and (far := _far_beyond(unsorted.values)) is not None:
-            warnings.warn(_told_unusual(table, unsorted.values, far), UnusualRatingWarning, stacklevel=2)
-        return _sorted(unsorted, table.origin.name, by_position=by_position)
+        table, unsorted = unsorted_ratings(table, limits, skip_bad_lines, zero_means)
+        return sorted_ratings(table, unsorted, limits=limits, zero_means=zero_means, by_position=by_position)
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __repr__(self) -> str:
-        return f"Ratings({len(self)} ratings of {len(self.items)} items by {len(self.users)} users)"
+        pairs = f"{len(self)} {self.plural} of {len(self.items)} items by {len(self.users)} users"
+        return f"{type(self).__name__}({pairs})"
 
     def rows(self, orientation: Orientation) -> SparseRows:
         """The matrix with users as rows ("user") or with items as rows ("item")."""
@@ -148,19 +162,17 @@ class Ratings:
         by_user = SparseRows(indptr, self.item_index, self.values, len(self.items))
         return by_user if orientation == "user" else by_user.transpose()
 
-    def select(self, index_or_mask: npt.NDArray[Any]) -> "Ratings":
+    def select(self, index_or_mask: npt.NDArray[Any]) -> Self:
         """Some of the ratings, by positions or by a mask (n,); vocabularies, titles and scale stay."""
         mask = np.asarray(index_or_mask)
         if mask.dtype != np.bool_:
             mask = np.zeros(len(self), np.bool_)
             mask[np.asarray(index_or_mask, np.int64)] = True
         times = None if self.times is None else self.times[mask]
-        return Ratings(
-            *(self.users, self.items, self.user_index[mask], self.item_index[mask], self.values[mask], times),
-            *(self.scale, self.titles),
-        )
+        user_index, item_index = self.user_index[mask], self.item_index[mask]
+        return replace(self, user_index=user_index, item_index=item_index, values=self.values[mask], times=times)
 
-    def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> "Ratings":
+    def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> Self:
         """The same ratings with more ids, which have no ratings; new ones come last."""
         with_users, with_items = self.users.copy(), self.items.copy()
         with_users.add(users or ())
@@ -168,7 +180,7 @@ class Ratings:
         return replace(self, users=with_users, items=with_items)
 
     def frame(self) -> "pl.DataFrame":
-        """A polars frame with the columns user, item, rating and, if known, time."""
+        """A polars frame with the columns user, item, rating (of interactions: weight) and, if known, time."""
         import polars as pl
 
         def column(vocabulary: Vocabulary, index: Indices) -> pl.Series:
@@ -178,7 +190,7 @@ class Ratings:
         columns = {
             "user": column(self.users, self.user_index),
             "item": column(self.items, self.item_index),
-            "rating": pl.Series(self.values),
+            self.value_name: pl.Series(self.values),
         }
         if self.times is not None:
             columns["time"] = pl.Series(self.times)
@@ -190,11 +202,20 @@ class Ratings:
 
         write_frame(self.frame(), path)
 
-    def merge(self, other: "Ratings") -> "Ratings":
+    def merge(self, other: "Ratings") -> Self:
         """Both together. Where both have a pair, `other` wins; its new ids come after the known ones.
 
         The scale spans both. Times remain only if both have them.
         """
+        return _last_of_each(self._joined(other))  # by order, not by time: `other` wins even if it is older
+
+    def _joined(self, other: "Ratings") -> Self:
+        """The entries of both, one after the other: some pairs may be there twice."""
+        if self.rated != other.rated:
+            raise DataError(
+                f"{self.plural} and {other.plural} cannot be merged: their values mean different things",
+                f"keep them apart, or read both as {Ratings.plural if other.rated else other.plural}",
+            )
         users, items = self.users.copy(), self.items.copy()
         their_users, their_items = users.add(other.users.array()), items.add(other.items.array())
         user_index = np.concatenate([self.user_index, their_users[other.user_index]])
@@ -207,8 +228,8 @@ class Ratings:
         }
         scale = Scale(min(self.scale.low, other.scale.low), max(self.scale.high, other.scale.high))
         values = np.concatenate([self.values, other.values])
-        both = Ratings(users, items, user_index, item_index, values, times, scale, titles)
-        return _sorted(both, None)  # by order, not by time: `other` wins even if it is older
+        pairs: dict[str, Any] = {"user_index": user_index, "item_index": item_index, "values": values, "times": times}
+        return replace(self, users=users, items=items, scale=scale, titles=titles, **pairs)
 
     def summary(self) -> dict[str, Any]:
         """The main figures, ready for JSON."""
@@ -217,6 +238,7 @@ class Ratings:
             "users": len(self.users),
             "items": len(self.items),
             "ratings": len(self),
+            "rated": self.rated,
             "density": len(self) / pairs if pairs else 0.0,
             "mean": float(self.values.mean(dtype=np.float64)) if len(self) else None,
             "scale": [self.scale.low, self.scale.high],
@@ -225,11 +247,59 @@ class Ratings:
         }
 
 
-def _without_bad_lines(table: Table, limits: tuple[float, float] | None, skip: int) -> tuple[Table, Ratings]:
-    """The ratings of a table, unsorted, and what is left of it after up to `skip` bad lines are gone."""
+def check_reading(skip_bad_lines: int, zero_means: str | None) -> None:
+    """DataError if options of reading are none."""
+    if skip_bad_lines < 0:
+        raise DataError(f"skip_bad_lines={skip_bad_lines} is no number of lines", "give 0 or more")
+    if zero_means not in (None, "rating", "unrated"):
+        raise DataError(f"zero_means={zero_means!r} is not known", "give 'rating' or 'unrated'")
+
+
+def unsorted_ratings(
+    table: Table, limits: tuple[float, float] | None, skip: int, zero_means: ZeroMeans | None
+) -> tuple[Table, Ratings]:
+    """The ratings of a table in its order, and what is left of it after up to `skip` bad lines are gone."""
+
+    def values(columns: "Mapping[str, pl.Series]", origin: cells.Origin) -> npt.NDArray[np.float32]:
+        return cells.ratings(columns["rating"], origin, limits)
+
+    def scale(values: npt.NDArray[np.float32]) -> Scale:
+        return Scale(*limits) if limits else _usual_scale(float(values.min()), float(values.max()))
+
+    if zero_means == "unrated":
+        table = _without_zeros(table)
+    return without_bad_lines(table, lambda table: in_order(Ratings, table, values, scale), skip)
+
+
+def sorted_ratings(
+    table: Table,
+    ratings: Ratings,
+    *,
+    limits: tuple[float, float] | None,
+    zero_means: ZeroMeans | None,
+    by_position: bool,
+) -> Ratings:
+    """By user, then by item, the latest of each pair, with warnings about what is unusual.
+
+    `by_position`: nobody has said which column is which, so that they may be others.
+    """
+    warn_of_skipped(table, f"{len(ratings):,} ratings are left")
+    if limits is None and (far := _far_beyond(ratings.values)) is not None:
+        warnings.warn(_told_unusual(table, ratings.values, far), UnusualRatingWarning, stacklevel=3)
+    zeros = int(np.count_nonzero(ratings.values == 0))
+    if zero_means is None and FEW_LINES <= len(ratings) > zeros >= MANY_ZEROS * len(ratings):
+        remedy = "pass {zero_means} to leave these out, or 'rating' if 0 is the rating that was given"
+        found = f'{zeros:,} of {len(ratings):,} ratings are 0, which may mean "not rated"'
+        told = ManyZerosWarning(found, Remedy.passing(remedy, zero_means="unrated"), where=table.origin.name)
+        warnings.warn(told, stacklevel=3)
+    return _last_of_each(ratings, table.origin.name, by_position=by_position)
+
+
+def without_bad_lines(table: Table, read: Callable[[Table], _Kind], skip: int) -> tuple[Table, _Kind]:
+    """What is read from a table, and what is left of it after up to `skip` bad lines are gone."""
     while True:
         try:
-            return table, _unsorted(table, limits)
+            return table, read(table)
         except cells.BadCellsError as error:
             bad = len(table.skipped) + int(np.count_nonzero(error.rows))
             if not skip or error.rows.all():
@@ -239,29 +309,49 @@ def _without_bad_lines(table: Table, limits: tuple[float, float] | None, skip: i
             table = table.without(error.rows)
 
 
-def _unsorted(table: Table, limits: tuple[float, float] | None) -> Ratings:
-    """The ratings of a table with columns by role, in its order."""
+def in_order(
+    kind: type[_Kind],
+    table: Table,
+    values_of: "Callable[[Mapping[str, pl.Series], cells.Origin], npt.NDArray[np.float32]]",
+    scale_of: Callable[[npt.NDArray[np.float32]], Scale],
+) -> _Kind:
+    """The ratings (or interactions) of a table with columns by role, in its order."""
     columns, origin = {role: table.series(role) for role in table.names}, table.origin
 
     def index(role: Role) -> tuple[Vocabulary, Indices]:
         return indexed(cells.ids(columns[role], role, origin, text=table.text))
 
     with ThreadPoolExecutor(len(columns)) as threads:  # polars and numpy let go of the interpreter
-        rated = threads.submit(cells.ratings, columns["rating"], origin, limits)
+        valued = threads.submit(values_of, columns, origin)
         timed = threads.submit(cells.times, columns["time"], origin) if "time" in columns else None
         by_user, by_item = threads.submit(index, "user"), threads.submit(index, "item")
-    values, times = rated.result(), timed.result() if timed else None
+    values, times = valued.result(), timed.result() if timed else None
     (users, user_index), (items, item_index) = by_user.result(), by_item.result()
     titles = _titles(columns["title"], items, item_index) if "title" in columns else {}
-    found = Scale(*limits) if limits else _usual_scale(float(values.min()), float(values.max()))
-    return Ratings(users, items, user_index, item_index, values, times, found, titles)
+    return kind(users, items, user_index, item_index, values, times, scale_of(values), titles)
 
 
-def _told_skipped(table: Table, kept: int) -> str:
+def _without_zeros(table: Table) -> Table:
+    """The table without the lines whose rating is 0; those without a number stay, to be told of."""
+    import polars as pl
+
+    column = table.series("rating")
+    numbers = cells.with_points(column).str.strip_chars() if column.dtype == pl.String else column
+    zero = (numbers.cast(pl.Float32, strict=False) == 0).fill_null(False).to_numpy()
+    if zero.all():
+        remedy = Remedy.passing("leave out {zero_means} if they are ratings", zero_means="unrated")
+        raise DataError(f"all {len(zero):,} ratings are 0, so that none is left", remedy, where=table.origin.name)
+    return table.only(~zero) if zero.any() else table
+
+
+def warn_of_skipped(table: Table, left: str) -> None:
+    """Count the lines that were skipped, if any were."""
     bad, unit = table.skipped, table.origin.unit
-    shown = ", ".join(map(str, bad[:SHOWN_LINES])) + (", ..." if len(bad) > SHOWN_LINES else "")
-    what = f"1 bad {unit} was" if len(bad) == 1 else f"{len(bad)} bad {unit}s were"
-    return f"{table.origin.name}: {what} skipped ({unit} {shown}); {kept:,} ratings are left"
+    if bad:
+        shown = ", ".join(map(str, bad[:SHOWN_LINES])) + (", ..." if len(bad) > SHOWN_LINES else "")
+        what = f"1 bad {unit} was" if len(bad) == 1 else f"{len(bad)} bad {unit}s were"
+        told = f"{table.origin.name}: {what} skipped ({unit} {shown}); {left}"
+        warnings.warn(told, SkippedLinesWarning, stacklevel=4)
 
 
 def _far_beyond(values: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_] | None:
@@ -304,11 +394,8 @@ def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict
     return {items.id(item): title for item, title in table.iter_rows()}
 
 
-def _sorted(ratings: Ratings, source: str | None, *, by_position: bool = False) -> Ratings:
-    """By user, then by item, the last of each pair; from a `source`, the latest by time, with a warning.
-
-    `by_position`: nobody has said which column is which, so that they may be others.
-    """
+def _last_of_each(ratings: _Kind, source: str | None = None, *, by_position: bool = False) -> _Kind:
+    """By user, then by item, the last of each pair; from a `source`, the latest by time, with a warning."""
     shape = len(ratings.users), len(ratings.items)
     users, items, order = by_user_then_item(ratings.user_index, ratings.item_index, shape)
     times = None if ratings.times is None else ratings.times[order]
@@ -330,6 +417,6 @@ def _sorted(ratings: Ratings, source: str | None, *, by_position: bool = False) 
         warnings.warn(
             f"{source}: {extra} of {len(keep)} ratings repeat a user and item; the latest {by} were kept",
             DuplicateRatingsWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return ordered.select(keep)

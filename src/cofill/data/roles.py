@@ -1,15 +1,15 @@
-"""Roles of columns (user, item, rating, time, title), by name or by position; and detection of a header."""
+"""Roles of columns (user, item, rating, time, title, ...), by name or by position; and detection of a header."""
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
 
 from cofill.data.cells import DECIMAL_COMMA, is_number
 from cofill.errors import DataError, Place, Remedy, quoted
 
-Role = Literal["user", "item", "rating", "time", "title"]
+Role = Literal["user", "item", "rating", "count", "event", "time", "title"]
 
 # Names are compared in lower case without blanks, dashes and underscores; the more usual ones stand first.
 USUAL_NAMES: dict[Role, tuple[str, ...]] = {
@@ -33,9 +33,29 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
         *("jokeid", "gameid", "recipeid", "restaurantid", "beerid", "showid", "articleid"),
     ),
     "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "value", "overall", "bookrating"),
+    "count": (
+        *(
+            "count",
+            "counts",
+            "plays",
+            "playcount",
+            "listens",
+            "listencount",
+            "clicks",
+            "clickcount",
+            "views",
+            "viewcount",
+        ),
+        *("visits", "purchases", "quantity", "qty", "units", "frequency", "freq", "interactions", "weight"),
+    ),
+    "event": (
+        *("event", "eventtype", "eventname", "action", "actiontype", "behavior", "behaviour", "behaviortype"),
+        *("behaviourtype", "interaction", "interactiontype", "feedbacktype", "activity", "type"),
+    ),
     "time": (
         *("timestamp", "time", "ts", "unixtime", "unixreviewtime", "unixtimestamp", "datetime", "date"),
-        *("ratedat", "createdat", "reviewtime", "reviewdate"),
+        *("ratedat", "createdat", "reviewtime", "reviewdate", "eventtime", "eventtimestamp", "eventdate", "playedat"),
+        *("orderdate", "orderedat", "purchasedat", "purchasedate"),
     ),
     "title": (
         "title",
@@ -67,6 +87,8 @@ class Wanted:
     empty: str = "it needs one {unit} for each rating: user, item, rating"
     """What to put into a file that has nothing in it."""
     file: str = "the ratings file"
+    one: str = "rating"
+    """What a line of it is."""
 
     @property
     def least(self) -> int:
@@ -79,9 +101,28 @@ class Wanted:
         return f"{', '.join(self.required[:-1])} and {self.required[-1]}"
 
     @property
-    def lengths(self) -> tuple[int, int]:
-        """How many columns a table without names has: without and with the optional ones."""
-        return len(self.required), len(self.by_position)
+    def lengths(self) -> range:
+        """How many columns a table without names may have: without the optional ones, with some or all of them."""
+        return range(len(self.required), len(self.by_position) + 1)
+
+    @property
+    def judges_cells(self) -> bool:
+        """Whether `columns` looks at the first rows, so that frames must show theirs too."""
+        return False
+
+    def order(self, plural: str = "") -> str:
+        """The columns of a table without names, such as "user, item, rating[, time]"."""
+        more = self.by_position[len(self.required) :]
+        first = ", ".join(f"{role}{plural}" for role in self.required)
+        return first + "".join(f"[, {role}{plural}" for role in more) + "]" * len(more)
+
+    def likely_width(self, share: Callable[[int], float]) -> int:
+        """How many columns the separator should give; `share` of lines are cut into a number of columns or more."""
+        return max(2, self.least)
+
+    def settled(self, columns: Mapping[str, int], names: Sequence[str]) -> "Wanted":
+        """The same once the columns are found, so that nothing is left to decide."""
+        return replace(self, given=cast(Given, {role: names[position] for role, position in columns.items()}))
 
     @property
     def rating_position(self) -> int | None:
@@ -275,7 +316,10 @@ def columns_by_name(names: Sequence[str], wanted: Wanted, source: str) -> dict[s
         if role in wanted.required and not free:
             raise DataError(
                 f"no column is recognised as the {role}; found {listed(names)}",
-                Remedy.passing(f"say which with {{{role}}}, by name or position from 0", **{role: ...}),
+                Remedy.passing(
+                    f"say which with {{{role}}}, by name or position from 0{without_ratings(role, wanted)}",
+                    **{role: ...},
+                ),
                 where=source,
             )
         if role in wanted.required and len(free) > 1:
@@ -316,10 +360,20 @@ def columns_by_position(width: int, wanted: Wanted, source: str) -> dict[str, in
         if role not in chosen:
             raise DataError(
                 f"{width} columns and none is left for the {role}",
-                Remedy.passing(f"{wanted.listed} are needed: give a position with {{{role}}}, from 0", **{role: ...}),
+                Remedy.passing(
+                    f"{wanted.listed} are needed: give a position with {{{role}}}, from 0"
+                    f"{without_ratings(role, wanted)}",
+                    **{role: ...},
+                ),
                 where=source,
             )
     return _distinct(chosen, [f"column {position + 1}" for position in range(width)], source)
+
+
+def without_ratings(role: Role, wanted: Wanted) -> str:
+    """What else can be done about a table of users and items that has no ratings."""
+    apart = role == "rating" and wanted.required == ("user", "item", "rating")
+    return "; clicks, plays and orders are read by Interactions.read" if apart else ""
 
 
 def _named(role: Role, wanted: str, names: Sequence[str], source: str) -> int:

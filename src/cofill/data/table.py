@@ -28,7 +28,7 @@ from cofill.data import cells
 from cofill.data.cells import Origin, as_list, pandas_values, series_of
 from cofill.data.delimited import BYTE_ORDER_MARK, Content, cut_text
 from cofill.data.layout import TextOptions
-from cofill.data.roles import Everything, Given, Wanted, checked_names, listed, refuse_repeated
+from cofill.data.roles import Everything, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, Remedy, quoted
 from cofill.files import replacing
@@ -47,6 +47,7 @@ ARCHIVES = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf": "7z"}
 BROKEN = (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError, RuntimeError, ValueError)
 JSON_BYTES = 1 << 20  # a first line that is longer is no line of a table
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
+SAMPLE_ROWS = 100
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,15 @@ class Table:
 
     def without(self, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "Table":
         """The table without some rows (n,), whose lines are noted as skipped."""
+        gone = tuple(self.origin.line(int(row)) for row in np.flatnonzero(rows))
+        return replace(self.only(~rows), skipped=tuple(sorted(self.skipped + gone)))
+
+    def only(self, rows: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> "Table":
+        """The table of some rows (n,); the others mean nothing."""
         import polars as pl
 
-        kept = ~rows
-        found = {name: self.series(name).filter(pl.Series(kept)) for name in self.names}
-        gone = tuple(self.origin.line(int(row)) for row in np.flatnonzero(rows))
-        return replace(self, found=found, origin=self.origin.kept(kept), skipped=tuple(sorted(self.skipped + gone)))
+        found = {name: self.series(name).filter(pl.Series(rows)) for name in self.names}
+        return replace(self, found=found, origin=self.origin.kept(rows))
 
 
 def read_table(source: object, wanted: Wanted, options: TextOptions = TextOptions()) -> Table:  # noqa: B008
@@ -151,16 +155,16 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return _from_pandas(source, wanted)
     if any(column is not None for column in wanted.given.values()):
         raise DataError(
-            "user=, item=, rating=, time=, title= are for files and frames", "arrays and tuples have an order"
+            f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
+            "arrays and tuples have an order",
         )
     if _are_columns(source, wanted):
         return _from_arrays(source, wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
         return _from_tuples(source, wanted)
     raise DataError(
-        f"cannot read ratings from {type(source).__name__}",
-        "pass a path, a polars or pandas DataFrame, arrays (users, items, ratings[, times]), or "
-        "(user, item, rating[, time]) tuples",
+        f"cannot read {wanted.one}s from {type(source).__name__}",
+        f"pass a path, a polars or pandas DataFrame, arrays ({wanted.order('s')}), or ({wanted.order()}) tuples",
     )
 
 
@@ -340,7 +344,8 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
         raise DataError("the file is empty", wanted.empty.format(unit="row"), where=name)
     try:
         names = list(pl.read_parquet_schema(path))
-        used = wanted.columns(names, len(names), (), name)
+        first = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False) if _judges_cells(wanted) else None
+        used = wanted.columns(names, len(names), () if first is None else _as_text(first.rows()), name)
         frame = pl.read_parquet(path, columns=[names[position] for position in used.values()], glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -348,7 +353,7 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
             f"not a Parquet file, or a broken one ({reason})", "write or fetch it again", where=name
         ) from error
     if isinstance(wanted, Wanted):
-        wanted = replace(wanted, given=cast(Given, {role: names[at] for role, at in used.items()}))
+        wanted = wanted.settled(used, names)
     return _from_frame(frame, name, wanted)
 
 
@@ -377,17 +382,29 @@ def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted 
         refuse_repeated(found, name)
         table = Table({found[position]: column(position) for position in range(len(found))}, Origin(name))
     else:
-        used = wanted.columns(found, len(found), (), name)
+        shown = range(len(found)) if wanted.judges_cells else ()
+        first = [series_of(column(at), "column", Origin(name)).head(SAMPLE_ROWS) for at in shown]
+        used = wanted.columns(found, len(found), _as_text(zip(*first, strict=True)), name)
         origin = Origin(name, labels=wanted.labels(found, used))
         columns = {role: series_of(column(at), role, origin, ids=role in ("user", "item")) for role, at in used.items()}
         table = Table(columns, origin)
     if not table.found or not table.height:
-        needed = "each id needs one" if isinstance(wanted, Everything) else NO_RATINGS
+        needed = "each id needs one" if isinstance(wanted, Everything) else _needs_a_row(wanted)
         raise DataError("there are no rows", needed, where=name)
     return table
 
 
-NO_RATINGS = "each rating needs a row: user, item, rating"
+def _needs_a_row(wanted: Wanted) -> str:
+    return f"each {wanted.one} needs a row: {', '.join(wanted.required)}"
+
+
+def _judges_cells(wanted: Wanted | Everything) -> bool:
+    return isinstance(wanted, Wanted) and wanted.judges_cells
+
+
+def _as_text(rows: Iterable[Sequence[object]]) -> list[list[str]]:
+    """The first rows of a frame as those of a text file."""
+    return [["" if cell is None else str(cell) for cell in row] for row in rows]
 
 
 def _chosen(table: Table, wanted: Wanted) -> Table:
@@ -418,16 +435,16 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     lengths = {role: len(part) for role, part in zip(roles, source, strict=True)}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{length} {role}s" for role, length in lengths.items())
-        raise DataError(f"the arrays differ in length: {found}", "each rating needs one entry in every array")
+        raise DataError(f"the arrays differ in length: {found}", f"each {wanted.one} needs one entry in every array")
     if not next(iter(lengths.values())):
-        raise DataError("there are no rows", NO_RATINGS, where="the arrays")
+        raise DataError("there are no rows", _needs_a_row(wanted), where="the arrays")
     columns = zip(roles, source, strict=True)
     return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in columns}, origin)
 
 
 def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     whole = isinstance(wanted, Everything)
-    such = "tuples such as (id, tag)" if whole else "(user, item, rating[, time]) tuples"
+    such = f"({wanted.order()}) tuples" if isinstance(wanted, Wanted) else "tuples such as (id, tag)"
     rows: list[Sequence[Any]] = []
     for number, row in enumerate(source, 1):
         where = Place("the tuples", "row", number)
@@ -441,8 +458,8 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
             )
         rows.append(row)
     if not rows or not rows[0]:
-        example = "at least one, such as (id, tag)" if whole else "at least one (user, item, rating)"
-        raise DataError("there are none", f"pass {example}", where="the tuples")
+        example = f"({', '.join(wanted.required)})" if isinstance(wanted, Wanted) else ", such as (id, tag)"
+        raise DataError("there are none", f"pass at least one{'' if whole else ' '}{example}", where="the tuples")
     columns = [list(column) for column in zip(*rows, strict=True)]
     if isinstance(wanted, Everything):
         given = checked_names(wanted.names, len(columns), "the tuples")

@@ -1,0 +1,268 @@
+"""Interactions: who chose what, how often and when (implicit feedback); from any source, and told from ratings."""
+
+import math
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data import cells
+from cofill.data.interaction_columns import EitherColumns, InteractionColumns
+from cofill.data.layout import TextOptions
+from cofill.data.ratings import (
+    FEW_LINES,
+    Ratings,
+    Scale,
+    ZeroMeans,
+    check_reading,
+    in_order,
+    sorted_ratings,
+    unsorted_ratings,
+    warn_of_skipped,
+    without_bad_lines,
+)
+from cofill.data.roles import Given, listed
+from cofill.data.table import Table, read_table
+from cofill.data.vocabulary import by_user_then_item
+from cofill.errors import DataError, DataNote, Place, Remedy
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float32]
+_Kind = TypeVar("_Kind", bound="Interactions")
+
+
+class InteractionsRecognisedNote(DataNote):
+    """What was read are interactions, although nobody had said so."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions(Ratings):
+    """n pairs of users and items that they chose, sorted by user, then by item; no pair is there twice.
+
+    The values are weights above 0: how often or how strongly somebody chose an item, which does not say how much it was
+    liked. The scale is from 0 to the greatest weight. Everything else is as in Ratings.
+    """
+
+    rated: ClassVar[bool] = False
+    value_name: ClassVar[str] = "weight"
+    plural: ClassVar[str] = "interactions"
+
+    @classmethod
+    def read(  # type: ignore[override]  # what is said of ratings cannot be said of interactions
+        cls,
+        source: object,
+        *,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        count: str | int | None = None,
+        event: str | int | None = None,
+        time: str | int | None = None,
+        title: str | int | None = None,
+        event_weights: Mapping[str, float] | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        encoding: str = "utf-8",
+        skip_bad_lines: int = 0,
+    ) -> "Interactions":
+        """Interactions from a file, a frame, arrays or tuples: clicks, plays, orders. Strict, as `Ratings.read` is.
+
+        `source` is whatever `Ratings.read` takes, with the columns user, item and, if there are any, count, event and
+        time; arrays are (users, items[, counts[, times]]), tuples (user, item[, count[, time]]). Usual names such as
+        plays, quantity, clicks, event_type and action are recognised; without a header the columns are user,
+        item[, count or event][, time]. `count=""` or `event=""` leaves out a column that would be recognised. A column
+        of ratings is left alone: each of its lines counts 1.
+
+        A line counts 1, or its count, times the weight of its event: 1, or what `event_weights` has for it, such as
+        {"view": 1, "buy": 5}. It must then have one for every event that is found; 0 leaves such events out. What one
+        user did with one item is added up, and the latest time is kept.
+
+        Ids, times, titles, encodings and `skip_bad_lines` are as in `Ratings.read`.
+        """
+        check_reading(skip_bad_lines, None)
+        given: Given = {"user": user, "item": item, "count": count, "event": event, "time": time, "title": title}
+        options = TextOptions(separator, header, encoding, skip_bad_lines)
+        table = read_table(source, InteractionColumns(given), options)
+        return _interactions_of(table, event_weights, skip_bad_lines)
+
+    def merge(self, other: Ratings) -> Self:
+        """Both together: weights of a pair that both have are added up; new ids come after the known ones.
+
+        Times remain only if both have them: the later of each pair.
+        """
+        return _added_up(self._joined(other), None)
+
+    def summary(self) -> dict[str, Any]:
+        """The main figures, ready for JSON; "ratings" counts the pairs, and "mean" is that of their weights."""
+        total = float(self.values.sum(dtype=np.float64))
+        return super().summary() | {"interactions": len(self), "total_weight": total}
+
+
+def read_ratings_or_interactions(
+    source: object,
+    *,
+    user: str | int | None = None,
+    item: str | int | None = None,
+    rating: str | int | None = None,
+    count: str | int | None = None,
+    event: str | int | None = None,
+    time: str | int | None = None,
+    title: str | int | None = None,
+    event_weights: Mapping[str, float] | None = None,
+    separator: str | None = None,
+    header: bool | None = None,
+    encoding: str = "utf-8",
+    scale: tuple[float, float] | None = None,
+    wide: bool = False,
+    unknown: float | None = None,
+    zero_means: ZeroMeans | None = None,
+    skip_bad_lines: int = 0,
+) -> Ratings:
+    """Ratings or Interactions, whichever the source holds. The arguments are those that either is read with.
+
+    Where the caller says it, by `rating`, or by `count`, `event`, `event_weights` or `rating=""`, that decides. Else a
+    source without a column of ratings holds interactions, and so does one whose ratings are all the same (at least 20,
+    and no `scale` is given): then each counts 1. An InteractionsRecognisedNote says so.
+    """
+    layout: dict[str, Any] = {"separator": separator, "header": header, "encoding": encoding}
+    columns: dict[str, Any] = {"user": user, "item": item, "time": time, "title": title}
+    of_ratings: dict[str, Any] = {"scale": scale, "wide": wide or None, "unknown": unknown, "zero_means": zero_means}
+    of_interactions: dict[str, Any] = {"count": count, "event": event, "event_weights": event_weights or None}
+    said_ratings = rating not in (None, "") or wide or unknown is not None
+    said_interactions = rating == "" or any(value is not None for value in of_interactions.values())
+    if said_ratings:
+        _refuse_others(of_interactions, "ratings have no counts and events")
+        whole = of_ratings | {"wide": wide, "rating": rating or (0 if rating == 0 else None)}
+        return Ratings.read(source, **columns, **layout, **whole, skip_bad_lines=skip_bad_lines)
+    if said_interactions:
+        _refuse_others(of_ratings, "interactions have no ratings")
+        return Interactions.read(source, **columns, **layout, **of_interactions, skip_bad_lines=skip_bad_lines)
+    check_reading(skip_bad_lines, zero_means)
+    limits = None if scale is None else cells.checked_scale(scale)
+    wanted = EitherColumns({"user": user, "item": item, "time": time, "title": title})
+    table = read_table(source, wanted, TextOptions(separator, header, encoding, skip_bad_lines))
+    if "rating" not in table.names:
+        found = wanted.reasons[0] if wanted.reasons else "there are no ratings beside users and items"
+        _refuse_others(of_ratings, f"interactions, not ratings: {found}", table.origin.name)
+        _note(f"interactions, not ratings: {found}", table)
+        return _interactions_of(table, None, skip_bad_lines)
+    table, unsorted = unsorted_ratings(table, limits, skip_bad_lines, zero_means)
+    if limits is None and len(unsorted) >= FEW_LINES and (unsorted.values == unsorted.values[0]).all():
+        value = f"{unsorted.values[0]:g}"
+        _note(
+            f"all {len(unsorted):,} ratings are {value}: interactions, which say that somebody chose an item, not how "
+            "much it was liked",
+            table,
+            Remedy.passing("to read them as ratings, pass {rating}", rating="rating" if table.headed else 2),
+        )
+        return _interactions_of(replace(table, found=_without_rating(table)), None, skip_bad_lines)
+    by_position = table.text and not table.headed and user is None and item is None
+    return sorted_ratings(table, unsorted, limits=limits, zero_means=zero_means, by_position=by_position)
+
+
+def _without_rating(table: Table) -> Mapping[str, Any]:
+    return {role: column for role, column in table.found.items() if role != "rating"}
+
+
+def _note(found: str, table: Table, remedy: Remedy | str = "") -> None:
+    warnings.warn(InteractionsRecognisedNote(found, remedy, where=table.origin.name), stacklevel=3)
+
+
+def _refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = None) -> None:
+    """DataError if the caller gives an argument that would do nothing."""
+    for name, value in arguments.items():
+        if value is not None:
+            given: dict[str, Any] = {name: value}
+            raise DataError(why, Remedy.passing(f"leave out {{{name}}}", **given), where=source)
+
+
+def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, skip: int) -> Interactions:
+    """The interactions of a table with columns by role."""
+    weights = None if event_weights is None else _checked_weights(event_weights)
+    if weights is not None:
+        table = _with_weighted_events(table, weights)
+
+    def values(columns: "Mapping[str, pl.Series]", origin: cells.Origin) -> Floats:
+        one_each = np.ones(len(columns["user"]), np.float32)
+        counts = cells.counts(columns["count"], origin) if "count" in columns else one_each
+        if "event" not in columns:
+            return counts
+        events = cells.events(columns["event"], origin)
+        if weights is None:
+            return counts
+        of_events = events.replace_strict(list(weights), list(weights.values())).to_numpy()
+        return np.asarray(counts * of_events, np.float32)
+
+    def scale(values: Floats) -> Scale:
+        return Scale(0.0, float(values.max()))
+
+    table, unsorted = without_bad_lines(table, lambda table: in_order(Interactions, table, values, scale), skip)
+    warn_of_skipped(table, f"{len(unsorted):,} {'lines' if table.origin.unit == 'line' else 'rows'} are left")
+    return _added_up(unsorted, table.origin.name)
+
+
+def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    checked = {str(event).strip(): float(weight) for event, weight in weights.items()}
+    for event, weight in checked.items():
+        if not (math.isfinite(weight) and weight >= 0):
+            raise DataError(f"{weight:g} cannot be the weight of the event {event!r}", "give 0 or a number above it")
+    return checked
+
+
+def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
+    """The lines whose event has a weight above 0; DataError if one has none at all."""
+    if "event" not in table.names:
+        raise DataError(
+            "there is no column of events, which the weights are for",
+            Remedy.passing("say which with {event}, or leave out {event_weights}", event=..., event_weights=...),
+            where=table.origin.name,
+        )
+    events = cells.words(table.series("event"))
+    found = sorted(event for event in events.unique().to_list() if event)
+    missing = [event for event in found if event not in weights]
+    if missing:
+        row = int((events == missing[0]).fill_null(False).arg_max() or 0)
+        raise DataError(
+            f"no weight is given for the event {missing[0]!r}; found the events {listed(found)}",
+            Remedy.passing(
+                "give all of them one, 0 to leave an event out: {event_weights}",
+                event_weights={event: weights.get(event, 1.0) for event in found},
+            ),
+            where=Place(
+                *(table.origin.name, table.origin.unit, table.origin.line(row), table.origin.labels.get("event"))
+            ),
+        )
+    left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
+    if left_out.all():
+        raise DataError(
+            f"all events that are found ({listed(found)}) have the weight 0",
+            Remedy.passing("give one of them another: {event_weights}", event_weights={found[0]: 1.0}),
+            where=table.origin.name,
+        )
+    return table.only(~left_out) if left_out.any() else table
+
+
+def _added_up(interactions: _Kind, source: str | None) -> _Kind:
+    """By user, then by item, each pair once: its weights added up, at its latest time."""
+    shape = len(interactions.users), len(interactions.items)
+    users, items, order = by_user_then_item(interactions.user_index, interactions.item_index, shape)
+    weights = interactions.values[order]
+    times = None if interactions.times is None else interactions.times[order]
+    new = np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
+    if not new.all():
+        begins, pair = np.flatnonzero(new), np.cumsum(new)
+        exact = weights.astype(np.float64)
+        if (exact != np.floor(exact)).any():
+            exact = exact[np.lexsort((exact, pair))]  # the same sum in whatever order the lines are
+        with np.errstate(over="ignore"):
+            weights = np.add.reduceat(exact, begins).astype(np.float32)
+        users, items = users[new], items[new]
+        times = None if times is None else np.maximum.reduceat(times, begins)
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise DataError("a weight is too great or too small for 32 bits", "use other weights or counts", where=source)
+    scale = Scale(0.0, float(weights.max())) if len(weights) else interactions.scale
+    return replace(interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale)
