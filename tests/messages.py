@@ -13,10 +13,11 @@ from cofill.cli.options import as_flag
 from cofill.cli.side_information import in_flags
 from cofill.data.attributes import Attributes
 from cofill.data.features import Features
+from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from tests.bad_input import BadCall, BadFile, refusal
-from tests.data import test_attributes, test_bad_input, test_dirty_files, test_features_bad_input
+from tests.data import test_attributes, test_bad_input, test_dirty_files, test_features_bad_input, test_interactions
 
 GOLDEN = Path(__file__).with_name("messages.md")
 COMMAND = "make messages"
@@ -68,6 +69,12 @@ def sections(folder: Path) -> Iterator[tuple[str, Iterator[tuple[str, str, str]]
     yield "Ratings in frames, arrays and tuples", of_calls(test_bad_input.OBJECTS)
     yield "Dirty files of ratings", of_files(test_dirty_files.REFUSED, Ratings.read, of_ratings, folder)
     yield "Options that do not fit", of_calls(test_dirty_files.OPTIONS, of_ratings)
+    yield "Files of interactions", of_files(test_interactions.REFUSED, Interactions.read, of_ratings, folder)
+    yield (
+        "Files of ratings or interactions",
+        of_files(test_interactions.UNCLEAR, read_ratings_or_interactions, of_ratings, folder),
+    )
+    yield "Interactions in Python", of_calls(test_interactions.CALLS)
     yield "Files of side information", of_files(test_features_bad_input.FILES, Features.read, of_features, folder)
     yield (
         "Tables of new users or items",

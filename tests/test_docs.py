@@ -37,6 +37,14 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
     films = ["Alien", "Heat", "Notting Hill", *(f"Film {number}" for number in range(20))]
     lines = [f"{user},{film},{1 + (user + len(film)) % 5}" for user in range(40, 60) for film in films[:-3]]
     Path("ratings.csv").write_text("\n".join(["user,item,rating", *lines]), encoding="utf-8")
+    plays = [f"{user},{film},{1 + len(film)}" for user in range(40, 60) for film in films[user % 3 :: 3]]
+    Path("plays.csv").write_text("\n".join(["user,item,plays", *plays]), encoding="utf-8")
+    events = [
+        f"{user},{film},{event}"
+        for user in range(40, 60)
+        for film, event in zip(films, ("view", "cart", "buy"), strict=False)
+    ]
+    Path("events.csv").write_text("\n".join(["user,item,event", *events]), encoding="utf-8")
     genres, jobs = ("Horror|Sci-Fi", "Comedy", "Horror"), ("artist", "doctor", "student")
     movies = [f"{film},{1970 + place},{genres[place % 3]}" for place, film in enumerate(films)]
     Path("movies.csv").write_text("\n".join(["item,year,genres", *movies]), encoding="utf-8")

@@ -1,5 +1,6 @@
 """How files are read on the command line: its flags, and messages that speak of flags."""
 
+import argparse
 import json
 import shlex
 from collections.abc import Callable
@@ -64,7 +65,15 @@ def test_columns_in_another_order(refused: Callable[..., str], tmp_path: Path) -
 
 
 def test_data_sets_refuse_what_is_known(refused: Callable[..., str], tmp_path: Path) -> None:
-    for flag in ("--wide", "--encoding latin-1", "--user-column 3", "--skip-bad-lines 3", "--scale 1 5"):
+    flags = (
+        "--wide",
+        "--encoding latin-1",
+        "--user-column 3",
+        "--skip-bad-lines 3",
+        "--scale 1 5",
+        "--event-weight a=1",
+    )
+    for flag in flags:
         words = flag.split()
         assert refused("train", "ml-1m", "--out", tmp_path / "m", *words).endswith(f"leave out {words[0]}\n")
 
@@ -74,6 +83,72 @@ def test_arguments_as_flags() -> None:
     assert options.as_flag("user", 0) == "--user-column 0"
     assert options.as_flag("header", False) == "--no-header"
     assert options.as_flag("scale", ...) == "--scale LOW HIGH"
+    assert options.as_flag("scale", (1.0, 5.0)) == "--scale 1.0 5.0"
+    assert options.as_flag("count", ...) == "--count-column COLUMN"
+    assert options.as_flag("event", "what") == "--event-column what"
+    assert options.as_flag("rating", "") == "--rating-column ''"
+    assert options.as_flag("event_weights", {"add to cart": 2.0, "buy": 5.0}) == (
+        "--event-weight 'add to cart=2.0' --event-weight buy=5.0"
+    )
+    assert options.as_flag("event_weights", ...) == "--event-weight NAME=WEIGHT"
+    assert options.as_flag("zero_means", "unrated") == "--zero-means unrated"
+
+
+# Interactions
+
+
+@pytest.mark.filterwarnings("default::cofill.data.interactions.InteractionsRecognisedNote")
+def test_interactions_are_recognised_and_said(counts: Callable[..., Any], tmp_path: Path) -> None:
+    found, said = counts(DIRTY / "events.csv")
+    assert found == 3
+    assert said == (
+        f"cofill: note: {DIRTY / 'events.csv'}: interactions, not ratings: there is no column of ratings (its columns: "
+        "user_id, item_id, event_type, event_time)\n"
+    )
+    assert "weight" in (tmp_path / "a.csv").read_text()
+    assert counts(DIRTY / "thumbs.csv")[1].endswith("; to read them as ratings, pass --rating-column COLUMN\n")
+    assert counts(DIRTY / "thumbs.csv", "--rating-column", "rating")[1] == ""
+
+
+def test_weights_of_events(counts: Callable[..., Any], refused: Callable[..., str], tmp_path: Path) -> None:
+    weights = ["--event-weight", "view=1", "--event-weight", "purchase=5"]
+    message = refused("train", DIRTY / "events.csv", "--out", tmp_path / "m", *weights)
+    assert "'cart', 'purchase', 'view'" in message
+    assert "--event-weight cart=1.0 --event-weight purchase=5.0 --event-weight view=1.0" in message
+    assert counts(DIRTY / "events.csv", *weights, "--event-weight", "cart=0") == (3, "")
+    rows = [line.split(",")[:3] for part in "ab" for line in (tmp_path / f"{part}.csv").read_text().splitlines()[1:]]
+    assert sorted(rows) == [["1", "10", "2.0"], ["1", "20", "5.0"], ["22", "10", "1.0"]]
+    for wrong in ("buy", "buy=much", "buy=-1", "=3", "buy=nan"):
+        with pytest.raises(argparse.ArgumentTypeError, match="NAME=WEIGHT"):
+            options.name_and_weight(wrong)
+    assert options.name_and_weight("a=b = 2") == ("a=b", 2.0)
+
+
+def test_columns_of_interactions(counts: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("user,item,did,n\n1,2,see,3\n1,2,buy,4\n2,2,see,1\n")
+    weights = ["--event-column", "did", "--event-weight", "see=1", "--event-weight", "buy=10"]
+    assert counts(path, "--count-column", "n", *weights) == (2, "")
+    both = (tmp_path / "a.csv").read_text() + (tmp_path / "b.csv").read_text()
+    assert "1,2,43.0" in both
+    assert counts(path, "--rating-column", "") == (2, "")
+
+
+@pytest.mark.filterwarnings("default::cofill.data.ratings.ManyZerosWarning")
+def test_zeros(counts: Callable[..., Any]) -> None:
+    found, said = counts(DIRTY / "mostly_zeros.csv")
+    assert found == 32
+    assert said.startswith(f"cofill: warning: {DIRTY / 'mostly_zeros.csv'}: 24 of 32 ratings are 0")
+    assert "--zero-means unrated" in said
+    assert counts(DIRTY / "mostly_zeros.csv", "--zero-means", "unrated") == (8, "")
+    assert counts(DIRTY / "mostly_zeros.csv", "--zero-means", "rating") == (32, "")
+
+
+def test_a_command_with_weights_can_be_repeated() -> None:
+    values = {"event_weight": [("view", 1.0), ("add to cart", 2.5)]}
+    assert options.command_line("x", options.add_reading, values) == (
+        "cofill x --event-weight view=1.0 --event-weight 'add to cart=2.5'"
+    )
 
 
 # Side information
@@ -115,8 +190,9 @@ def test_links_separated_by_blanks(run: Run) -> None:
 
 def test_every_remedy_is_a_flag_that_exists(refused: Callable[..., str], run: Run, tmp_path: Path) -> None:
     known = run("train", "--help").out
-    for name in ("jester.csv", "another_order.dat", "latin_1.csv", "nul_in_an_id.csv"):
+    for name in ("jester.csv", "another_order.dat", "latin_1.csv", "nul_in_an_id.csv", "grades.csv"):
         message = refused("train", DIRTY / name, "--out", tmp_path / "m")
+        assert "Interactions.read" not in message
         flags = [word.strip(",;.") for word in shlex.split(message.replace("'", "")) if word.startswith("--")]
         assert flags
         assert all(f"{flag} " in known or f"{flag}\n" in known for flag in flags), flags

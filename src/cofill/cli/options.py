@@ -134,6 +134,8 @@ def as_flag(name: str, value: Any) -> str:
         return flag if value else f"--no-{flag.removeprefix('--')}"
     if isinstance(value, dict):
         return " ".join(f"{flag} {quote(f'{key}={one}')}" for key, one in value.items())
+    if isinstance(value, tuple):
+        return " ".join([flag, *map(str, value)])
     if value is ...:
         return f"{flag} {_VALUES.get(name.removeprefix('feature_'), 'COLUMN' if flag.endswith('-column') else 'NAME')}"
     return f"{flag} {quote(str(value))}"

@@ -157,7 +157,7 @@ def read_ratings_or_interactions(
             f"all {len(unsorted):,} ratings are {value}: interactions, which say that somebody chose an item, not how "
             "much it was liked",
             table,
-            Remedy.passing("to read them as ratings, pass {rating}", rating="rating" if table.headed else 2),
+            Remedy.passing("to read them as ratings, pass {rating}", rating=...),
         )
         return _interactions_of(replace(table, found=_without_rating(table)), None, skip_bad_lines)
     by_position = table.text and not table.headed and user is None and item is None

@@ -214,7 +214,7 @@ class Ratings:
         if self.rated != other.rated:
             raise DataError(
                 f"{self.plural} and {other.plural} cannot be merged: their values mean different things",
-                f"keep them apart, or read both as {Ratings.plural if other.rated else other.plural}",
+                "keep them apart, or read both as interactions",
             )
         users, items = self.users.copy(), self.items.copy()
         their_users, their_items = users.add(other.users.array()), items.add(other.items.array())
