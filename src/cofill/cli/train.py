@@ -34,14 +34,16 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
+    parser.add_argument(
+        "ratings", metavar="RATINGS", help="a file of ratings or interactions, or a data set's name such as ml-1m"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
     parser.add_argument(
         "--algorithm",
         choices=tuple(algorithms()),
-        default="cfn",
-        help="cfn, the network (default), or a rival to compare it with: "
-        + ", ".join(name for name in algorithms() if name != "cfn"),
+        help="cfn, the network with its lists (default for ratings); lists, the list scorer alone (default for "
+        "interactions); or a rival to compare them with: "
+        + ", ".join(name for name in algorithms() if name not in ("cfn", "lists")),
     )
     parser.add_argument(
         "--set",
@@ -55,6 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="a table with the columns item and title, shown beside item ids; --item-features may hold titles too",
+    )
+    parser.add_argument(
+        "--interactions",
+        metavar="FILE",
+        help="what the same people clicked, played or bought beside rating: lists learn from both",
     )
     parser.add_argument(
         "--with",
@@ -76,27 +83,32 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    made_by = algorithm(options.algorithm)
-    settings = settings_of(options, made_by.settings_class)
-    _check_call(made_by, options)
+    made_by = algorithm(options.algorithm or "cfn")
+    if options.algorithm:
+        settings_of(options, made_by.settings_class)  # what is wrong is said before a large file is read
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
     ratings = _with_export(load_ratings(options.ratings, options), options)
+    if not ratings.rated and options.algorithm is None:
+        made_by = algorithm("lists")
+    settings = settings_of(options, made_by.settings_class)
+    _check_call(made_by, options)
+    beside = _interactions(options, ratings)
     side = side_information_from(options) if made_by.takes_features else SideInformation(None, None)
     found_items = matched_side("item", side.items, ratings)
     found_users = matched_side("user", side.users, ratings)
     ratings = _with_titles(ratings, options, side.items)
     _check_writable(out)
     if not options.quiet:
-        note(f"{len(ratings):,} ratings of {len(ratings.items):,} items by {len(ratings.users):,} users")
+        note(f"{len(ratings):,} {ratings.plural} of {len(ratings.items):,} items by {len(ratings.users):,} users")
         if side.items is not None and found_items is not None:
             show_side_information("item", side.items, found_items)
         if side.users is not None and found_users is not None:
             show_side_information("user", side.users, found_users)
 
     started = time.perf_counter()
-    model = _fitted(made_by(settings), ratings, side, options)
+    model = _fitted(made_by(settings), ratings, side, beside, options)
     seconds = time.perf_counter() - started
     model.save(out)
     for leftover in [out / CHECKPOINT, *out.glob(f".{CHECKPOINT}.*")]:
@@ -119,8 +131,22 @@ def _check_call(made_by: "type[Recommender]", options: argparse.Namespace) -> No
         raise SettingsError(f"{made_by.kind} makes no use of side information; leave out {flag}")
 
 
+def _interactions(options: argparse.Namespace, ratings: "Ratings") -> "Ratings | None":
+    from cofill.data.interactions import Interactions
+
+    if options.interactions is None:
+        return None
+    if not ratings.rated:
+        raise SettingsError(f"{options.ratings} holds interactions already; leave out --interactions, or give ratings")
+    return Interactions.read(Path(options.interactions), event_weights=dict(options.event_weight or ()) or None)
+
+
 def _fitted(
-    model: "Recommender", ratings: "Ratings", side: SideInformation, options: argparse.Namespace
+    model: "Recommender",
+    ratings: "Ratings",
+    side: SideInformation,
+    beside: "Ratings | None",
+    options: argparse.Namespace,
 ) -> "Recommender":
     checkpoint = options.out / CHECKPOINT if model.keeps_checkpoints else None
     if options.resume and checkpoint and not checkpoint.exists() and not options.quiet:
@@ -131,6 +157,7 @@ def _fitted(
                 ratings,
                 item_features=side.items,
                 user_features=side.users,
+                interactions=beside,
                 progress=progress,
                 checkpoint=checkpoint,
                 resume=options.resume,
@@ -199,7 +226,7 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
     names = {
         "users": "users",
         "items": "items",
-        "ratings": "ratings",
+        "ratings": "ratings" if summary.get("rated", True) else "interactions",
         "epochs": "epochs",
         "validation_rmse": "validation RMSE",
         "seconds": "seconds",

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cofill.config import Orientation
 from cofill.data.features import Features
-from cofill.data.interactions import read_ratings_or_interactions
+from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Indices, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy
@@ -85,10 +85,14 @@ class DescribedRatings:
     users: SideFeatures  # in the order of the vocabularies
     items: SideFeatures
     summary: dict[str, Any]
+    interactions: Ratings | None = None  # of the same people, beside ratings, by the same vocabularies
 
     @classmethod
-    def of(cls, ratings: object, *, user_features: object, item_features: object) -> Self:
-        """Ratings or interactions, or anything that either is read from; the same for features, or None."""
+    def of(cls, ratings: object, *, user_features: object, item_features: object, interactions: object = None) -> Self:
+        """Ratings or interactions, or anything that either is read from; the same for features, or None.
+
+        `interactions` are those of the same people beside ratings.
+        """
         read = ratings if isinstance(ratings, Ratings) else read_ratings_or_interactions(ratings)
         if len(read) == 0:
             raise DataError(f"there are no {read.plural} to train on", "give at least one")
@@ -98,12 +102,31 @@ class DescribedRatings:
             "user_features": matched(about_users, "user", read.users, read.user_index),
             "item_features": matched(about_items, "item", read.items, read.item_index),
         }
+        beside = None if interactions is None else _beside(interactions, read)
+        if beside is not None:
+            read = read.including(users=beside.users, items=beside.items)
+            summary["interactions"] = len(beside)
         read = read.including(
             users=about_users.ids if about_users else (), items=about_items.ids if about_items else ()
         )
         return cls(
-            read, about_users, about_items, side_of(about_users, read.users), side_of(about_items, read.items), summary
+            read,
+            about_users,
+            about_items,
+            side_of(about_users, read.users),
+            side_of(about_items, read.items),
+            summary,
+            None if beside is None else beside.by_ids_of(read),
         )
+
+
+def _beside(interactions: object, ratings: Ratings) -> Ratings:
+    if not ratings.rated:
+        raise DataError("these are interactions beside interactions", "merge them, or give ratings first")
+    read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
+    if len(read) == 0:
+        raise DataError("there are no interactions to train on", "give at least one, or leave them out")
+    return read
 
 
 def _features(source: object, about: Literal["user", "item"]) -> Features | None:

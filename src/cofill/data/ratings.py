@@ -179,6 +179,22 @@ class Ratings:
         with_items.add(items or ())
         return replace(self, users=with_users, items=with_items)
 
+    def by_ids_of(self, other: "Ratings") -> Self:
+        """The same by the vocabularies of `other`, which must know all ids that are rated here."""
+        users = other.users.find(self.users.array())[self.user_index]
+        items = other.items.find(self.items.array())[self.item_index]
+        shape = len(other.users), len(other.items)
+        sorted_users, sorted_items, order = by_user_then_item(users, items, shape)
+        return replace(
+            self,
+            users=other.users,
+            items=other.items,
+            user_index=sorted_users,
+            item_index=sorted_items,
+            values=self.values[order],
+            times=None if self.times is None else self.times[order],
+        )
+
     def frame(self) -> "pl.DataFrame":
         """A polars frame with the columns user, item, rating (of interactions: weight) and, if known, time."""
         import polars as pl

@@ -1,6 +1,7 @@
 """Arrays into predictions and lists. Here: the registry of algorithms, one entry each.
 
     CFN            the autoencoder of the paper                        cfn/
+    ListModel      the list scorer alone, for interactions             list_model
     rivals         what it is compared with                            rivals/, one module each
     recommender    a model as people use it, in their own ids
     matrix         users x items, filled in: the border below which code speaks of rows and columns
@@ -67,6 +68,7 @@ _OURS = {
         (Contender("U-AutoRec", {"orientation": "user"}), Contender("I-AutoRec", {"orientation": "item"})),
         {"epochs": 40, "hidden": 100},
     ),
+    "lists": Algorithm("cofill.models.list_model:ListModel"),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",
         (

@@ -16,6 +16,7 @@ from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes, Condition
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features, ReadableColumn
+from cofill.data.interactions import Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
@@ -24,6 +25,7 @@ from cofill.models import algorithm
 from cofill.models.explanation import Explanation, Given, Shares, explanations
 from cofill.models.file import Arrays, Contents, read_model, write_model
 from cofill.models.history import EpochRecord
+from cofill.models.known import KnownRatings, known_from
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
@@ -82,6 +84,8 @@ class Recommender(ABC):
     """Whether it learns from side information."""
     follows_features: ClassVar[bool] = False
     """Whether users and items can be described by features after the training, too."""
+    takes_interactions: ClassVar[bool] = False
+    """Whether it can be trained on interactions alone."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether a fit that was stopped can go on."""
 
@@ -118,6 +122,7 @@ class Recommender(ABC):
         *,
         item_features: object = None,
         user_features: object = None,
+        interactions: object = None,
         progress: Progress | None = None,
         checkpoint: Path | str | None = None,
         resume: bool = False,
@@ -126,6 +131,9 @@ class Recommender(ABC):
 
         `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
         more. Ids with features and without a rating become known to the model: they are the cold ones.
+
+        `interactions` are what the same people did beside rating, Interactions or anything that `Interactions.read`
+        takes: lists learn from both. Those who rated nothing can be given as `ratings`, if the algorithm takes them.
 
         `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
         killed run go on with `resume=True`; remove it once the model is saved.
@@ -137,7 +145,14 @@ class Recommender(ABC):
             raise SettingsError(f"{name} is trained in one go; leave out checkpoint and resume")
         if resume and checkpoint is None:
             raise SettingsError("resume needs the checkpoint of the run to go on with; give checkpoint=... too")
-        data = DescribedRatings.of(ratings, user_features=user_features, item_features=item_features)
+        data = DescribedRatings.of(
+            ratings, user_features=user_features, item_features=item_features, interactions=interactions
+        )
+        if not data.ratings.rated and not self.takes_interactions:
+            raise DataError(
+                f"{name} learns from ratings, and these are interactions",
+                "use ListModel, EASE, IALS, ItemKNN or Popularity for them",
+            )
         fitting = Fitting(progress or unseen, Path(checkpoint) if checkpoint else None, resume)
         matrix = self._learn(data, fitting)
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
@@ -150,7 +165,7 @@ class Recommender(ABC):
         def done(share: float) -> None:
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
 
-        self._scorer = self._fit_scorer(self._feedback(self._decay(data.ratings)), done)
+        self._scorer = self._fit_scorer(self._feedback_from(data), done)
         return self
 
     @abstractmethod
@@ -178,10 +193,22 @@ class Recommender(ABC):
     def _list_settings(self) -> ListSettings:
         return self._settings if isinstance(self._settings, ListSettings) else ListSettings(seed=self._settings.seed)
 
-    def _feedback(self, decay: Floats | None) -> Feedback:
+    def _feedback_from(self, data: DescribedRatings) -> Feedback:
+        beside = data.interactions
+        if beside is None:
+            return self._feedback(self._decay(data.ratings), None)
+        known = KnownRatings(beside.rows("user"), beside.rows("item"))
+        graded = GradedRatings.of(known, self._grades(beside.scale, rated=False), self._decay(beside))
+        return self._feedback(self._decay(data.ratings), graded)
+
+    def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
+        """What people did, from the known ratings and their time decay, and from interactions beside them."""
+        grades = self._grades(self.scale, rated=self.rated)
+        return Feedback(GradedRatings.of(self.matrix.known, grades, decay), beside)
+
+    def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
-        grades = Grades(self.scale, self.rated, power=own.list_grade_power, confidence=own.confidence)
-        return Feedback(GradedRatings.of(self.matrix.known, grades, decay))
+        return Grades(scale, rated, power=own.list_grade_power, confidence=own.confidence)
 
     def _decay(self, ratings: Ratings) -> Floats | None:
         half_life = self._list_settings.half_life
@@ -215,7 +242,7 @@ class Recommender(ABC):
     def scorer(self) -> ListScorer:
         """What scores items for lists. A model that was saved before there were lists learns it when first asked."""
         if self._scorer is None:
-            self._scorer = self._fit_scorer(self._feedback(None), lambda share: None)
+            self._scorer = self._fit_scorer(self._feedback(None, None), lambda share: None)
         return self._scorer
 
     def predict(self, pairs: object) -> Floats:
@@ -471,6 +498,36 @@ class Recommender(ABC):
         self._tell_scorer(users, items)
         return self
 
+    def add_interactions(self, interactions: object) -> Self:
+        """Add what known or new people did with known or new items; lists follow at once.
+
+        `interactions` is anything that `Interactions.read` takes. What somebody did again adds up, to at most the
+        greatest weight of the training. A model of ratings keeps them beside these, and its predictions stay.
+        """
+        read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
+        feedback = self.scorer.feedback
+        if self.rated and feedback.beside is None:
+            raise DataError(
+                "this model was trained on ratings alone, so it cannot tell what an interaction is worth",
+                "train it with interactions=... too",
+            )
+        users = self.users.add(read.users.array()[np.unique(read.user_index)])
+        items = self.items.add(read.items.array()[np.unique(read.item_index)])
+        to_users, to_items = (np.zeros(len(vocabulary), np.int32) for vocabulary in (read.users, read.items))
+        to_users[np.unique(read.user_index)], to_items[np.unique(read.item_index)] = users, items
+        users, items = to_users[read.user_index], to_items[read.item_index]
+        self.titles |= {item: title for item, title in read.titles.items() if item in self.items}
+        graded = feedback.beside if self.rated else feedback.main
+        assert graded is not None
+        weights = graded.added_up(users, items, read.values)
+        if self.rated:
+            self.matrix.add(users[:0], items[:0], weights[:0])
+            graded.add(users, items, weights)
+        else:
+            self.matrix.add(users, items, weights)
+        self._tell_scorer(users, items)
+        return self
+
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         if self._scorer is not None:
             self._scorer.changed({int(user) for user in users}, {int(item) for item in items})
@@ -486,6 +543,9 @@ class Recommender(ABC):
         user_index, item_index = self.users.find(users), self.items.find(items)
         seen = (user_index >= 0) & (item_index >= 0)
         matrix.remove(user_index[seen], item_index[seen])
+        beside = None if self._scorer is None else self._scorer.feedback.beside
+        if beside is not None:
+            beside.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])
         return self
 
@@ -595,8 +655,22 @@ class Recommender(ABC):
         )
 
     def _kept_lists(self) -> Arrays:
-        decay = self.scorer.feedback.main.decay
-        return self.scorer.arrays() | ({} if decay is None else {"decay": decay.trained.values})
+        feedback = self.scorer.feedback
+        arrays = self.scorer.arrays()
+        if feedback.main.decay is not None:
+            arrays["decay"] = feedback.main.decay.trained.values
+        if feedback.beside is not None:
+            arrays |= {f"beside.{name}": array for name, array in feedback.beside.arrays().items()}
+        return arrays
+
+    def _restored_beside(self, lists: Arrays) -> GradedRatings | None:
+        """The interactions beside ratings that a file kept; None where there were none."""
+        own = {name.removeprefix("beside."): array for name, array in lists.items() if name.startswith("beside.")}
+        if not own:
+            return None
+        scale = Scale(*own["scale"].tolist())
+        known = known_from(own, scale, len(self.users), len(self.items))
+        return GradedRatings.of(known, self._grades(scale, rated=False), own.get("decay"))
 
     @classmethod
     def load(cls, folder: Path | str) -> Self:
@@ -626,8 +700,9 @@ class Recommender(ABC):
         sides = (_side_from(features, side) for side in ("users", "items"))
         model._matrix = model._restored(kept, contents.scale, *sides)
         if "lists" in arrays:
-            lists = dict(arrays["lists"])
-            model._scorer = model._restored_scorer(lists, model._feedback(lists.pop("decay", None)))
+            lists = arrays["lists"]
+            feedback = model._feedback(lists.get("decay"), model._restored_beside(lists))
+            model._scorer = model._restored_scorer(lists, feedback)
         if model._matrix.known.rows != len(model.users) or model._matrix.known.columns != len(model.items):
             raise ValueError("there is another number of users and items than the ratings have")
         for side, card in contents.learned.items():
@@ -726,7 +801,7 @@ class Recommender(ABC):
         return Catalogue(
             self.items,
             self.item_attributes,
-            counts=self.matrix.column_counts,
+            counts=self._people_of_items(),
             placeable=self.matrix.column_features.described,
             vectors=vectors,
             floor=0.0 if by == "list" else self.scale.low,
@@ -768,6 +843,8 @@ class Recommender(ABC):
     def _ratings_of_somebody(self, ratings: Mapping[Any, float]) -> tuple[Ints, Floats]:
         """Indices and ratings, ascending; an item that nobody has ever rated cannot tell anything."""
         low, high = self.scale
+        if not self.rated:
+            ratings = {item: min(weight, high) for item, weight in ratings.items()}
         for item, rating in ratings.items():
             if not isinstance(rating, int | float | np.number) or not low <= rating <= high:
                 raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
@@ -780,8 +857,18 @@ class Recommender(ABC):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
         return indices[order], np.array(list(ratings.values()), np.float32)[order]
 
+    def _people_of_items(self) -> Longs:
+        """(items,): how many people rated each item, or did something with it, whichever are more."""
+        counts, beside = self.matrix.column_counts, self.scorer.feedback.beside
+        if beside is None:
+            return counts
+        people = np.zeros(len(counts), np.int64)
+        others = beside.counts()
+        people[: len(others)] = others
+        return np.maximum(counts, people)
+
     def _entries(self, items: Ints, scores: Floats, ratings: Floats | None) -> list[Recommendation]:
-        counts = self.matrix.column_counts[items].tolist()
+        counts = self._people_of_items()[items].tolist()
         predicted = [None] * len(items) if ratings is None else ratings.tolist()
         return [
             Recommendation(item := self.items.id(index), score, rating, raters, self.titles.get(item))

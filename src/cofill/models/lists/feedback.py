@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.known import KnownRatings
+from cofill.models.known import Arrays, KnownRatings, known_arrays
 from cofill.models.lists.grades import Grades
 
 Floats = npt.NDArray[np.float32]
@@ -32,6 +32,41 @@ class GradedRatings:
             raise ValueError("the time decay is of another number of ratings")
         rows = SparseRows(known.trained.indptr, known.trained.indices, decay, known.trained.columns)
         return cls(known, grades, KnownRatings(rows, rows.transpose()))
+
+    def added_up(self, users: Ints, items: Ints, weights: Floats) -> Floats:
+        """(n,): the weights of pairs, on top of what is known of them, to at most the greatest of the training."""
+        before = [self._value(int(user), int(item)) for user, item in zip(users, items, strict=True)]
+        total: Floats = np.minimum(np.array(before, np.float32) + weights, np.float32(self.grades.scale.high))
+        return total
+
+    def _value(self, user: int, item: int) -> float:
+        items, values = self.known.row(user)
+        place = int(np.searchsorted(items, item))
+        return float(values[place]) if place < len(items) and items[place] == item else 0.0
+
+    def add(self, users: Ints, items: Ints, values: Floats) -> None:
+        """Values of pairs that came later."""
+        for user, item, value in zip(users.tolist(), items.tolist(), values.tolist(), strict=True):
+            self.known.add(user, item, value)
+
+    def remove(self, users: Ints, items: Ints) -> None:
+        """These pairs are unknown from now on."""
+        for user, item in zip(users.tolist(), items.tolist(), strict=True):
+            self.known.remove(user, item)
+
+    def counts(self) -> Longs:
+        """(items,): people who did something with each."""
+        counts = np.zeros(self.known.columns, np.int64)
+        trained = self.known.trained_columns.counts()
+        counts[: len(trained)] = trained
+        for item in self.known.changed_columns().tolist():
+            counts[item] = len(self.known.column(item)[0])
+        return counts
+
+    def arrays(self) -> Arrays:
+        """For the model file, with what time has left of them, and their scale."""
+        decay = {} if self.decay is None else {"decay": self.decay.trained.values}
+        return known_arrays(self.known) | decay | {"scale": np.array(self.grades.scale, np.float64)}
 
     def trained(self) -> SparseRows:
         """Grades of the training, users x items."""
@@ -126,10 +161,6 @@ class Feedback:
     def _changed(self, users: Longs) -> bool:
         known = self.main.known
         return bool((users >= known.trained.rows).any()) or any(not known.row_as_trained(int(user)) for user in users)
-
-    def counts(self) -> Longs:
-        """(items,): people who did something with each item, as it was in training."""
-        return np.bincount(self.trained().indices, minlength=self.items)
 
     def changes(self, item: int) -> int:
         """How many ratings and interactions of an item were added, changed or removed since the training."""
