@@ -68,6 +68,7 @@ _OURS = {
         (Contender("U-AutoRec", {"orientation": "user"}), Contender("I-AutoRec", {"orientation": "item"})),
         {"epochs": 40, "hidden": 100},
     ),
+    "popularity": Algorithm("cofill.models.rivals.popularity:Popularity"),
     "lists": Algorithm("cofill.models.list_model:ListModel"),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",
