@@ -69,6 +69,7 @@ _OURS = {
         {"epochs": 40, "hidden": 100},
     ),
     "popularity": Algorithm("cofill.models.rivals.popularity:Popularity"),
+    "item-knn": Algorithm("cofill.models.rivals.item_knn:ItemKNN", quick={"neighbours": 50, "shrinkage": 1.0}),
     "lists": Algorithm("cofill.models.list_model:ListModel"),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",
