@@ -70,6 +70,7 @@ _OURS = {
     ),
     "popularity": Algorithm("cofill.models.rivals.popularity:Popularity"),
     "item-knn": Algorithm("cofill.models.rivals.item_knn:ItemKNN", quick={"neighbours": 50, "shrinkage": 1.0}),
+    "ease": Algorithm("cofill.models.rivals.ease:EASE", quick={"penalty": 160.0}),
     "lists": Algorithm("cofill.models.list_model:ListModel"),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",
