@@ -71,6 +71,10 @@ _OURS = {
     "popularity": Algorithm("cofill.models.rivals.popularity:Popularity"),
     "item-knn": Algorithm("cofill.models.rivals.item_knn:ItemKNN", quick={"neighbours": 50, "shrinkage": 1.0}),
     "ease": Algorithm("cofill.models.rivals.ease:EASE", quick={"penalty": 160.0}),
+    "ials": Algorithm(
+        "cofill.models.rivals.ials:IALS",
+        quick={"rank": 16, "unobserved": 0.1, "penalty": 0.01, "iterations": 4},
+    ),
     "lists": Algorithm("cofill.models.list_model:ListModel"),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",

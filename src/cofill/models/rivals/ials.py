@@ -1,0 +1,440 @@
+"""iALS: matrix factorisation of implicit feedback by alternating least squares.
+
+Hu, Koren, Volinsky: "Collaborative Filtering for Implicit Feedback Datasets", ICDM 2008, as tuned by Rendle, Krichene,
+Zhang, Koren: "Revisiting the Performance of iALS on Item Recommendation Benchmarks", RecSys 2022.
+
+    minimise  sum over what people did of c (t - p_u . q_i)^2  +  unobserved * sum over all u, i of (p_u . q_i)^2
+              + penalty * (sum_u (n_u + unobserved * items)^power |p_u|^2 + the same of items)
+
+where n_u is with how many items user u did something. A grade is either the label t, with c = 1, or the confidence c,
+with t = 1. While the items stand still, every user is a ridge regression of its own, and the other way round: the sum
+over all pairs needs Q'Q alone, which all rows share. Rows take a few steps of conjugate gradients from where they are.
+
+Lists solve for the vector of whoever asks, in closed form, from what they did by now. For an item that they know
+already, the score is what it would be without it. An item that came later, or of which a tenth of the ratings has
+changed, is solved for from those who rated it, by their vectors in training, or since if there were none.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import Field
+
+from cofill.compiling import compiled
+from cofill.config import Settings
+from cofill.data.described import SideFeatures
+from cofill.data.sparse import SparseRows
+from cofill.models.lists.feedback import Feedback
+from cofill.models.lists.item_weights import Done
+from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer
+from cofill.models.rivals.list_rival import ListRival, ListRivalSettings, LivePopularity
+from cofill.models.rivals.rival import RowShards
+from cofill.models.rivals.validation import Point, Validation, climbed
+
+Longs = npt.NDArray[np.int64]
+
+GradesAs = Literal["labels", "confidence"]
+
+# Standard deviation of a vector's length before the first step.
+_START_LENGTH = 0.1
+_CHANGED_SHARE = 0.1
+_GRIDS = {
+    "unobserved": (0.01, 0.03, 0.1, 0.3, 1.0),
+    "penalty": (0.001, 0.003, 0.01, 0.03, 0.1),
+    "rank": (16, 32, 64, 128, 256),
+}
+_START = {"unobserved": 0.1, "penalty": 0.01, "rank": 64.0}
+_MOST_TRIED = 14
+# Half of the usual iterations tell settings apart.
+_ITERATIONS_TRIED = 8
+
+
+class IALSSettings(ListRivalSettings):
+    """What iALS is given by name."""
+
+    rank: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        default="auto", description="factors of a user and of an item; auto chooses it on validation ratings"
+    )
+    unobserved: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        default="auto",
+        description="weight of every pair of user and item as one that was not chosen: alpha0; auto chooses it on "
+        "validation ratings",
+    )
+    penalty: Annotated[float, Field(gt=0)] | Literal["auto"] = Field(
+        default="auto",
+        description="L2 regularisation of factors: lambda; auto chooses it on validation ratings",
+    )
+    power: float = Field(
+        default=1.0, ge=0, le=1, description="how far regularisation grows with what a user or item has: nu"
+    )
+    grades_as: GradesAs = Field(
+        default="labels",
+        description="what a grade is: labels (what is predicted) or confidence (how much a prediction of 1 counts)",
+    )
+    iterations: int = Field(default=16, ge=1, description="times that all users and all items are solved for")
+    steps: int = Field(default=3, ge=1, description="steps of conjugate gradients for a user or an item each time")
+    threads: int = Field(default=0, ge=0, le=1024, description="threads that share the work; 0: all cores at hand")
+
+
+class Objective(NamedTuple):
+    """The numbers of what is minimised."""
+
+    unobserved: float
+    penalty: float
+    power: float
+    as_labels: bool
+
+    def ridges(self, counts: Longs, others: int) -> Floats:
+        """(rows,): the regularisation of rows with so many entries, out of so many."""
+        ridges: Floats = (self.penalty * (counts + self.unobserved * others) ** self.power).astype(np.float32)
+        return ridges
+
+    def told(self, grades: Floats) -> tuple[Floats, Floats]:
+        """Confidences and labels; what counts nothing is as if nobody had done it."""
+        there = (grades != 0).astype(np.float32)
+        return (there, grades) if self.as_labels else (grades, there)
+
+
+@dataclass(frozen=True)
+class IALSFactors:
+    """Vectors of the fitted items, and what others are solved for with."""
+
+    items: Floats  # (items, rank)
+    of_users: Floats  # (rank, rank): P'P
+    users: int
+    objective: Objective
+
+    @property
+    def of_items(self) -> Floats:
+        """(rank, rank): Q'Q"""
+        gram: Floats = self.items.T @ self.items
+        return gram
+
+    def user_equations(self, vectors: Floats, grades: Floats, of_items: Floats) -> tuple[Doubles, Doubles]:
+        """A, b of A p = b for a user with grades (n,) of items with vectors (n, rank)."""
+        return self._equations(vectors, grades, of_items, len(self.items))
+
+    def item_from(self, users: Floats, grades: Floats) -> Floats:
+        """(rank,): the vector of an item with grades (n,) of users with vectors (n, rank)."""
+        left, right = self._equations(users, grades, self.of_users, self.users)
+        vector: Floats = np.linalg.solve(left, right).astype(np.float32)
+        return vector
+
+    def _equations(self, vectors: Floats, grades: Floats, gram: Floats, others: int) -> tuple[Doubles, Doubles]:
+        confidence, labels = self.objective.told(grades)
+        known = vectors.astype(np.float64)
+        left = self.objective.unobserved * gram.astype(np.float64) + (known.T * confidence) @ known
+        ridge = self.objective.ridges(np.array([np.count_nonzero(grades)]), others)[0]
+        left[np.diag_indices_from(left)] += ridge
+        right: Doubles = known.T @ (confidence * labels).astype(np.float64)
+        return left, right
+
+
+def fit_factors(
+    graded: SparseRows, rank: int, objective: Objective, iterations: int, *, steps: int, seed: int, threads: int,
+    done: Done,
+) -> IALSFactors:  # fmt: skip
+    """Alternate over users and items."""
+    by_user = _nonzero(graded)
+    by_item = by_user.transpose()
+    users = np.zeros((by_user.rows, rank), np.float32)
+    rng = np.random.default_rng(seed)
+    items = rng.standard_normal((by_item.rows, rank), np.float32) * np.float32(_START_LENGTH / np.sqrt(rank))
+    items[by_item.counts() == 0] = 0
+    with RowShards(threads) as shards:
+        for iteration in range(iterations):
+            solve_side(shards, by_user, items, objective, steps, users)
+            solve_side(shards, by_item, users, objective, steps, items)
+            done((iteration + 1) / iterations)
+        solve_side(shards, by_user, items, objective, 4 * steps, users)
+    return IALSFactors(items, users.T @ users, by_user.rows, objective)
+
+
+def solve_side(
+    shards: RowShards, rows: SparseRows, others: Floats, objective: Objective, steps: int, vectors: Floats
+) -> None:
+    """Steps towards the vectors of all rows, in place, given those of the others."""
+    confidence, labels = objective.told(rows.values)
+    ridges = objective.ridges(rows.counts(), len(others))
+    gram: Floats = (objective.unobserved * (others.T @ others)).astype(np.float32)
+    given = (rows.indptr, rows.indices, confidence, labels, others, gram, ridges, steps)
+    shards.run(rows, lambda first, last: step_rows(*given, first, last, vectors))
+
+
+@compiled
+def step_rows(
+    indptr: Longs,
+    indices: Ints,
+    confidence: Floats,
+    labels: Floats,
+    others: Floats,
+    gram: Floats,
+    ridges: Floats,
+    steps: int,
+    first: int,
+    last: int,
+    vectors: Floats,
+) -> None:
+    """Steps of conjugate gradients on the regression of each row from `first` to `last`, from where its vector is."""
+    rank = others.shape[1]
+    residual = np.empty(rank, np.float32)
+    direction = np.empty(rank, np.float32)
+    image = np.empty(rank, np.float32)
+    for row in range(first, last):
+        start, end = indptr[row], indptr[row + 1]
+        x = vectors[row]
+        if start == end:
+            x[:] = 0
+            continue
+        for q in range(rank):
+            residual[q] = -ridges[row] * x[q]
+        for p in range(rank):
+            along = x[p]
+            for q in range(rank):
+                residual[q] -= along * gram[p, q]
+        for entry in range(start, end):
+            other = others[indices[entry]]
+            predicted = np.float32(0)
+            for q in range(rank):
+                predicted += other[q] * x[q]
+            left = confidence[entry] * (labels[entry] - predicted)
+            for q in range(rank):
+                residual[q] += left * other[q]
+        length = 0.0
+        for q in range(rank):
+            direction[q] = residual[q]
+            length += residual[q] * residual[q]
+        for _ in range(steps):
+            if length < 1e-20:
+                break
+            for q in range(rank):
+                image[q] = ridges[row] * direction[q]
+            for p in range(rank):
+                along = direction[p]
+                for q in range(rank):
+                    image[q] += along * gram[p, q]
+            for entry in range(start, end):
+                other = others[indices[entry]]
+                along = np.float32(0)
+                for q in range(rank):
+                    along += other[q] * direction[q]
+                along *= confidence[entry]
+                for q in range(rank):
+                    image[q] += along * other[q]
+            curvature = 0.0
+            for q in range(rank):
+                curvature += direction[q] * image[q]
+            step = np.float32(length / curvature)
+            longer = length
+            length = 0.0
+            for q in range(rank):
+                x[q] += step * direction[q]
+                residual[q] -= step * image[q]
+                length += residual[q] * residual[q]
+            turn = np.float32(length / longer)
+            for q in range(rank):
+                direction[q] = residual[q] + turn * direction[q]
+
+
+def _nonzero(rows: SparseRows) -> SparseRows:
+    """Without entries that count nothing."""
+    kept = rows.values != 0
+    if kept.all():
+        return rows
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return SparseRows(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns)
+
+
+class IALSScorer(ListScorer):
+    """Vectors of items, and the closed form of whoever asks."""
+
+    kind = "ials"
+
+    def __init__(self, feedback: Feedback, item_features: SideFeatures, factors: IALSFactors) -> None:
+        super().__init__(feedback, item_features)
+        self.factors = factors
+        self._of_items = factors.of_items
+        trained = feedback.trained()
+        self._ratings: Longs = np.bincount(trained.indices, minlength=self.fitted)[: self.fitted]
+        self._popularity = LivePopularity(feedback)
+        self._vectors = factors.items  # as they stand now
+        self._stale = feedback.changed_items() | set(np.flatnonzero(self._ratings == 0).tolist())
+
+    @property
+    def fitted(self) -> int:
+        """How many items were in training."""
+        return len(self.factors.items)
+
+    # Questions
+
+    def many(self, done: SparseRows) -> Floats:
+        vectors = self._followed()
+        codes = np.zeros((done.rows, vectors.shape[1]), np.float32)
+        known: list[tuple[Ints, Floats]] = []
+        for row in range(done.rows):
+            items, grades = done.row(row)
+            left, right = self.factors.user_equations(vectors[items], grades, self._of_items)
+            codes[row] = np.linalg.solve(left, right) if len(items) else 0
+            known.append((items, self._without_themselves(vectors[items], grades, left, codes[row])))
+        # One at a time: the products of one do not depend on who else asks, to the last bit.
+        scores = np.stack([vectors @ code for code in codes]) if len(codes) else np.empty((0, len(vectors)), np.float32)
+        for row, (items, alone) in enumerate(known):
+            scores[row, items] = alone
+        return scores + self._popularity.hint()
+
+    def _without_themselves(self, vectors: Floats, grades: Floats, left: Doubles, code: Floats) -> Floats:
+        """(n,): the scores of n items that somebody knows, each as if they did not (Sherman and Morrison)."""
+        confidence, labels = self.factors.objective.told(grades)
+        known = vectors.astype(np.float64)
+        leverage = confidence * np.einsum("ij,ji->i", known, np.linalg.solve(left, known.T))
+        alone: Floats = ((known @ code - leverage * labels) / np.maximum(1 - leverage, 1e-6)).astype(np.float32)
+        return alone
+
+    def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
+        vectors = self._followed()
+        if not len(items):
+            return np.zeros((len(asked), 0))
+        left, _ = self.factors.user_equations(vectors[items], grades, self._of_items)
+        confidence, labels = self.factors.objective.told(grades)
+        known = vectors[items].astype(np.float64)
+        inputs = known.T * (confidence * labels)
+        found: Doubles = vectors[asked].astype(np.float64) @ np.linalg.solve(left, inputs)
+        for place in np.flatnonzero(np.isin(asked, items)).tolist():
+            own = int(np.flatnonzero(items == asked[place])[0])
+            without = left - confidence[own] * np.outer(known[own], known[own])
+            found[place] = known[own] @ np.linalg.solve(without, inputs)
+            found[place, own] = 0.0
+        return found
+
+    def scored(self) -> Flags:
+        return np.asarray(self._followed().any(axis=1), np.bool_)
+
+    def item_vectors(self) -> Floats:
+        return self._followed()
+
+    # Following
+
+    def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
+        items = set(items)
+        self._popularity.changed(items)
+        self._stale |= items
+        for user in users:
+            if not len(self.feedback.trained_row(user)[0]):
+                self._stale |= self.feedback.later_items(user)  # their vectors lean on what this user did
+
+    def _followed(self) -> Floats:
+        missing = self.feedback.items - len(self._vectors)
+        if self._stale or missing > 0:
+            self._vectors = np.concatenate([self._vectors, np.zeros((missing, self._vectors.shape[1]), np.float32)])
+            changed = self.feedback.changed_items()
+            for item in sorted(self._stale):
+                self._vectors[item] = self._vector(item, item in changed)
+            self._stale = set()
+        return self._vectors
+
+    def _vector(self, item: int, changed: bool) -> Floats:
+        if item < self.fitted and self._ratings[item] and not (changed and self._differs(item)):
+            fitted: Floats = self.factors.items[item]
+            return fitted
+        users, grades = self.feedback.column(item)
+        users, grades = users[grades != 0], grades[grades != 0]
+        if not len(users):
+            return np.zeros(self.factors.items.shape[1], np.float32)
+        return self.factors.item_from(np.stack([self._user(int(user)) for user in users]), grades)
+
+    def _differs(self, item: int) -> bool:
+        return self.feedback.changes(item) >= _CHANGED_SHARE * int(self._ratings[item])
+
+    def _user(self, user: int) -> Floats:
+        """The vector of a user from what they did in training, or since if that was nothing, of the fitted items."""
+        items, grades = self.feedback.trained_row(user)
+        if not len(items):
+            items, grades = self.feedback.row(user)
+        used = items < self.fitted
+        left, right = self.factors.user_equations(self.factors.items[items[used]], grades[used], self._of_items)
+        vector: Floats = np.linalg.solve(left, right).astype(np.float32)
+        return vector
+
+    # Keeping
+
+    def arrays(self) -> Arrays:
+        own = self.factors
+        return {
+            "items": own.items,
+            "of_users": own.of_users,
+            "numbers": np.array([own.users, *map(float, own.objective)], np.float64),
+        }
+
+    @classmethod
+    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "IALSScorer":
+        items, of_users = arrays["items"], arrays["of_users"]
+        users, unobserved, penalty, power, as_labels = arrays["numbers"].tolist()
+        if items.ndim != 2 or len(items) > feedback.items:
+            raise ValueError("there are vectors of another number of items than the ratings have")
+        if of_users.shape != (items.shape[1], items.shape[1]):
+            raise ValueError("the vectors of users and items differ in width")
+        objective = Objective(unobserved, penalty, power, bool(as_labels))
+        return cls(feedback, item_features, IALSFactors(items, of_users, int(users), objective))
+
+
+class IALS(ListRival):
+    """Matrix factorisation of implicit feedback by alternating least squares.
+
+    >>> IALS(rank=64, unobserved=0.1, penalty=0.01).fit("ratings.csv").recommend(42)
+    """
+
+    kind = "ials"
+    settings_class: ClassVar[type[Settings]] = IALSSettings
+    scorer_class = IALSScorer
+
+    def _fit_scorer(self, feedback: Feedback, done: Done) -> IALSScorer:
+        settings = self._settings
+        assert isinstance(settings, IALSSettings)
+        point = self._chosen(settings, feedback, done)
+        factors = self._fitted(settings, feedback.trained(), point, settings.iterations, done)
+        return IALSScorer(feedback, self.matrix.column_features, factors)
+
+    def _fitted(
+        self, settings: IALSSettings, graded: SparseRows, point: Point, iterations: int, done: Done
+    ) -> IALSFactors:
+        objective = Objective(point["unobserved"], point["penalty"], settings.power, settings.grades_as == "labels")
+        rank, steps = int(point["rank"]), settings.steps
+        return fit_factors(
+            graded, rank, objective, iterations, steps=steps, seed=settings.seed, threads=settings.threads, done=done
+        )
+
+    def _chosen(self, settings: IALSSettings, feedback: Feedback, done: Done) -> Point:
+        given = {"unobserved": settings.unobserved, "penalty": settings.penalty, "rank": settings.rank}
+        start = {name: _START[name] if value == "auto" else float(value) for name, value in given.items()}
+        grids = {name: _GRIDS[name] for name, value in given.items() if value == "auto"}
+        validation = Validation.of(feedback, settings.seed) if grids else None
+        if validation is None:
+            return start
+        train, iterations = validation.train, min(settings.iterations, _ITERATIONS_TRIED)
+
+        def measured(point: Point) -> float:
+            factors = self._fitted(settings, train, point, iterations, lambda share: None)
+            return validation.ndcg(lambda did: self._scores(settings, factors, did))
+
+        return climbed(grids, start, measured, done, _MOST_TRIED)
+
+    @staticmethod
+    def _scores(settings: IALSSettings, factors: IALSFactors, did: SparseRows) -> Floats:
+        users = np.zeros((did.rows, factors.items.shape[1]), np.float32)
+        with RowShards(settings.threads) as shards:
+            solve_side(shards, _nonzero(did), factors.items, factors.objective, 8 * settings.steps, users)
+        scores: Floats = users @ factors.items.T
+        return scores
+
+    def facts(self) -> list[tuple[str, str]]:
+        scorer = self.scorer
+        assert isinstance(scorer, IALSScorer)
+        objective = scorer.factors.objective
+        return [
+            ("rank", str(scorer.factors.items.shape[1])),
+            ("unobserved", f"{objective.unobserved:g}"),
+            ("penalty", f"{objective.penalty:g}"),
+        ]
