@@ -101,7 +101,8 @@ def gram_of(graded: SparseRows) -> Doubles:
     """X'X (items, items)."""
     from scipy.sparse import csr_array
 
-    matrix = csr_array((graded.values, graded.indices, graded.indptr), shape=(graded.rows, graded.columns))
+    values = graded.values.astype(np.float64)  # a small penalty makes much of rounding
+    matrix = csr_array((values, graded.indices, graded.indptr), shape=(graded.rows, graded.columns))
     by_item = matrix.T.tocsr()
     gram = np.empty((graded.columns, graded.columns))
     for first in range(0, graded.columns, _BLOCK):

@@ -1,0 +1,89 @@
+"""Item-based nearest neighbours keep the contract, and are those of a brute force."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.errors import SettingsError
+from cofill.models.rivals.item_knn import ItemKNN, ItemKNNScorer, Neighbours, strongest
+from tests.models.contract import cells, small_cells
+from tests.models.rivals.list_rival_contract import ListRivalContract
+from tests.models.rivals.sparse_grades import dense_of, sparse_of
+
+Doubles = npt.NDArray[np.float64]
+
+
+class TestContract(ListRivalContract):
+    rival = ItemKNN
+    small_settings = {"neighbours": 20, "shrinkage": 1.0}  # noqa: RUF012
+
+
+def brute_force(grades: Doubles, neighbours: int, shrinkage: float) -> Doubles:
+    """Items x items: the weight of each input for each target."""
+    items = grades.shape[1]
+    weights = np.zeros((items, items))
+    for target in range(items):
+        similar = []
+        for item in range(items):
+            one, other = grades[:, item], grades[:, target]
+            lengths = np.sqrt((one**2).sum()) * np.sqrt((other**2).sum()) + shrinkage
+            similar.append(one @ other / lengths if item != target and lengths else 0.0)
+        for item in sorted(range(items), key=lambda item: -similar[item])[:neighbours]:
+            weights[item, target] = similar[item]
+    return weights
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    users=st.integers(1, 12),
+    items=st.integers(1, 9),
+    neighbours=st.integers(1, 10),
+    shrinkage=st.sampled_from([0.0, 1.0, 7.5]),
+    seed=st.integers(0, 10**6),
+)
+def test_neighbours_are_those_of_a_brute_force(
+    users: int, items: int, neighbours: int, shrinkage: float, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    grades = np.where(rng.random((users, items)) < 0.5, rng.uniform(0.1, 1, (users, items)), 0.0)
+    found = Neighbours.of(sparse_of(grades), neighbours, shrinkage)
+    expected = grades @ brute_force(grades, neighbours, shrinkage)
+    np.testing.assert_allclose(found.products(sparse_of(grades)), expected, rtol=0, atol=1e-5)
+
+
+def test_a_new_item_has_the_cosines_that_it_would_have_been_fitted_with() -> None:
+    triples = small_cells()
+    new = [(user, item, rating) for user, item, rating in triples if item == 4]
+    made: dict[str, Any] = {"neighbours": 99, "shrinkage": 2.0}
+    model = ItemKNN(**made).fit(cells([cell for cell in triples if cell[1] != 4]))
+    model.add_ratings(cells(new))
+    whole = ItemKNN(**made).fit(cells(triples))
+    order = model.items.find(whole.items.array())
+    for user in whole.users:
+        np.testing.assert_allclose(model.score(user)[order], whole.score(user), rtol=0, atol=1e-4)
+
+
+def test_strongest_takes_no_zeros() -> None:
+    similar = np.array([0.1, 0, 0.5, 0.3, 0], np.float32)
+    assert strongest(similar, 2).tolist() == [2, 3]
+    assert strongest(similar, 9).tolist() == [0, 2, 3]
+
+
+def test_settings_are_chosen_or_given() -> None:
+    ratings = cells(small_cells())
+    scorer = ItemKNN(shrinkage=2.5).fit(ratings).scorer
+    assert isinstance(scorer, ItemKNNScorer)
+    assert scorer.shrinkage == 2.5
+    assert scorer.count > 0
+    assert dict(ItemKNN(neighbours=3).fit(ratings).facts())["neighbours"] == "3"
+    with pytest.raises(SettingsError, match="'neighbours' must be greater than or equal to 1"):
+        ItemKNN(neighbours=0)
+
+
+def test_grades_there_and_back() -> None:
+    grades = np.array([[0.5, 0, 1], [0, 0, 0]])
+    np.testing.assert_array_equal(dense_of(sparse_of(grades)), grades)
