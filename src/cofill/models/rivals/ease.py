@@ -22,12 +22,11 @@ import numpy as np
 from pydantic import Field
 
 from cofill.config import Settings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.item_weights import Done
-from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints
+from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints, Sides
 from cofill.models.rivals.item_embedding import ItemEmbedding, squared_norms
 from cofill.models.rivals.item_to_item import ItemToItemScorer, Together
 from cofill.models.rivals.list_rival import ListRival, ListRivalSettings
@@ -118,13 +117,13 @@ class EASEScorer(ItemToItemScorer):
     def __init__(
         self,
         feedback: Feedback,
-        item_features: SideFeatures,
+        sides: Sides,
         embedding: ItemEmbedding,
         norms: Doubles,
         weights: Weights,
         penalty: float,
     ) -> None:
-        super().__init__(feedback, item_features, embedding, norms)
+        super().__init__(feedback, sides, embedding, norms)
         self.weights, self.penalty = weights, penalty
 
     def _products(self, done: SparseRows) -> Floats:
@@ -158,7 +157,7 @@ class EASEScorer(ItemToItemScorer):
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "EASEScorer":
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "EASEScorer":
         weights, norms, vectors = arrays["weights"], arrays["norms"], arrays["vectors"]
         items = len(norms)
         if items > feedback.items or weights.shape != (items, items) or arrays["precision"].shape != (items,):
@@ -166,7 +165,7 @@ class EASEScorer(ItemToItemScorer):
         if vectors.ndim != 2 or len(vectors) != items:
             raise ValueError("there are vectors of another number of items than the weights have")
         fitted = Weights(weights, arrays["precision"])
-        return cls(feedback, item_features, ItemEmbedding(vectors), norms, fitted, float(arrays["penalty"][0]))
+        return cls(feedback, sides, ItemEmbedding(vectors), norms, fitted, float(arrays["penalty"][0]))
 
 
 class EASE(ListRival):
@@ -192,7 +191,7 @@ class EASE(ListRival):
         penalty = self._chosen(settings, feedback, done)
         return EASEScorer(
             feedback,
-            self.matrix.column_features,
+            self._sides,
             ItemEmbedding.fit(graded, settings.seed),
             np.sqrt(squared_norms(graded)),
             Weights.of(gram_of(graded), penalty),

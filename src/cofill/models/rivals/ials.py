@@ -25,11 +25,10 @@ from pydantic import Field
 
 from cofill.compiling import compiled
 from cofill.config import Settings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.item_weights import Done
-from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer
+from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer, Sides
 from cofill.models.rivals.list_rival import ListRival, ListRivalSettings, LivePopularity
 from cofill.models.rivals.rival import RowShards
 from cofill.models.rivals.validation import Point, Validation, climbed
@@ -253,8 +252,8 @@ class IALSScorer(ListScorer):
 
     kind = "ials"
 
-    def __init__(self, feedback: Feedback, item_features: SideFeatures, factors: IALSFactors) -> None:
-        super().__init__(feedback, item_features)
+    def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors) -> None:
+        super().__init__(feedback, sides)
         self.factors = factors
         self._of_items = factors.of_items
         trained = feedback.trained()
@@ -369,7 +368,7 @@ class IALSScorer(ListScorer):
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "IALSScorer":
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "IALSScorer":
         items, of_users = arrays["items"], arrays["of_users"]
         users, unobserved, penalty, power, as_labels = arrays["numbers"].tolist()
         if items.ndim != 2 or len(items) > feedback.items:
@@ -377,7 +376,7 @@ class IALSScorer(ListScorer):
         if of_users.shape != (items.shape[1], items.shape[1]):
             raise ValueError("the vectors of users and items differ in width")
         objective = Objective(unobserved, penalty, power, bool(as_labels))
-        return cls(feedback, item_features, IALSFactors(items, of_users, int(users), objective))
+        return cls(feedback, sides, IALSFactors(items, of_users, int(users), objective))
 
 
 class IALS(ListRival):
@@ -395,7 +394,7 @@ class IALS(ListRival):
         assert isinstance(settings, IALSSettings)
         point = self._chosen(settings, feedback, done)
         factors = self._fitted(settings, feedback.trained(), point, settings.iterations, done)
-        return IALSScorer(feedback, self.matrix.column_features, factors)
+        return IALSScorer(feedback, self._sides, factors)
 
     def _fitted(
         self, settings: IALSSettings, graded: SparseRows, point: Point, iterations: int, done: Done

@@ -14,11 +14,10 @@ import numpy.typing as npt
 from pydantic import Field
 
 from cofill.config import Settings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.item_weights import Done
-from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints
+from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints, Sides
 from cofill.models.rivals.item_embedding import ItemEmbedding, squared_norms
 from cofill.models.rivals.item_to_item import ItemToItemScorer, Together
 from cofill.models.rivals.list_rival import ListRival, ListRivalSettings
@@ -126,14 +125,14 @@ class ItemKNNScorer(ItemToItemScorer):
     def __init__(
         self,
         feedback: Feedback,
-        item_features: SideFeatures,
+        sides: Sides,
         embedding: ItemEmbedding,
         norms: Doubles,
         neighbours: Neighbours,
         numbers: tuple[int, float],
     ) -> None:
         """`numbers` are k and the shrinkage."""
-        super().__init__(feedback, item_features, embedding, norms)
+        super().__init__(feedback, sides, embedding, norms)
         self.neighbours = neighbours
         self.count, self.shrinkage = numbers
 
@@ -164,7 +163,7 @@ class ItemKNNScorer(ItemToItemScorer):
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "ItemKNNScorer":
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "ItemKNNScorer":
         norms, vectors = arrays["norms"], arrays["vectors"]
         indptr, indices, values = arrays["indptr"], arrays["indices"], arrays["values"]
         count, shrinkage = arrays["numbers"].tolist()
@@ -176,7 +175,7 @@ class ItemKNNScorer(ItemToItemScorer):
         if len(indices) and not 0 <= indices.min() <= indices.max() < items:
             raise ValueError("a neighbour is an item that does not exist")
         neighbours = Neighbours(SparseRows(indptr, indices, values, items))
-        return cls(feedback, item_features, ItemEmbedding(vectors), norms, neighbours, (int(count), shrinkage))
+        return cls(feedback, sides, ItemEmbedding(vectors), norms, neighbours, (int(count), shrinkage))
 
 
 class ItemKNN(ListRival):
@@ -196,7 +195,7 @@ class ItemKNN(ListRival):
         graded = feedback.trained()
         return ItemKNNScorer(
             feedback,
-            self.matrix.column_features,
+            self._sides,
             ItemEmbedding.fit(graded, settings.seed),
             np.sqrt(squared_norms(graded)),
             Neighbours.of(graded, neighbours, shrinkage),

@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
-from cofill.models.lists.scorer import Doubles, Flags, Floats, Ints, ListScorer
+from cofill.models.lists.scorer import Doubles, Flags, Floats, Ints, ListScorer, Sides
 from cofill.models.rivals.item_embedding import ItemEmbedding
 from cofill.models.rivals.list_rival import LivePopularity
 
@@ -45,11 +44,9 @@ class Later(NamedTuple):
 class ItemToItemScorer(ListScorer):
     """B, and what follows ratings and items. What it says depends on ratings alone, not on the order they came in."""
 
-    def __init__(
-        self, feedback: Feedback, item_features: SideFeatures, embedding: ItemEmbedding, norms: Doubles
-    ) -> None:
+    def __init__(self, feedback: Feedback, sides: Sides, embedding: ItemEmbedding, norms: Doubles) -> None:
         """`norms` (fitted items,): the length of the column of grades of each item in training."""
-        super().__init__(feedback, item_features)
+        super().__init__(feedback, sides)
         self._embedding, self._norms = embedding, norms
         trained = feedback.trained()
         self._ratings: Longs = np.bincount(trained.indices, minlength=len(norms))[: len(norms)]

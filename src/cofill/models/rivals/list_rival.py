@@ -79,6 +79,7 @@ class ListRival(Means):
     """A recommender whose ratings are the fitted means, and whose lists are its own."""
 
     settings_class: ClassVar[type[Settings]] = ListRivalSettings
+    takes_interactions: ClassVar[bool] = True
     scorer_class: ClassVar[type[ListScorer]]
 
     @property
@@ -90,10 +91,9 @@ class ListRival(Means):
         assert isinstance(self._settings, ListRivalSettings)
         return self._settings
 
-    def _feedback(self, decay: Floats | None) -> Feedback:
-        usual = super()._feedback(decay)
-        beside = None if usual.beside is None else self._graded(usual.beside)
-        return Feedback(self._graded(usual.main), beside)
+    def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
+        usual = super()._feedback(decay, beside)
+        return Feedback(self._graded(usual.main), None if beside is None else self._graded(beside))
 
     def _graded(self, usual: GradedRatings) -> GradedRatings:
         own, grades = self._own_settings, usual.grades
@@ -110,7 +110,7 @@ class ListRival(Means):
         """The scorer of this rival."""
 
     def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
-        return self.scorer_class.restored(arrays, feedback, self.matrix.column_features)
+        return self.scorer_class.restored(arrays, feedback, self._sides)
 
     def item_vectors(self) -> Floats:
         vectors = self.scorer.item_vectors()

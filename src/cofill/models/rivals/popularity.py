@@ -9,11 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from cofill.config import Settings
-from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.item_weights import Done
-from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer
+from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer, Sides
 from cofill.models.rivals.list_rival import ListRival, ListRivalSettings, LivePopularity
 
 
@@ -22,8 +21,8 @@ class PopularityScorer(ListScorer):
 
     kind = "popularity"
 
-    def __init__(self, feedback: Feedback, item_features: SideFeatures) -> None:
-        super().__init__(feedback, item_features)
+    def __init__(self, feedback: Feedback, sides: Sides) -> None:
+        super().__init__(feedback, sides)
         self._popularity = LivePopularity(feedback)
 
     def many(self, done: SparseRows) -> Floats:
@@ -43,10 +42,10 @@ class PopularityScorer(ListScorer):
         return {"sums": self._popularity.sums()}
 
     @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, item_features: SideFeatures) -> "PopularityScorer":
+    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "PopularityScorer":
         if arrays["sums"].shape != (feedback.items,):
             raise ValueError("there are sums of another number of items than the ratings have")
-        return cls(feedback, item_features)
+        return cls(feedback, sides)
 
 
 class Popularity(ListRival):
@@ -60,6 +59,6 @@ class Popularity(ListRival):
     scorer_class = PopularityScorer
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> PopularityScorer:
-        scorer = PopularityScorer(feedback, self.matrix.column_features)
+        scorer = PopularityScorer(feedback, self._sides)
         done(1.0)
         return scorer
