@@ -16,7 +16,7 @@ _PLACES = {
     "convergence": "convergence:EXPERIMENT",
     "non-linearity": "ablations:NON_LINEARITY",
     "cost": "cost:EXPERIMENT",
-    "ranking": "comparison:RANKING",
+    "ranking": "list_comparison:EXPERIMENT",
 }
 EXPERIMENTS = {
     "rmse": "RMSE of all algorithms, with and without side information",
@@ -26,7 +26,7 @@ EXPERIMENTS = {
     "convergence": "RMSE by epoch",
     "non-linearity": "the network with its tanh removed",
     "cost": "time, memory and parameters",
-    "ranking": "lists of recommendations of all algorithms",
+    "ranking": "lists of recommendations: by random splits, by time, and for new users",
 }
 
 

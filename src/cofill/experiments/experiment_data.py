@@ -13,8 +13,9 @@ import numpy.typing as npt
 from cofill.data.datasets import UnpublishedFileWarning, catalogue, published_folds
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
-from cofill.data.splits import Split, random_split
+from cofill.data.splits import Split, StrongSplit, leave_last_out_split, random_split, strong_generalisation_split
 from cofill.data.vocabulary import Vocabulary
 from cofill.experiments.runs import Part
 
@@ -52,9 +53,17 @@ class ExperimentData:
             assert part.fold is not None
             marks = self.folds[part.fold]
             return Split(self.ratings.select(marks == _TRAINED), self.ratings.select(marks == _TESTED))
-        assert part.ratio is not None
         assert part.seed is not None
+        if part.by == "last":
+            return leave_last_out_split(self.ratings, seed=part.seed)
+        assert part.ratio is not None
         return random_split(self.ratings, ratio=part.ratio, seed=part.seed)
+
+    def strong_parts(self, part: Part) -> StrongSplit:
+        """Users to train on, and others, of whose ratings some are told and the rest are to be found."""
+        assert part.by == "strong"
+        assert part.seed is not None
+        return strong_generalisation_split(self.ratings, seed=part.seed)
 
     def fingerprint(self) -> str:
         """A hash of the ratings and folds."""
@@ -75,13 +84,13 @@ class ExperimentData:
 
         arrays: Arrays = load(content)
         about = _from_array(arrays[f"ratings.{_ABOUT}"])
-        ratings = Ratings(
+        ratings = (Ratings if about["rated"] else Interactions)(
             users=Vocabulary(about["users"]),
             items=Vocabulary(about["items"]),
             user_index=arrays["ratings.users"],
             item_index=arrays["ratings.items"],
             values=arrays["ratings.values"],
-            times=None,
+            times=arrays.get("ratings.times"),
             scale=Scale(*about["scale"]),
         )
         side = SideInformation(*(_features(arrays, name) for name in SideInformation._fields))
@@ -93,6 +102,7 @@ class ExperimentData:
             "users": ratings.users.ids,
             "items": ratings.items.ids,
             "scale": list(ratings.scale),
+            "rated": ratings.rated,
             "folds": len(self.folds),
         }
         return {
@@ -100,6 +110,7 @@ class ExperimentData:
             "ratings.users": ratings.user_index,
             "ratings.items": ratings.item_index,
             "ratings.values": ratings.values,
+            **({} if ratings.times is None else {"ratings.times": ratings.times}),
             **{f"ratings.fold{at}": fold for at, fold in enumerate(self.folds)},
         }
 

@@ -19,7 +19,7 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, DataError, TrainingDivergedError
-from cofill.evaluation import evaluate, evaluate_ranking
+from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run
 from cofill.experiments.source_code import code_of
@@ -41,7 +41,11 @@ def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> 
     began = time.perf_counter()
     about = {"threads": threads or cores(), "code": code_of(run.algorithm)}
     warm_up(run, data, partial(_trained, threads=threads))
-    train, test = data.parts(run.part)
+    fold_in = None
+    if run.part.by == "strong":
+        train, fold_in, test = data.strong_parts(run.part)
+    else:
+        train, test = data.parts(run.part)
     model = _model(run, threads)
     before = reset_peak()
     try:
@@ -56,7 +60,7 @@ def perform(run: Run, data: ExperimentData, *, threads: int, report: Report) -> 
     elif run.task == "validate":
         result |= {"validation_curve": [record.validation_rmse for record in model.history]}
     else:
-        result |= _tested(model, test)
+        result |= _tested(model, test, fold_in)
     report(1.0)
     return {"result": result, "seconds": time.perf_counter() - began, **about}
 
@@ -80,11 +84,18 @@ def _fit(model: Recommender, train: Ratings, described_by: ExperimentData | None
     model.fit(train, progress=lambda step: report(step.share), **features)
 
 
-def _tested(model: Recommender, test: Ratings) -> dict[str, Any]:
+def _tested(model: Recommender, test: Ratings, fold_in: Ratings | None) -> dict[str, Any]:
     """Rating and ranking metrics together: training takes longer, and the other may be needed later."""
-    found = evaluate(model, test).as_json()
+    found: dict[str, Any] = {}
+    if model.rated and fold_in is None:
+        found = evaluate(model, test).as_json()
     try:
-        found["ranking"] = evaluate_ranking(model, test).as_json()
+        if fold_in is None:
+            found["ranking"] = evaluate_ranking(model, test).as_json()
+            if model.rated:
+                found["ranking_by_rating"] = evaluate_ranking(model, test, by="rating").as_json()
+        else:
+            found["ranking"] = evaluate_newcomers(model, fold_in, test).as_json()
     except DataError as problem:  # no rating that is relevant: of ratings there is something to say all the same
         found["ranking"], found["ranking_problem"] = None, str(problem)
     return found

@@ -9,11 +9,17 @@ from cofill.errors import SettingsError
 from cofill.evaluation import Interval, PairedComparison
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.result_table import Table
-from cofill.experiments.runs import Part, Record, Run, Store, Task
+from cofill.experiments.runs import Part, Protocol, Record, Run, Store, Task
 from cofill.models import Contender, algorithms, contenders
 
-LINEUP: Mapping[str, Contender] = contenders()
+EVERYONE: Mapping[str, Contender] = contenders()
 """Who takes part: every algorithm that the registry gives a name in tables."""
+
+LINEUP: Mapping[str, Contender] = {label: one for label, one in EVERYONE.items() if not one.lists}
+"""Who predicts ratings, as in the paper's tables."""
+
+LISTS: Mapping[str, Contender] = {label: one for label, one in EVERYONE.items() if one.lists}
+"""Who makes lists."""
 
 QUICK: Mapping[str, Mapping[str, Any]] = {name: entry.quick for name, entry in algorithms().items()}
 """For a quick look: what makes an algorithm quick, and no good."""
@@ -101,21 +107,32 @@ class Plan:
                 f"{self.dataset} was published with {folds} folds. Got --folds {self.splits}; use at most {folds}"
             )
         for label in self.only or ():
-            if LINEUP[label].side and not self.data.described:
+            if EVERYONE[label].side and not self.data.described:
                 raise SettingsError(f"--only {label}: there is no side information; {GIVE_SIDE_INFORMATION}")
 
     def present(self, labels: tuple[str, ...]) -> list[Contender]:
-        """The contenders that can take part: those marked ++ need side information."""
-        return [LINEUP[label] for label in labels if self.data.described or not LINEUP[label].side]
+        """The contenders that can take part: those marked ++ need side information, those of ratings need ratings."""
+        return [
+            EVERYONE[label]
+            for label in labels
+            if (self.data.described or not EVERYONE[label].side) and (self.data.ratings.rated or EVERYONE[label].lists)
+        ]
 
     def asked(self, labels: tuple[str, ...]) -> list[Contender]:
         """The contenders that the caller selected."""
         return [contender for contender in self.present(labels) if self.only is None or contender.label in self.only]
 
     def run(
-        self, contender: Contender, split: int, *, ratio: float | None = None, task: Task = "measure", **changes: Any
+        self,
+        contender: Contender,
+        split: int,
+        *,
+        ratio: float | None = None,
+        protocol: Protocol | None = None,
+        task: Task = "measure",
+        **changes: Any,
     ) -> Run:
-        """A run on a usual split, or on a random split with a given training share."""
+        """A run on a usual split, on a random split with a given training share, or by another protocol of lists."""
         assert self.data.described or not contender.side, contender.label
         quick: Mapping[str, Any] = QUICK[contender.algorithm] if self.quick else {}
         return Run(
@@ -123,7 +140,7 @@ class Plan:
             task=task,
             algorithm=contender.algorithm,
             settings={**contender.settings, **quick, **changes, "seed": split},
-            part=self._part(split, ratio),
+            part=self._part(split, ratio) if protocol is None else Part(protocol, seed=split),
             data=self.fingerprint,
             side=self._fingerprint("side") if contender.side else None,
         )

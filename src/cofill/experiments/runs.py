@@ -22,17 +22,20 @@ from cofill.models import algorithm
 Task = Literal["measure", "validate", "cost"]
 """Test a model; train only as far as validation data go, which touches no test rating; time and memory, alone."""
 
+Protocol = Literal["last", "strong"]
+"""Protocols of lists beside random splits: the last rating of each user; users who are new to the model."""
+
 # Raised when the same run would leave another record behind.
-_FORMAT = 2
+_FORMAT = 3
 # They do not change what is learned, apart from rounding.
 _BESIDE_THE_POINT = {"threads", "checkpoint_seconds"}
 
 
 @dataclass(frozen=True)
 class Part:
-    """The training and test ratings of a run: a random split, or a published fold counted from 0."""
+    """The training and test ratings of a run: a random split, a published fold counted from 0, or a protocol."""
 
-    by: Literal["random", "published"]
+    by: Literal["random", "published"] | Protocol
     ratio: float | None = None
     seed: int | None = None
     fold: int | None = None

@@ -32,6 +32,8 @@ class Contender:
     settings: Mapping[str, Any] = field(default_factory=dict)
     side: bool = False
     """Whether it is given side information."""
+    lists: bool = False
+    """Whether it takes part in the tables of lists, rather than in those of ratings."""
     algorithm: str = ""
     """The name of the algorithm: that of its entry in the registry, which fills it in."""
 
@@ -43,7 +45,7 @@ class Algorithm:
     home: str
     """Its class, as "module:Class"; imported when it is first asked for."""
     contenders: tuple[Contender, ...] = ()
-    """As what it takes part in the paper's tables."""
+    """As what it takes part in tables."""
     quick: Mapping[str, Any] = field(default_factory=dict)
     """Settings for a quick look, which make it fast and no good."""
 
@@ -68,14 +70,19 @@ _OURS = {
         (Contender("U-AutoRec", {"orientation": "user"}), Contender("I-AutoRec", {"orientation": "item"})),
         {"epochs": 40, "hidden": 100},
     ),
-    "popularity": Algorithm("cofill.models.rivals.popularity:Popularity"),
-    "item-knn": Algorithm("cofill.models.rivals.item_knn:ItemKNN", quick={"neighbours": 50, "shrinkage": 1.0}),
-    "ease": Algorithm("cofill.models.rivals.ease:EASE", quick={"penalty": 160.0}),
+    "popularity": Algorithm("cofill.models.rivals.popularity:Popularity", (Contender("popularity", lists=True),)),
+    "item-knn": Algorithm(
+        "cofill.models.rivals.item_knn:ItemKNN",
+        (Contender("item kNN", lists=True),),
+        {"neighbours": 50, "shrinkage": 1.0},
+    ),
+    "ease": Algorithm("cofill.models.rivals.ease:EASE", (Contender("EASE", lists=True),), {"penalty": 160.0}),
     "ials": Algorithm(
         "cofill.models.rivals.ials:IALS",
-        quick={"rank": 16, "unobserved": 0.1, "penalty": 0.01, "iterations": 4},
+        (Contender("iALS", lists=True),),
+        {"rank": 16, "unobserved": 0.1, "penalty": 0.01, "iterations": 4},
     ),
-    "lists": Algorithm("cofill.models.list_model:ListModel"),
+    "lists": Algorithm("cofill.models.list_model:ListModel", (Contender("cofill", lists=True),)),
     "cfn": Algorithm(
         "cofill.models.cfn.cfn:CFN",
         (
@@ -98,7 +105,7 @@ def algorithms() -> Mapping[str, Algorithm]:
 
 @cache
 def contenders() -> Mapping[str, Contender]:
-    """Who takes part in the paper's tables, by label."""
+    """Who takes part in tables, by label."""
     entries = algorithms().items()
     return {one.label: replace(one, algorithm=name) for name, entry in entries for one in entry.contenders}
 
