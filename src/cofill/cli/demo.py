@@ -28,7 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.cli.tour import CLUSTER_COLUMNS, MEASURED, cluster_rows, run_demo
+    from cofill.cli.tour import CLUSTER_COLUMNS, LISTED, MEASURED, cluster_rows, run_demo
 
     out: Path = options.out
     ours = (out / "report.html", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
@@ -47,6 +47,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     print_table("How far off predictions are (RMSE), on ratings nobody trained on", MEASURED, result.measures)
     print_table("The same by popularity of the films, rows are items", CLUSTER_COLUMNS, cluster_rows(result))
+    print_table("How good lists of ten are, on ratings nobody trained on", LISTED, result.lists)
     print_table("Somebody new, who rated three films", ("film", "rating given"), result.somebody)
     _print_recommended("What they would like", result.recommendations)
     for described in result.described:

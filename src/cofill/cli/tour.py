@@ -17,8 +17,10 @@ from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split
-from cofill.errors import SettingsError
-from cofill.evaluation import Evaluation, evaluate
+from cofill.errors import DataError, SettingsError
+from cofill.evaluation import Evaluation, evaluate, evaluate_ranking
+from cofill.evaluation.list_measures import CutOff
+from cofill.evaluation.ranking import ListsBy
 from cofill.evaluation.ratings import Cluster, RatingModel
 from cofill.models.cfn.cfn import CFN
 from cofill.models.lists.ranked import Recommendation
@@ -38,6 +40,8 @@ Floats = npt.NDArray[np.float32]
 
 Recommended = tuple[str, float, float]
 """A title, the predicted rating, and the truth."""
+
+LISTED = ("whose lists", "NDCG@10", "recall@10", "films shown to anybody")
 
 MEASURED = ("who predicts", "known films", "rarest fifth", "new films", "new people")
 
@@ -59,6 +63,8 @@ class DemoResult:
     held_out: dict[str, int]
     measures: list[tuple[str, float, float | None, float | None, float | None]]
     """RMSE in the columns of MEASURED; None where nothing was held out."""
+    lists: list[tuple[str, float, float, float]]
+    """In the columns of LISTED, for known people; empty where no held-out rating is high enough to be found."""
     clusters: list[tuple[Cluster, float | None]]
     """Of the model on ratings alone, rows are items, and the RMSE with side information."""
     somebody: list[tuple[str, float]]
@@ -132,6 +138,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
         summary=world.ratings.summary(),
         held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
         measures=_measures(world, parts, models, known),
+        lists=_lists(world, parts, model),
         clusters=[
             (plain, told.rmse)
             for plain, told in zip(known["item", False].clusters, known["item", True].clusters, strict=True)
@@ -201,6 +208,41 @@ def _measures(
         )
         measures.append((name, evaluation.rmse, evaluation.clusters[0].rmse, new_films, new_people))
     return measures
+
+
+def _lists(world: World, parts: Parts, model: CFN) -> list[tuple[str, float, float, float]]:
+    """Lists of ten by popularity, by predicted rating, by cofill, and the best that anybody could make."""
+    try:
+        ours, by_rating = (evaluate_ranking(model, parts.test, by=by) for by in ("list", "rating"))
+        best = evaluate_ranking(BestLists(parts.train, world, ours.relevant or 0.0), parts.test)
+    except DataError:  # a world so small that nobody has a high rating to find
+        return []
+    rows: list[tuple[str, CutOff]] = [
+        ("the most popular films, for everybody", ours.popularity),
+        ("cofill, by predicted rating", by_rating),
+        ("cofill", ours),
+        ("the best possible, from the truth", best),
+    ]
+    return [(name, found.ndcg, found.recall, found.coverage) for name, found in rows]
+
+
+class BestLists(Answers):
+    """The lists of somebody who knows what each person chooses and likes."""
+
+    def __init__(self, train: Ratings, world: World, relevant: float) -> None:
+        super().__init__(train, world.truth.expected)
+        self._world, self._relevant = world, relevant
+        self._rows = train.rows("user")
+        self.scale = train.scale
+
+    def user_scores(self, users: npt.NDArray[np.int64], *, by: ListsBy = "list") -> Floats:
+        return self._world.truth.best_scores(users, relevant=self._relevant).astype(np.float32)
+
+    def stranger_scores(self, *, by: ListsBy = "list") -> Floats:
+        return self.item_counts().astype(np.float32)
+
+    def known_items(self, user: int) -> Ints:
+        return self._rows.row(user)[0]
 
 
 def _film_means(train: Ratings) -> npt.NDArray[np.float64]:
@@ -295,6 +337,11 @@ def demo_parts(result: DemoResult) -> list[Part]:
         table("How far off predictions are", MEASURED, result.measures),
         paragraph("RMSE, where less is better. Of new films and people no rating was trained on."),
         table("By number of training ratings of the film (rows are items)", CLUSTER_COLUMNS, cluster_rows(result)),
+        table("How good lists of ten are", LISTED, result.lists),
+        paragraph(
+            "NDCG@10, where more is better, over known people; relevant are ratings in the upper quarter of the scale. "
+            "In this world people choose what they see by popularity and by taste, as in life."
+        ),
     )
     columns = ("film", "predicted", "truth")
     rated = [(film, f"{rating:g}") for film, rating in result.somebody]
