@@ -41,11 +41,11 @@ GradesAs = Literal["labels", "confidence"]
 _START_LENGTH = 0.1
 _CHANGED_SHARE = 0.1
 _GRIDS = {
-    "unobserved": (0.01, 0.03, 0.1, 0.3, 1.0),
-    "penalty": (0.001, 0.003, 0.01, 0.03, 0.1),
+    "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8),
+    "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
     "rank": (16, 32, 64, 128, 256),
 }
-_START = {"unobserved": 0.1, "penalty": 0.01, "rank": 64.0}
+_START = {"unobserved": 0.2, "penalty": 0.0065, "rank": 128.0}
 _MOST_TRIED = 14
 # Half of the usual iterations tell settings apart.
 _ITERATIONS_TRIED = 8
@@ -271,26 +271,31 @@ class IALSScorer(ListScorer):
 
     def many(self, done: SparseRows) -> Floats:
         vectors = self._followed()
-        codes = np.zeros((done.rows, vectors.shape[1]), np.float32)
-        known: list[tuple[Ints, Floats]] = []
+        scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):
             items, grades = done.row(row)
-            left, right = self.factors.user_equations(vectors[items], grades, self._of_items)
-            codes[row] = np.linalg.solve(left, right) if len(items) else 0
-            known.append((items, self._without_themselves(vectors[items], grades, left, codes[row])))
-        # One at a time: the products of one do not depend on who else asks, to the last bit.
-        scores = np.stack([vectors @ code for code in codes]) if len(codes) else np.empty((0, len(vectors)), np.float32)
-        for row, (items, alone) in enumerate(known):
-            scores[row, items] = alone
+            if len(items):
+                code, alone = self._code(vectors[items], grades)
+                np.matmul(vectors, code, out=scores[row])
+                scores[row, items] = alone
         return scores + self._popularity.hint()
 
-    def _without_themselves(self, vectors: Floats, grades: Floats, left: Doubles, code: Floats) -> Floats:
-        """(n,): the scores of n items that somebody knows, each as if they did not (Sherman and Morrison)."""
+    def _code(self, vectors: Floats, grades: Floats) -> tuple[Floats, Floats]:
+        """The vector (rank,) of somebody with grades (n,) of items with vectors (n, rank), and their scores (n,).
+
+        Each score is what it would be without the item (Sherman and Morrison), the ridge as it is.
+        """
+        from scipy.linalg import cholesky, solve_triangular
+
+        left, right = self.factors.user_equations(vectors, grades, self._of_items)
+        lower = cholesky(left, lower=True, check_finite=False)
+        both = np.column_stack([vectors.T.astype(np.float64), right])
+        halfway = solve_triangular(lower, both, lower=True, check_finite=False)
+        code = solve_triangular(lower, halfway[:, -1], lower=True, trans=1, check_finite=False)
         confidence, labels = self.factors.objective.told(grades)
-        known = vectors.astype(np.float64)
-        leverage = confidence * np.einsum("ij,ji->i", known, np.linalg.solve(left, known.T))
-        alone: Floats = ((known @ code - leverage * labels) / np.maximum(1 - leverage, 1e-6)).astype(np.float32)
-        return alone
+        leverage = confidence * (halfway[:, :-1] ** 2).sum(0)
+        alone = (vectors @ code - leverage * labels) / np.maximum(1 - leverage, 1e-6)
+        return code.astype(np.float32), alone.astype(np.float32)
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         vectors = self._followed()
