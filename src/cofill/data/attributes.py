@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cofill.data.features.columns import Mismatch, ReadableColumn
 from cofill.data.features.kinds import kind_called, readable_kinds
 from cofill.data.vocabulary import Id, Indices, Vocabulary
-from cofill.errors import DataError, quoted
+from cofill.errors import DataError, Place, Remedy, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -89,7 +89,7 @@ class Attributes:
             try:
                 met = kind_called(column.kind).met(column.cells, condition)
             except Mismatch as problem:
-                raise DataError(str(problem), problem.remedy, where=f"the filter, {quoted(name)}") from problem
+                raise DataError(str(problem), problem.remedy, where=Place("the filter", column=quoted(name))) from problem
             matching[: len(met)] &= met
             matching[len(met) :] = False
         return matching
@@ -147,12 +147,12 @@ class Attributes:
         if not self._columns:
             return DataError(
                 f"there is no column {quoted(name)}, nor any other, for nothing is known of the items but ratings",
-                "train the model with item_features=..., or leave the filter out",
+                Remedy.passing("train the model with {item_features}, or leave the filter out", item_features=...),
                 where="the filter",
             )
         near = difflib.get_close_matches(str(name), self._columns, 1)
         hint = f"did you mean {quoted(near[0])}? " if near else ""
-        return DataError(f"the filter: there is no column {quoted(name)}", f"{hint}the columns are {self._listed()}")
+        return DataError(f"there is no column {quoted(name)}", f"{hint}the columns are {self._listed()}", where="the filter")
 
 
 def _cell(column: ReadableColumn, index: int) -> Value:

@@ -1,6 +1,7 @@
 """Rules of lists: which items may be in one, which count for more, how many of a kind, how unlike each other."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -224,13 +225,24 @@ class Catalogue:
                         f"the boost of {column!r} = {value!r} must be a factor above 0, such as 1.5 for more or 0.5 "
                         f"for less. Got {factor!r}"
                     )
-                factors[self.attributes.matching({column: value})] *= np.float32(factor)
+                with _said_of("boost"):
+                    factors[self.attributes.matching({column: value})] *= np.float32(factor)
         return factors
 
     def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise DataError(f"at_most of {column!r} must be a whole number of at least 1. Got {most!r}")
-        return self.attributes.values_of(column), int(most)
+        with _said_of("at_most"):
+            return self.attributes.values_of(column), int(most)
+
+
+@contextmanager
+def _said_of(rule: str) -> Iterator[None]:
+    """An error about a column names the rule that asked for it, not the filter."""
+    try:
+        yield
+    except DataError as error:
+        raise error.said_of(rule) from error
 
 
 def _share(name: str, value: object) -> float:
