@@ -103,6 +103,7 @@ def test_recommend_to_a_user(run: Run, model: Path, world: Path) -> None:
     assert {entry["item"] for entry in everything} == set(ratings.items.ids)
     table = run("recommend", model, "--user", 1, "-n", 2)
     assert table.out.startswith("For user 1\n")
+    assert f"{found[0]['score']:.4f}" in table.out
     assert f"{found[0]['rating']:.4f}" in table.out
     assert found[0]["title"] in table.out
     assert table.err == ""
@@ -110,7 +111,7 @@ def test_recommend_to_a_user(run: Run, model: Path, world: Path) -> None:
 
 def test_recommend_to_somebody_unknown(run: Run, refused: Callable[..., str], model: Path) -> None:
     result = run("recommend", model, "--user", "nobody", "-n", 3)
-    assert result.err == "user 'nobody' is not in the model: these are what the means recommend to anybody\n"
+    assert result.err == "user 'nobody' is not in the model: these are what anybody is recommended\n"
     assert len(result.out.splitlines()) == 8
     assert "an id is an empty string" in refused("recommend", model, "--user", "")
 
@@ -119,7 +120,9 @@ def test_recommend_to_somebody_unknown(run: Run, refused: Callable[..., str], mo
 def test_recommend_to_somebody_new(run: Run, model: Path, write: Callable[[str], Path], text: str) -> None:
     found = json.loads(run("recommend", model, "--ratings", write(text), "--json").out)
     expected = CFN.load(model).recommend({1: 5.0, 2: 1.0})
-    assert [(entry["item"], entry["rating"]) for entry in found] == [(entry.item, entry.rating) for entry in expected]
+    assert [entry["item"] for entry in found] == [entry.item for entry in expected]
+    for name in ("score", "rating", "raters"):
+        assert [entry[name] for entry in found] == [getattr(entry, name) for entry in expected]
     assert not {1, 2} & {entry["item"] for entry in found}
 
 
@@ -169,7 +172,7 @@ def test_titles_are_printed_literally(run: Run, monkeypatch: pytest.MonkeyPatch,
     assert "two lines" in text
     assert "\x1b" not in text
     assert max(map(len, text.splitlines())) <= width
-    folded = "".join(line.split("│")[4] for line in text.splitlines() if line.startswith("│")).replace(" ", "")
+    folded = "".join(line.split("│")[6] for line in text.splitlines() if line.startswith("│")).replace(" ", "")
     assert LONG_TITLE.replace(" ", "") in folded
 
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -10,34 +11,35 @@ from cofill.models.recommender import Recommender
 from tests.cli.conftest import Run
 
 
-def test_what_moves_a_prediction(run: Run, model: Path) -> None:
-    found = json.loads(run("explain", model, "7", "--user", "3", "--json").out)
+@pytest.mark.parametrize("by", ["list", "rating"])
+def test_what_moves_a_prediction(run: Run, model: Path, by: Literal["list", "rating"]) -> None:
+    found = json.loads(run("explain", model, "7", "--user", "3", "--by", by, "--json").out)
     loaded = Recommender.load(model)
-    assert found["item"] == 7
-    assert found["title"] == "Film 7"
-    assert found["clipped"] == pytest.approx(float(loaded.predict([(3, 7)])[0]), abs=1e-5)
+    assert (found["item"], found["title"], found["by"]) == (7, "Film 7", by)
+    assert found["clipped"] == pytest.approx(float(loaded.score(3, by=by)[loaded.items.index(7)]), abs=1e-5)
     amounts = [entry["amount"] for entry in found["contributions"]]
     assert len(amounts) == loaded.user_counts()[loaded.users.index(3)] > 3
-    assert found["base"] + sum(amounts) + found["remainder"] == pytest.approx(found["rating"], abs=1e-4)
+    assert found["base"] + sum(amounts) + found["remainder"] == pytest.approx(found["value"], abs=1e-4)
     assert set(found["contributions"][0]) >= {"item", "rating", "amount"}
 
 
-def test_the_table_adds_up(run: Run, model: Path) -> None:
-    result = run("explain", model, 7, "--user", 3, "-n", 2)
+@pytest.mark.parametrize(("by", "together"), [("list", "the list score"), ("rating", "the predicted rating")])
+def test_the_table_adds_up(run: Run, model: Path, by: str, together: str) -> None:
+    result = run("explain", model, 7, "--user", 3, "-n", 2, "--by", by)
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Why Film 7\n")
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
     assert lines[0][0] == "what anybody gets"
     assert lines[-3][0].endswith(" more")
     assert lines[-2][0] == "remainder"
-    assert lines[-1][0] == "together: the predicted rating"
+    assert lines[-1][0] == f"together: {together}"
     amounts = [float(line[2]) for line in lines]
     assert len(amounts) == 6
     assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=3e-4)
 
 
 def test_somebody_new(run: Run, hybrid: Path) -> None:
-    words = ("explain", hybrid, 7, "--rating", "1=4.5", "--rating", "2=2", "--describe", "age=25")
+    words = ("explain", hybrid, 7, "--by", "rating", "--rating", "1=4.5", "--rating", "2=2", "--describe", "age=25")
     result = run(*words, "--json")
     assert result.code == 0, result.err
     found = json.loads(result.out)
@@ -56,9 +58,20 @@ def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
     found = max(loaded.explain_many(everything, everything, by="rating"), key=lambda explanation: explanation.value)
     assert found.value > found.clipped == 5
     words = [word for item in everything for word in ("--rating", f"{item}=5")]
-    result = run("explain", model, found.item, *words)
+    result = run("explain", model, found.item, "--by", "rating", *words)
     assert "beyond the scale" in result.out
     assert "5.0000" in result.out.splitlines()[-2]
+
+
+def test_shares_of_a_list_score_are_told(run: Run, model: Path) -> None:
+    loaded = Recommender.load(model)
+    best = loaded.recommend(3, 1)[0]
+    result = run("explain", model, best.item, "--user", 3, "-n", 100)
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
+    shares = [float(line[3].removesuffix("%")) for line in lines]
+    assert shares[-1] == 100
+    assert sum(shares[:-1]) == pytest.approx(100, abs=0.05 * len(shares))
+    assert "share" not in run("explain", model, best.item, "--user", 3, "--by", "rating").out
 
 
 def test_titles_are_printed_literally(run: Run, model: Path) -> None:

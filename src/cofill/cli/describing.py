@@ -74,10 +74,13 @@ def description(options: argparse.Namespace, model: "Recommender") -> dict[str, 
 @contextmanager
 def on_the_command_line() -> Iterator[None]:
     """An error about a description, worded for the command line (flags, no None)."""
+    in_python = "pass None where it is unknown"
     try:
         yield
     except DataError as error:
-        raise DataError(str(error).replace("pass None where it is unknown", "leave it out if it is unknown")) from error
+        if in_python not in str(error):
+            raise
+        raise DataError(str(error).replace(in_python, "leave it out if it is unknown")) from error
 
 
 def note_unknown(about: Mapping[str, str | None] | None) -> None:

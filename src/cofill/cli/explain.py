@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.describing import add_describe, description, given_once, note_unknown, on_the_command_line
+from cofill.cli.list_rules import add_by, check_by
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import SettingsError, UnknownIdError
@@ -16,12 +17,7 @@ if TYPE_CHECKING:
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("item", metavar="ITEM", help="the item to explain")
-    parser.add_argument(
-        "--by",
-        choices=("list", "rating"),
-        default="list",
-        help="explain its score in lists (default), or its predicted rating",
-    )
+    add_by(parser, "explain its score in lists (list, the default), or its predicted rating")
     parser.add_argument("--user", metavar="ID", help="somebody the model knows")
     parser.add_argument(
         "--rating",
@@ -47,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
         other = "--rating" if options.rating else "--describe"
         raise SettingsError(f"{other} is for somebody new, and --user for somebody the model knows; leave out one")
     model = Recommender.load(options.model)
+    check_by(options, model)
     if options.item not in model.items:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
     if new:
@@ -70,24 +67,27 @@ def run(options: argparse.Namespace) -> int:
 
 def _print(found: "Explanation", n: int) -> None:
     shown, others = found.contributions[:n], found.contributions[n:]
-    rows: list[tuple[object, ...]] = [("what anybody gets", None, found.base, None)]
+
+    def row(
+        what: str | None, amount: float, rated: float | None = None, title: str | None = None
+    ) -> tuple[object, ...]:
+        # A list score has no scale, so that only the shares of it can be compared.
+        share = f"{amount / found.value:.1%}" if found.by == "list" and found.value > 0 else None
+        return what, None if rated is None else f"{rated:g}", amount, share, title
+
+    rows = [row("what anybody gets", found.base)]
     rows += [
-        (
-            entry.feature if entry.item is None else str(entry.item),
-            None if entry.rating is None else f"{entry.rating:g}",
-            entry.amount,
-            entry.title,
-        )
+        row(entry.feature if entry.item is None else str(entry.item), entry.amount, entry.rating, entry.title)
         for entry in shown
     ]
     if others:
-        rows.append((f"{len(others):,} more", None, sum(entry.amount for entry in others), None))
-    rows.append(("remainder", None, found.remainder, None))
+        rows.append(row(f"{len(others):,} more", sum(entry.amount for entry in others)))
+    rows.append(row("remainder", found.remainder))
     if found.clipped != found.value:
-        rows.append(("beyond the scale", None, found.clipped - found.value, None))
+        rows.append(row("beyond the scale", found.clipped - found.value))
     together = "the list score" if found.by == "list" else "the predicted rating"
-    rows.append((f"together: {together}", None, found.clipped, None))
-    print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "title"), rows)
+    rows.append(row(f"together: {together}", found.clipped))
+    print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "share", "title"), rows)
 
 
 def _as_json(found: "Explanation") -> dict[str, Any]:

@@ -34,6 +34,7 @@ _VALUES = {
     "skip_bad_lines": "N",
     "event_weights": "NAME=WEIGHT",
     "columns": "COLUMN=KIND",
+    "item_features": "FILE",
 }
 _WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 

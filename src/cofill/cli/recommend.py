@@ -15,6 +15,7 @@ from cofill.cli.describing import (
     note_unknown,
     on_the_command_line,
 )
+from cofill.cli.list_rules import add_by, add_rules, check_by, narrowed, rules_as_flags, rules_from
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, SettingsError
@@ -36,12 +37,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_describe(parser, "--ratings")
     add_describing(parser)
     add_count(parser)
+    add_by(parser, "rank by what they would choose and like (list, the default), or by what they would rate highest")
     parser.add_argument(
         "--include-known", action="store_true", help="also recommend items that the user has already rated"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write to this file instead of printing")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
+    add_rules(parser)
     add_reading(parser, ("item", "rating"))
     parser.set_defaults(refuse=parser.error)
 
@@ -51,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
 
     _check_call(options)
     model = Recommender.load(options.model)
+    check_by(options, model)
     describe_from(options, model)
     if options.all:
         return _everybody(model, options)
@@ -60,23 +64,37 @@ def run(options: argparse.Namespace) -> int:
         about = None
     else:
         who, title, about = _somebody_new(model, options)
-    with on_the_command_line():
-        found = model.recommend(who, options.n, features=about, exclude_known=not options.include_known)
+    rules = rules_from(options, model)
+    with on_the_command_line(), rules_as_flags():
+        found = model.recommend(
+            who, options.n, by=options.by, features=about, exclude_known=not options.include_known, **rules
+        )
     if not options.quiet:
         note_unknown(about)
     if options.user is not None and options.user not in model.users and not options.quiet:
-        note(f"user {options.user!r} is not in the model: these are what the means recommend to anybody")
+        note(f"user {options.user!r} is not in the model: these are what anybody is recommended")
     if not found and not options.quiet:
-        note("every item is rated already: nothing is left to recommend; --include-known shows them all")
+        _note_nothing_left(options)
     if options.json:
         print_json([_as_json(entry) for entry in found])
     else:
         print_table(
             title,
-            ("", "item", "predicted rating", "title"),
-            [(rank, str(entry.item), entry.rating, entry.title) for rank, entry in enumerate(found, 1)],
+            ("", "item", "score", "predicted rating", "raters", "title"),
+            [
+                (rank, str(entry.item), entry.score, entry.rating, entry.raters, entry.title)
+                for rank, entry in enumerate(found, 1)
+            ],
         )
     return 0
+
+
+def _note_nothing_left(options: argparse.Namespace) -> None:
+    flags = narrowed(options)
+    if flags:
+        note(f"no item is left that {' and '.join(flags)} allow{'s' if len(flags) == 1 else ''}; ask for less of them")
+    else:
+        note("every item is rated already: nothing is left to recommend; --include-known shows them all")
 
 
 def _check_call(options: argparse.Namespace) -> None:
@@ -135,7 +153,9 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
     from cofill.progress import counted
 
     quiet = options.quiet or (file is sys.stdout and file.isatty())  # the output itself shows how far it is
-    everybody = model.recommend_all(n=options.n, exclude_known=not options.include_known)
+    rules = rules_from(options, model)
+    with rules_as_flags():
+        everybody = model.recommend_all(n=options.n, by=options.by, exclude_known=not options.include_known, **rules)
     watched = counted(everybody, len(model.users), "recommending", quiet)
     if options.json:
         for user, found in watched:
@@ -143,10 +163,12 @@ def _write_everybody(model: "Recommender", options: argparse.Namespace, file: Te
             file.write(json.dumps(document, ensure_ascii=False) + "\n")
         return
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(("user", "rank", "item", "rating", "title"))
+    ratings = ("rating",) if model.rated else ()
+    writer.writerow(("user", "rank", "item", "score", *ratings, "raters", "title"))
     for user, found in watched:
         for rank, entry in enumerate(found, 1):
-            writer.writerow((user, rank, entry.item, f"{entry.rating:.4f}", entry.title or ""))
+            rating = () if entry.rating is None else (f"{entry.rating:.4f}",)
+            writer.writerow((user, rank, entry.item, f"{entry.score:.6g}", *rating, entry.raters, entry.title or ""))
 
 
 def _as_json(entry: "Recommendation") -> dict[str, Any]:

@@ -89,7 +89,9 @@ class Attributes:
             try:
                 met = kind_called(column.kind).met(column.cells, condition)
             except Mismatch as problem:
-                raise DataError(str(problem), problem.remedy, where=Place("the filter", column=quoted(name))) from problem
+                raise DataError(
+                    str(problem), problem.remedy, where=Place("the filter", column=quoted(name))
+                ) from problem
             matching[: len(met)] &= met
             matching[len(met) :] = False
         return matching
@@ -152,7 +154,9 @@ class Attributes:
             )
         near = difflib.get_close_matches(str(name), self._columns, 1)
         hint = f"did you mean {quoted(near[0])}? " if near else ""
-        return DataError(f"there is no column {quoted(name)}", f"{hint}the columns are {self._listed()}", where="the filter")
+        return DataError(
+            f"there is no column {quoted(name)}", f"{hint}the columns are {self._listed()}", where="the filter"
+        )
 
 
 def _cell(column: ReadableColumn, index: int) -> Value:

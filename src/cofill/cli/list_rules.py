@@ -1,0 +1,162 @@
+"""Rules of lists on the command line: what lists are ranked by, which items may be in one, which count for more."""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
+from cofill.cli.options import count_or_zero
+from cofill.cli.output import note
+from cofill.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from cofill.data.attributes import Attributes, Condition
+    from cofill.models.lists.rules import Rules
+    from cofill.models.recommender import Recommender
+
+_Found = TypeVar("_Found")
+
+# What an error about a rule calls it, and its flag.
+_FLAGS = {"the filter": "--where", "boost": "--boost", "at_most": "--at-most"}
+
+
+def add_by(parser: argparse.ArgumentParser, text: str) -> None:
+    parser.add_argument("--by", choices=("list", "rating"), default="list", help=text)
+
+
+def add_conditions(parser: argparse.ArgumentParser) -> None:
+    """Add --where and --min-ratings."""
+    parser.add_argument(
+        "--where",
+        action="append",
+        metavar="COLUMN:VALUE",
+        help="only items that are so, such as genres:Comedy or year:1990..1999; repeat for more, which all have to "
+        "hold, apart from several values of one column; `cofill features MODEL` lists the columns",
+    )
+    parser.add_argument(
+        "--min-ratings",
+        type=count_or_zero,
+        default=0,
+        metavar="N",
+        help="only items that at least N people rated (default 0)",
+    )
+
+
+def add_rules(parser: argparse.ArgumentParser) -> None:
+    """Add all of them."""
+    group = parser.add_argument_group("rules", "What may be in a list.")
+    add_conditions(group)  # type: ignore[arg-type]  # a group takes arguments as its parser does
+    group.add_argument("--among", nargs="+", action="extend", metavar="ID", help="only these items")
+    group.add_argument("--exclude", nargs="+", action="extend", metavar="ID", help="none of these items")
+    group.add_argument(
+        "--boost",
+        action="append",
+        metavar="COLUMN:VALUE=FACTOR",
+        help="multiply the scores of items that are so, such as genres:Comedy=1.5; repeat for more",
+    )
+    group.add_argument(
+        "--at-most",
+        action="append",
+        metavar="COLUMN=N",
+        help="at most N items with the same value of a column, such as genres=3; repeat for more",
+    )
+    group.add_argument(
+        "--diversity",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="from 0 to 1: how much being unlike the items before it counts (default 0)",
+    )
+    group.add_argument(
+        "--new-items",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="the share of places, from 0 to 1, for items that nobody has rated, scored by their features (default 0)",
+    )
+
+
+def check_by(options: argparse.Namespace, model: "Recommender") -> None:
+    if options.by == "rating" and not model.rated:
+        raise SettingsError(
+            f"{options.model}: was trained on interactions, so it knows no ratings; leave out --by rating"
+        )
+
+
+def where_from(options: argparse.Namespace, model: "Recommender") -> "dict[str, Condition] | None":
+    """The conditions of --where; None if there are none."""
+    from cofill.data.conditions import conditions_in
+
+    return _parsed("--where", options.where, model.item_attributes, conditions_in)
+
+
+def rules_from(options: argparse.Namespace, model: "Recommender") -> "Rules":
+    """All rules that were given."""
+    from cofill.data.conditions import boosts_in, limits_in
+
+    attributes = model.item_attributes
+    if not getattr(options, "quiet", False):
+        _note_unknown_items(options, model)
+    return {
+        "where": where_from(options, model),
+        "min_ratings": options.min_ratings,
+        "among": options.among,
+        "exclude": options.exclude,
+        "boost": _parsed("--boost", options.boost, attributes, boosts_in),
+        "at_most": _parsed("--at-most", options.at_most, attributes, lambda words, _: limits_in(words)),
+        "diversity": options.diversity,
+        "new_items": options.new_items,
+    }
+
+
+def narrowed(options: argparse.Namespace) -> list[str]:
+    """The flags that keep items out of lists."""
+    given = {"--where": options.where, "--min-ratings": options.min_ratings, "--among": options.among}
+    given |= {"--exclude": options.exclude, "--at-most": options.at_most}
+    return [flag for flag, value in given.items() if value]
+
+
+@contextmanager
+def rules_as_flags() -> Iterator[None]:
+    """An error about a rule, worded for the command line."""
+    try:
+        yield
+    except DataError as error:
+        flag = None if error.where is None else _FLAGS.get(error.where.source)
+        if flag is None:
+            raise
+        remedy = error.remedy.text.replace("leave the filter out", f"leave out {flag}")
+        remedy = remedy.replace("a value, a list of values, or {'min': ..., 'max': ...}", "a value, or LOW..HIGH")
+        raise DataError(error.found, error.remedy._replace(text=remedy), where=error.where).said_of(flag) from error
+
+
+def _parsed(
+    flag: str,
+    words: Sequence[str] | None,
+    attributes: "Attributes",
+    read: "Callable[[Sequence[str], Attributes], _Found]",
+) -> _Found | None:
+    if not words:
+        return None
+    try:
+        return read(words, attributes)
+    except DataError as error:
+        raise error.said_of(f"{flag} {error.where}") from error
+
+
+def _note_unknown_items(options: argparse.Namespace, model: "Recommender") -> None:
+    for flag, ids in (("--among", options.among), ("--exclude", options.exclude)):
+        unknown = [item for item in ids or () if item not in model.items]
+        if unknown:
+            more = f" and {len(unknown) - 1:,} more of" if len(unknown) > 1 else " of"
+            note(f"item {unknown[0]!r}{more} {flag} {'are' if len(unknown) > 1 else 'is'} not in the model: left out")
+
+
+def _share(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 to 1, got {text!r}")
+    return value
