@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.attributes import Attributes, Condition, Scalar
+from cofill.data.conditions import GREATEST_BOOST
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 from cofill.models.lists.ranked import best_of
@@ -215,19 +216,23 @@ class Catalogue:
     def _factors(self, boost: Mapping[str, Mapping[Scalar, float]]) -> Floats | None:
         if not boost:
             return None
-        factors = np.ones(len(self.items), np.float32)
+        factors = np.ones(len(self.items))
         for column, values in boost.items():
             if not isinstance(values, Mapping):
                 raise DataError(f"boost of {column!r} must be {{value: factor}}. Got {values!r}")
             for value, factor in values.items():
-                if isinstance(factor, bool) or not isinstance(factor, int | float | np.number) or not 0 < factor <= 1e6:
+                if (
+                    isinstance(factor, bool)
+                    or not isinstance(factor, int | float | np.number)
+                    or not 0 < factor <= GREATEST_BOOST
+                ):
                     raise DataError(
                         f"the boost of {column!r} = {value!r} must be a factor above 0, such as 1.5 for more or 0.5 "
                         f"for less. Got {factor!r}"
                     )
-                with _said_of("boost"):
-                    factors[self.attributes.matching({column: value})] *= np.float32(factor)
-        return factors
+                with _said_of("boost"), np.errstate(over="ignore"):
+                    factors[self.attributes.matching({column: value})] *= float(factor)
+        return np.clip(factors, 1 / GREATEST_BOOST, GREATEST_BOOST).astype(np.float32)
 
     def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
