@@ -49,7 +49,7 @@ OPERATIONS = [
     ("GET", "/v1/why"),
     ("POST", "/v1/why"),
 ]
-LISTS = ("among", "where")  # in queries
+LISTS = ("among", "at_most", "boost", "exclude", "where")  # in queries
 TAKE_NOTHING = [
     ("GET", "/health"),
     ("GET", "/metrics"),
@@ -147,7 +147,16 @@ def _with_known_ids(value: Any) -> Any:
     return {name: _known(name, part) for name, part in value.items()}
 
 
+KNOWN_RULES: dict[str, tuple[list[str], dict[str, Any]]] = {  # in a query, in a body
+    "where": (["genres:Drama", "year:1950.."], {"genres": ["Drama"], "year": {"min": 1950}}),
+    "boost": (["genres:Drama=2"], {"genres": {"Drama": 2}}),
+    "at_most": (["genres=3"], {"genres": 3}),
+}
+
+
 def _known(name: str, value: Any) -> Any:
+    if name in KNOWN_RULES and value:
+        return KNOWN_RULES[name][isinstance(value, dict)]
     if name in ("user", "item", "id") and value is not None:
         return 1 + sum(map(ord, str(value))) % ITEMS
     if name == "rating" and isinstance(value, int | float):

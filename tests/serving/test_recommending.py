@@ -7,7 +7,9 @@ import httpx
 import pytest
 
 from cofill.data.vocabulary import Id
+from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
+from tests.serving.conftest import Start
 from tests.serving.running_server import Server, problem
 
 
@@ -36,6 +38,8 @@ def test_a_known_user_gets_what_the_model_recommends(server: Server, here: Recom
     found = answer.json()
     assert [(item["id"], item["title"]) for item in found["items"]] == [(one.item, one.title) for one in expected]
     assert [item["rating"] for item in found["items"]] == pytest.approx([one.rating for one in expected], abs=1e-4)
+    assert [item["score"] for item in found["items"]] == pytest.approx([one.score for one in expected], rel=1e-5)
+    assert [item["raters"] for item in found["items"]] == [one.raters for one in expected]
     assert found["known"] is True
     assert found["model_version"] == server.told["version"]
     assert found["items"][0]["attributes"] == {
@@ -43,7 +47,7 @@ def test_a_known_user_gets_what_the_model_recommends(server: Server, here: Recom
     }
 
 
-def test_an_unknown_user_gets_what_the_means_recommend(server: Server, here: Recommender) -> None:
+def test_an_unknown_user_gets_what_anybody_gets(server: Server, here: Recommender) -> None:
     found = server.client.get("/v1/recommendations", params={"user": "nobody", "n": 3}).json()
     assert found["known"] is False
     assert [item["id"] for item in found["items"]] == [one.item for one in here.recommend("nobody", 3)]
@@ -94,6 +98,52 @@ def test_among_and_exclude(server: Server) -> None:
     assert ids(post(server, {"user": 7, "n": 80, "among": some, "exclude": some[:2]})) == some[2:]
 
 
+RULES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {  # in a query, and in a body and in Python
+    "by rating": ({"by": "rating"}, {"by": "rating"}),
+    "exclude": ({"exclude": list(range(1, 40))}, {"exclude": list(range(1, 40))}),
+    "boost": (
+        {"boost": ["genres:Drama=4", "year:1990=0.5"]},
+        {"boost": {"genres": {"Drama": 4}, "year": {"1990": 0.5}}},
+    ),
+    "at most": ({"at_most": ["genres=2"]}, {"at_most": {"genres": 2}}),
+    "min ratings": ({"min_ratings": 35}, {"min_ratings": 35}),
+    "diversity": ({"diversity": 0.8}, {"diversity": 0.8}),
+}
+
+
+@pytest.mark.parametrize(("query", "rules"), RULES.values(), ids=RULES)
+def test_rules_are_those_of_the_model(
+    server: Server, here: Recommender, query: dict[str, Any], rules: dict[str, Any]
+) -> None:
+    expected = [one.item for one in here.recommend(7, 12, **rules)]
+    assert expected != [one.item for one in here.recommend(7, 12)]  # the rule does something
+    assert [item["id"] for item in server.recommended(7, 12, **query)] == expected
+    assert ids(post(server, {"user": 7, "n": 12, **rules})) == expected
+    batch = server.client.post("/v1/recommendations/batch", json={"requests": [{"user": 7, "n": 12, **rules}]})
+    assert [item["id"] for item in batch.json()["answers"][0]["items"]] == expected
+
+
+def test_new_items_get_their_share(start: Start, model: Path) -> None:
+    own = start(model)
+    told = {"id": 9000, "title": "New", "features": {"genres": ["Drama"], "year": 1999}}
+    assert own.client.put("/v1/item", json=told).status_code < 300
+    assert 9000 not in [item["id"] for item in own.recommended(7, 10)]
+    found = own.recommended(7, 10, new_items=0.1)
+    assert found[-1]["id"] == 9000
+    assert found[-1]["raters"] == 0
+    assert [item["id"] for item in post(own, {"user": 7, "new_items": 0.1}).json()["items"]][-1] == 9000
+
+
+def test_similar_items_of_a_kind(server: Server, here: Recommender) -> None:
+    where: dict[str, Any] = {"genres": ["Drama"], "year": {"min": 1970}}
+    query: dict[str, Any] = {"item": 11, "n": 20, "where": ["genres:Drama", "year:1970.."], "min_ratings": 30}
+    found = server.client.get("/v1/similar", params=query).json()["items"]
+    assert [item["id"] for item in found] == [one.item for one in here.similar(11, 20, where=where, min_ratings=30)]
+    assert 0 < len(found) < 20
+    colour = server.client.get("/v1/similar", params={"item": 11, "where": "colour:red"})
+    assert "there is no column 'colour'" in problem(colour, 422)
+
+
 def test_a_batch_is_its_parts(server: Server) -> None:
     requests: list[dict[str, Any]] = [{"user": 7, "n": 2}, {"ratings": [{"item": 5, "rating": 1}], "n": 3}]
     answer = server.client.post("/v1/recommendations/batch", json={"requests": requests})
@@ -116,23 +166,31 @@ def test_predictions(server: Server, here: Recommender) -> None:
     problem(server.client.post("/v1/predictions", json=many), 422)
 
 
-def test_reasons_add_up(server: Server) -> None:
+@pytest.mark.parametrize("by", ["list", "rating"])
+def test_reasons_add_up(server: Server, here: Recommender, by: By) -> None:
     for answer in (
-        server.client.get("/v1/why", params={"user": 7, "item": 11}),
-        server.client.post("/v1/why", json={"ratings": [{"item": 1, "rating": 4.5}], "item": 11}),
-        server.client.post("/v1/why", json={"features": {"age": 50}, "item": 11}),
+        server.client.get("/v1/why", params={"user": 7, "item": 11, "by": by}),
+        server.client.post("/v1/why", json={"ratings": [{"item": 1, "rating": 4.5}], "item": 11, "by": by}),
+        server.client.post("/v1/why", json={"features": {"age": 50}, "item": 11, "by": by}),
     ):
         assert answer.status_code == 200, answer.text
         why = answer.json()
+        assert why["by"] == by
         amounts = sum(one["amount"] for one in why["contributions"])
         assert why["base"] + amounts + why["remainder"] == pytest.approx(why["unclipped"], abs=1e-3)
         assert all(("item" in one) != ("feature" in one) for one in why["contributions"])
-    rated = server.recommended(7, 2, why=True)
-    for item in rated:
+    for item in server.recommended(7, 2, why=True, by=by):
         why = item["why"]
-        assert why["rating"] == pytest.approx(item["rating"], abs=1e-3)
+        assert why["value"] == pytest.approx(item["score" if by == "list" else "rating"], abs=1e-3, rel=1e-5)
         amounts = sum(one["amount"] for one in why["contributions"])
         assert why["base"] + amounts + why["remainder"] == pytest.approx(why["unclipped"], abs=1e-3)
+        assert why["unclipped"] == pytest.approx(here.explain(7, item["id"], by=by).value, rel=1e-5)
+
+
+def test_lists_are_explained_unless_ratings_are_asked_for(server: Server) -> None:
+    assert server.client.get("/v1/why", params={"user": 7, "item": 11}).json()["by"] == "list"
+    assert server.client.post("/v1/why", json={"user": 7, "item": 11}).json()["by"] == "list"
+    assert server.recommended(7, 1, why=True)[0]["why"]["by"] == "list"
 
 
 def test_refusals(server: Server) -> None:
@@ -152,3 +210,34 @@ def test_refusals(server: Server) -> None:
     assert "between 0.5 and 5" in problem(post(server, {"ratings": [{"item": 1, "rating": 5.5}]}), 422)
     assert "there is no column 'shoes'" in problem(post(server, {"features": {"shoes": 43}}), 422)
     assert "bounds are min, max, or both" in problem(post(server, {"user": 7, "where": {"year": {}}}), 422)
+    for parameters, words in (
+        ({"boost": "genres:Drama"}, "boost=genres:Drama: a boost is COLUMN:VALUE=FACTOR"),
+        ({"boost": "colour:red=2"}, "boost: there is no column 'colour'"),
+        ({"at_most": "genres"}, "at_most=genres: a limit is COLUMN=N"),
+        ({"at_most": "colour=2"}, "at_most: there is no column 'colour'"),
+        ({"where": "red"}, "where=red: there is no column in it"),
+        ({"by": "chance"}, "query.by: must be 'list' or 'rating'"),
+        ({"diversity": "nan"}, "query.diversity: "),
+        ({"diversity": 1.5}, "query.diversity: must be less than or equal to 1"),
+        ({"new_items": -1}, "query.new_items: must be greater than or equal to 0"),
+        ({"min_ratings": -1}, "query.min_ratings: must be greater than or equal to 0"),
+    ):
+        assert problem(get("/v1/recommendations", params={"user": 7, **parameters}), 422).startswith(words)
+    for body, words in (
+        ({"boost": {"genres": {"Drama": 0}}}, "body.boost.genres.Drama: must be greater than 0"),
+        ({"boost": {"genres": 2}}, "body.boost.genres: "),
+        ({"boost": {"year": {"soon": 2}}}, "boost, 'year': found 'soon' where a number belongs"),
+        ({"at_most": {"genres": 0}}, "body.at_most.genres: must be greater than or equal to 1"),
+        ({"at_most": {"colour": 1}}, "at_most: there is no column 'colour'"),
+        ({"by": "chance"}, "body.by: must be 'list' or 'rating'"),
+        ({"diversity": True}, "body.diversity: must be a valid number"),
+        ({"min_ratings": 1.5}, "body.min_ratings: must be a valid integer"),
+    ):
+        assert problem(post(server, {"user": 7, **body}), 422).startswith(words)
+
+
+def test_any_number_of_boosts_leaves_a_list(server: Server) -> None:
+    genres = [column for column in server.client.get("/v1/model").json()["item_columns"] if column["name"] == "genres"]
+    values = [one["value"] for one in genres[0]["values"]]
+    for factor in (1e6, 1e-6):
+        assert len(ids(post(server, {"user": 7, "n": 5, "boost": {"genres": dict.fromkeys(values, factor)}}))) == 5

@@ -1,5 +1,6 @@
 """Items: search, show, describe, and starter items to rate first."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel, JsonValue
 
+from cofill.data.attributes import Condition
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.serving.database import Store
@@ -22,6 +24,7 @@ from cofill.serving.request_messages import (
     Words,
 )
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
+from cofill.serving.rule_messages import ConditionQuery
 from cofill.serving.served_model import ServedModel, own_id
 
 _SIMILAR = 8  # on an item's page
@@ -40,7 +43,7 @@ class StartersQuery(QueryModel):
     n: CountText = 12
 
 
-class SimilarQuery(QueryModel):
+class SimilarQuery(ConditionQuery):
     item: IdText
     n: CountText = 10
 
@@ -121,7 +124,8 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add("GET", "/v1/similar", Right.READS, SimilarItems, "Items that are like one")
     def similar(query: Annotated[SimilarQuery, Query()]) -> Response:
         with live.asked() as served:
-            found = _similar(served, served.known_item(query.item), query.n)
+            where = query.conditions(served.model.item_attributes)
+            found = _similar(served, served.known_item(query.item), query.n, where, query.min_ratings)
             return answer({"items": found, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
@@ -152,8 +156,10 @@ def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
     return {"items": entries, "model_version": served.card.version}
 
 
-def _similar(served: ServedModel, item: Id, n: int) -> list[dict[str, Any]]:
-    found = served.model.similar(item, n)
+def _similar(
+    served: ServedModel, item: Id, n: int, where: Mapping[str, Condition] | None = None, min_ratings: int = 0
+) -> list[dict[str, Any]]:
+    found = served.model.similar(item, n, where=where, min_ratings=min_ratings)
     return [served.item_entry(one.item, similarity=rounded(one.similarity)) for one in found]
 
 

@@ -55,6 +55,7 @@ class ModelMessage(BaseModel):
     version: str
     cofill_version: str
     trained: str = Field(description="when the model's file was written")
+    rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
     scale: ScaleMessage
     users: int
     items: int
@@ -133,6 +134,7 @@ def _about(served: ServedModel, name: str) -> dict[str, Any]:
         "version": card.version,
         "cofill_version": card.cofill_version,
         "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),
+        "rated": model.rated,
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),
         "items": len(model.items),

@@ -196,3 +196,8 @@ def answer(document: Any, status: int = 200) -> Response:
 
 def rounded(number: float) -> float:
     return round(float(number), _DIGITS)
+
+
+def significant(number: float) -> float:
+    """A number on no scale, which may be small throughout: it keeps so many digits of its own."""
+    return float(f"{number:.{_DIGITS}g}")

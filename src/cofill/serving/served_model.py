@@ -12,6 +12,7 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
+from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, LiveRating
 from cofill.serving.search import ItemSearch, UserSearch, starter_items
@@ -56,9 +57,12 @@ class ServedModel:
     def _warm(self) -> None:
         """Do the one-time work that the first request would otherwise wait for."""
         model = self.model
-        if len(model.users):
-            model.recommend(model.users.id(0), 1)
-        model.recommend({}, 1)
+        ways: tuple[By, ...] = ("list", "rating") if model.rated else ("list",)
+        people: list[Id | dict[Id, float]] = [{}, *([model.users.id(0)] if len(model.users) else [])]
+        for by in ways:
+            for who in people:
+                found = model.recommend(who, 1, by=by)
+                model.explain_many(who, [one.item for one in found], by=by)
         model.item_vectors()
 
     # Asking
