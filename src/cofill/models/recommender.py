@@ -446,8 +446,15 @@ class Recommender(ABC):
         ]
 
     def item_vectors(self) -> Floats:
-        """(items, width): item embeddings: similar items have similar vectors."""
-        return self.matrix.column_vectors()
+        """(items, width): item embeddings: similar items have similar vectors.
+
+        Those of the predictions, or of the lists where predictions know nothing that makes one item like another.
+        """
+        vectors = self.matrix.column_vectors()
+        if vectors.shape[1]:
+            return vectors
+        of_lists = self.scorer.item_vectors()
+        return vectors if of_lists is None else of_lists
 
     def facts(self) -> list[tuple[str, str]]:
         """Facts about the algorithm for the report: name and value."""

@@ -204,7 +204,10 @@ class LinearScorer(ListScorer):
         vectors[: self.weights.items] = self.weights.vectors[:-1] * self.weights.gains[:, None]
         for item, place in later.place.items():
             vectors[item] = later.targets[place]
-        return vectors
+        # Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other. That
+        # of Q would say which items are left over when all others are accounted for.
+        similar: Floats = vectors @ np.linalg.inv(self.weights.turn)
+        return similar
 
     def _nothing(self, count: int) -> Floats:
         return np.zeros((count, self.weights.rank), np.float32)
