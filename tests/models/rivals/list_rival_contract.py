@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from cofill.data.interactions import Interactions
 from cofill.errors import DataError
 from cofill.models.rivals.list_rival import ListRival
 from tests.models.contract import LATER, STARS, ModelContract, cells, pairs_of, parts, rated_by, small_cells
@@ -96,18 +97,31 @@ class ListRivalContract(ModelContract):
             assert (np.diff(grades) > 0).all()
 
     def test_interactions_have_lists_and_no_ratings(self, tmp_path: Path) -> None:
-        chosen = [(user, item, 1.0 + (user + item) % 5) for user, item, rating in small_cells() if rating > 3]
-        of_interactions = type("OfInteractions", (self.rival,), {"rated": property(lambda self: False)})
-        model = of_interactions(**self.small_settings).fit(cells(chosen))
-        model.add_ratings(cells([(99, 1, 1.0), (99, 3, 2.0), (3, 99, 1.0)]))
-        assert np.all(model.scorer.feedback.rows(np.arange(15)).values == 1)
+        chosen = [(user, item, 1.0 + (int(user) + int(item)) % 5) for user, item, rating in small_cells() if rating > 3]
+        model = self.make(confidence=0.0).fit(Interactions.read(chosen))
+        model.add_interactions([(99, 1, 1.0), (99, 3, 2.0), (3, 99, 1.0)])
+        assert (model.scorer.feedback.rows(np.arange(15)).values == 1).all()
         recommended = model.recommend(99)
         assert recommended
         assert all(entry.rating is None for entry in recommended)
         with pytest.raises(DataError, match="trained on interactions"):
             model.predict([(1, 1)])
         model.save(tmp_path)
-        assert of_interactions.load(tmp_path).recommend(99) == recommended
+        assert self.rival.load(tmp_path).recommend(99) == recommended
+        often = self.make(confidence=1.0).fit(Interactions.read(chosen))
+        assert (often.scorer.feedback.rows(np.arange(14)).values > 1).any()
+
+    def test_settings_are_chosen_on_interactions_and_on_ratings_beside_them(self, tmp_path: Path) -> None:
+        triples = small_cells()
+        also = Interactions.read([(user, (int(item) + 1) % 11) for user, item, _ in triples[::3]])
+        for model in (
+            self.rival().fit(Interactions.read([(user, item) for user, item, rating in triples if rating > 3])),
+            self.rival().fit(cells(triples), interactions=also),
+        ):
+            scores = self.scores_of(model)
+            assert np.isfinite(scores).all()
+            model.save(tmp_path)
+            np.testing.assert_array_equal(self.scores_of(self.rival.load(tmp_path)), scores)
 
     def test_similar_items(self, changing: ListRival) -> None:
         if not self.personal:

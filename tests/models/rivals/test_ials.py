@@ -171,9 +171,9 @@ def test_settings_are_chosen_or_given() -> None:
     model = IALS(rank=4, iterations=2).fit(parts().train)
     facts = dict(model.facts())
     assert facts["rank"] == "4"
-    assert 0.01 <= float(facts["unobserved"]) <= 1
-    assert 0.001 <= float(facts["penalty"]) <= 0.1
-    assert dict(IALS().fit(cells([(1, 1, 4.0)])).facts())["rank"] == "64"
+    assert 0.01 <= float(facts["unobserved"]) <= 0.8
+    assert 0.001 <= float(facts["penalty"]) <= 0.04
+    assert dict(IALS().fit(cells([(1, 1, 4.0)])).facts())["rank"] == "128"
     with pytest.raises(SettingsError, match="'unobserved' must be greater than 0"):
         IALS(unobserved=0)
 
