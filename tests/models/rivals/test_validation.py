@@ -49,7 +49,7 @@ def test_the_climb_ends_at_the_top_and_in_time() -> None:
     shares: list[float] = []
 
     def height(point: dict[str, float]) -> float:
-        return -((np.log2(point["a"]) - 3) ** 2) - np.log10(point["b"]) ** 2 - point["c"]
+        return float(-((np.log2(point["a"]) - 3) ** 2) - np.log10(point["b"]) ** 2 - point["c"])
 
     start = {"a": 1.0, "b": 10.0, "c": 5.0}
     assert climbed(grids, start, height, shares.append, most=30) == {"a": 8.0, "b": 1.0, "c": 5.0}

@@ -41,7 +41,7 @@ GradesAs = Literal["labels", "confidence"]
 _START_LENGTH = 0.1
 _CHANGED_SHARE = 0.1
 _GRIDS = {
-    "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8),
+    "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
     "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
     "rank": (16, 32, 64, 128, 256),
 }
