@@ -46,9 +46,12 @@ def test_a_rival_of_your_own_is_kept_too(tmp_path: Path) -> None:
     assert loaded.recommend(1) == model.recommend(1)
 
 
-def test_the_means_say_nothing_about_likeness() -> None:
-    with pytest.raises(DataError, match="'means' knows nothing that makes one item like another"):
-        Means().fit(parts().train).similar(1)
+def test_where_means_say_nothing_about_likeness_lists_do() -> None:
+    model = Means().fit(parts().train)
+    assert model.matrix.column_vectors().shape[1] == 0
+    found = model.similar(1, 5)
+    assert len(found) == 5
+    assert all(0 < entry.similarity < 1 for entry in found)
 
 
 def test_all_ways_of_asking_a_matrix_agree() -> None:
