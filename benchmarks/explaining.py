@@ -33,13 +33,13 @@ def measured(model: CFN, users: list[Any], new: bool) -> str:
     remainders, shares, agree, times, recommending = [], [], [], [], []
     for user in users:
         known: dict[Any, Any] = {
-            part.item: part.rating for part in model.explain(user, model.items.id(0)).contributions
+            part.item: part.rating for part in model.explain(user, model.items.id(0), by="rating").contributions
         }
         who: Any = known if new else user
         started = time.perf_counter()
         items = [found.item for found in model.recommend(who)]
         recommended = time.perf_counter()
-        explained = model.explain_many(who, items)
+        explained = model.explain_many(who, items, by="rating")
         times.append(time.perf_counter() - recommended)
         recommending.append(recommended - started)
         for why in explained:
@@ -48,7 +48,7 @@ def measured(model: CFN, users: list[Any], new: bool) -> str:
             if new:
                 for part in why.contributions[:3]:
                     without = {item: rating for item, rating in known.items() if item != part.item}
-                    agree.append((why.rating - model.explain(without, why.item).rating) * part.amount > 0)
+                    agree.append((why.value - model.explain(without, why.item, by="rating").value) * part.amount > 0)
     said = (
         f"remainder {np.mean(remainders):.4f} on average, 95 % below {np.quantile(remainders, 0.95):.4f}, "
         f"{np.mean(shares):.2%} of all amounts; explaining ten takes {1e3 * np.median(times):.1f} ms, "
