@@ -242,18 +242,126 @@ def test_keyboard_alone(visit: Visit, server: Server) -> None:
     assert sorted(server.ratings(myself(page)).values()) == [2, 4.5]
 
 
-def test_reasons_add_up(visit: Visit) -> None:
+def test_reasons_add_up(visit: Visit, server: Server) -> None:
     page = visit()
     rate_cards(page, 5, 1, 4)
+
+    def parts_of_the_first(form: str) -> tuple[list[float], float]:
+        row = page.locator(".row").first
+        button = row.get_by_role("button", name="Why")
+        if button.get_attribute("aria-expanded") == "false":  # else it lay open in the list before
+            button.click()
+        amounts = row.locator(".breakdown .amount")
+        expect(amounts.last).to_have_text(re.compile(form))
+        *parts, total = [float(text.replace(MINUS, "-").rstrip("%")) for text in amounts.all_inner_texts()]
+        assert len(parts) >= 4
+        return parts, total
+
+    reasons = "Because you (gave .+ stars?|rated .+)|Liked by (many|those who rated it)|Chosen by many|New: .+|"
+    for text in page.locator(".reason-text").all_inner_texts():
+        assert re.fullmatch(reasons, text)
+    parts, total = parts_of_the_first("%$")
+    best = server.recommended(myself(page), 1, why=True)[0]
+    if best["score"] > best["why"]["base"] + 0.1 * best["score"]:
+        assert total == 100
+    assert sum(parts) == pytest.approx(total, abs=0.05 * (len(parts) + 1))
+
+    page.get_by_role("button", name="What I would rate highest").click()
+    expect(page.get_by_role("button", name="What I would rate highest")).to_have_attribute("aria-pressed", "true")
+    highest = [item["title"] for item in server.recommended(myself(page), 12, by="rating")]
+    expect(page.locator(".row .title")).to_have_text(highest)
+    assert highest != [item["title"] for item in server.recommended(myself(page), 12)]
+    settled(page)
     row = page.locator(".row").first
-    expect(row.locator(".reason-text")).to_have_text(re.compile("^(Because you gave .+ stars?|Liked by many)$"))
-    row.get_by_role("button", name="Why").click()
-    amounts = row.locator(".breakdown .amount")
-    expect(amounts.first).to_be_visible()
-    *parts, total = [float(text.replace(MINUS, "-")) for text in amounts.all_inner_texts()]
-    assert len(parts) >= 4
+    parts, total = parts_of_the_first("[0-9]$")
     assert sum(parts) == pytest.approx(total, abs=0.005 * (len(parts) + 1))
     assert float(row.locator(".number").inner_text()) == pytest.approx(min(total, 5), abs=0.06)
+
+
+def test_who_is_said_to_like_it_does(visit: Visit, server: Server) -> None:
+    """A list of somebody new is what is popular; of one with ratings, only what is more popular than theirs is."""
+    page = visit()
+    many = min(100, server.client.get("/v1/model").json()["users"] / 20)
+
+    def check(found: list[dict[str, Any]]) -> None:
+        rows = page.locator(".rows .row")
+        expect(rows.locator(".title")).to_have_text([item["title"] for item in found])
+        for row, item in zip(rows.all(), found, strict=True):
+            expect(row.locator(".raters")).to_have_text(f"{item['raters']} ratings")
+            reason, why = row.locator(".reason-text").inner_text(), item["why"]
+            if reason == "Liked by many":
+                assert item["raters"] >= many
+                assert item["rating"] >= 2.75
+                helpful = max([one["amount"] for one in why["contributions"]], default=0)
+                hindering = -sum(min(one["amount"], 0) for one in why["contributions"])
+                assert why["base"] > why["value"] - why["base"] or helpful < hindering / 2
+            else:
+                assert why["base"] <= why["value"] - why["base"] or item["rating"] < 2.75
+
+    anybody = server.client.post("/v1/recommendations", json={"ratings": [], "n": 12, "why": True}).json()["items"]
+    check(anybody)
+    rate_cards(page, 5, 1, 4)
+    check(server.recommended(myself(page), 12, why=True))
+
+
+def test_a_list_can_be_varied(visit: Visit, server: Server) -> None:
+    page = visit()
+    rate_cards(page, 5, 1, 4)
+    plain, varied = (
+        [item["title"] for item in server.recommended(myself(page), 12, diversity=diversity)] for diversity in (0, 0.9)
+    )
+    assert plain != varied
+    expect(page.locator(".row .title")).to_have_text(plain)
+    slider = page.get_by_label("Variety")
+    slider.focus()
+    page.keyboard.press("End")
+    expect(page.locator(".row .title")).to_have_text(varied)
+    assert page.locator(".row .moved.new").count() == 0  # nobody's taste has changed
+    page.keyboard.press("Home")
+    expect(page.locator(".row .title")).to_have_text(plain)
+
+
+def test_where_nobody_rates_things_are_chosen(visit: Visit, server: Server) -> None:
+    """As a model of interactions is answered for: no predicted rating, no scale worth showing."""
+
+    def of_interactions(route: Route) -> None:
+        answer = route.fetch()
+        document = answer.json()
+        if "item_columns" in document:
+            document |= {"rated": False, "scale": {"low": 0, "high": 3, "step": None}}
+        for item in document.get("items", ()) if isinstance(document.get("items"), list) else ():
+            item |= {"rating": None}
+        route.fulfill(response=answer, json=document)
+
+    page = visit(ready="body")
+    for path in ("model", "recommendations"):
+        page.route(f"**/v1/{path}", of_interactions)
+    page.reload()
+    page.wait_for_selector(".rows .row .title")
+    expect(page.get_by_role("heading", name="Choose what you know")).to_be_visible()
+    expect(page.locator(".row .raters").first).to_have_text(re.compile("^[0-9]+ people$"))
+    expect(page.locator(".row .reason-text").first).to_have_text("Chosen by many")
+    assert page.locator(".prediction, .stars, [role=slider]").count() == 0
+    expect(page.locator(".ways")).to_be_hidden()
+    card = page.locator(".card").first
+    title = card.locator(".title").inner_text()
+    with page.expect_response(lambda answer: answer.url.endswith("/v1/recommendations")):
+        card.get_by_role("button", name=f"You chose {title}").click()
+    expect(page.get_by_role("heading", name="Your choices 1")).to_be_visible()
+    settled(page)
+    assert list(server.ratings(myself(page)).values()) == [1]
+    page.locator(".row").first.get_by_role("button", name="Why").click()
+    expect(page.locator(".breakdown .total .amount")).to_have_text(re.compile("%$"))
+    page.locator(".row .title").first.click()
+    expect(page.get_by_role("heading", name=re.compile("^Chosen by [0-9]+ people$"))).to_be_visible()
+    expect(page.get_by_text("Predicted", exact=True)).to_have_count(0)
+    page.get_by_role("button", name="Close").click()
+    card.get_by_role("button", name=f"You chose {title}").click()
+    expect(page.locator(".toast")).to_contain_text("is not chosen any more")
+    expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
+    page.unroute_all(behavior="wait")
+    settled(page)
+    assert server.ratings(myself(page)) == {}
 
 
 def test_filter_by_genre_and_year(visit: Visit, server: Server) -> None:

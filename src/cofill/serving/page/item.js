@@ -9,7 +9,7 @@ import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
 import { showWhy } from "./why.js";
 import {
-  columnInWords, count, counted, flagColumns, flagsOf, hueOf, oneDigit, ratingInWords, titleOf, titleParts, valueInWords,
+  columnInWords, count, counted, flagColumns, flagsOf, hueOf, oneDigit, ratingInWords, titleOf, titleParts, valueInWords, worded,
 } from "./words.js";
 
 /** Shows the item that the address names. */
@@ -45,7 +45,7 @@ function content(item, signal) {
   return [
     h("header", { style: { "--hue": hueOf(item) } }, h("h2", {}, titleParts(item)), facts(item)),
     h("div", { class: "yours" },
-      h("div", {}, h("h3", {}, state.other === null ? "Your rating" : "Their rating"), ratingControl(item)),
+      h("div", {}, h("h3", {}, `${state.other === null ? "Your" : "Their"} ${worded("rating", "choice")}`), ratingControl(item)),
       prediction(item, signal)),
     distribution(item.ratings),
     similar(item.similar),
@@ -70,7 +70,8 @@ function facts(item) {
 function prediction(item, signal) {
   const number = h("div", {});
   const why = h("div", { class: "item-why" });
-  const place = h("div", {}, h("h3", {}, "Predicted"), number);
+  const { rated } = state.model;
+  const place = rated ? h("div", {}, h("h3", {}, "Predicted"), number) : null;
   const bring = async () => {
     if (state.user !== null) return (await api.predictions([{ user: state.user, item: item.id }], signal)).ratings[0];
     return (await api.recommendations({ ratings: [], among: [item.id], n: 1 }, signal)).items[0]?.rating ?? null;
@@ -78,11 +79,12 @@ function prediction(item, signal) {
   const refresh = () => loading(number, bring, (value) => (value === null ? "–" : predictedStars(value)), skeletons(1, "line"));
   const explain = () => {
     details.hidden = state.user === null || state.ratings.size === 0;
-    if (details.open && !details.hidden) showWhy(why, item);
+    if (details.open && !details.hidden) showWhy(why, item, rated ? "rating" : "list");
     else fill(why);
   };
-  const details = h("details", { ontoggle: explain }, h("summary", {}, "What it is made of"), why);
-  for (const follow of [refresh, explain]) {
+  const details = h("details", { ontoggle: explain },
+    h("summary", {}, worded("What it is made of", "Why it is in the list")), why);
+  for (const follow of rated ? [refresh, explain] : [explain]) {
     follow();
     state.addEventListener("settled", follow, { signal });
   }
@@ -91,6 +93,7 @@ function prediction(item, signal) {
 
 /** @param {{count: number, mean: number|null, distribution: {rating: number, count: number}[]}} ratings */
 function distribution(ratings) {
+  if (!state.model.rated) return h("section", {}, h("h3", {}, `Chosen by ${counted(ratings.count, "person", "people")}`));
   if (!ratings.count) return h("section", {}, h("h3", {}, "Ratings"), h("p", { class: "muted" }, "Nobody has rated it yet."));
   const most = Math.max(...ratings.distribution.map((one) => one.count));
   /** @param {{rating: number, count: number}} one */

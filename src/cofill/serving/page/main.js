@@ -11,7 +11,7 @@ import { onRoute, route } from "./route.js";
 import { search } from "./search.js";
 import { state } from "./state.js";
 import { clearToasts, failure, skeletons, toast, watchConnection } from "./status.js";
-import { ratingInWords, titleOf } from "./words.js";
+import { ratingInWords, titleOf, worded } from "./words.js";
 
 const VIEWS = { home: homeView, map: mapView, model: modelView };
 const TITLES = { home: "For you", map: "Map", model: "Model" };
@@ -50,13 +50,14 @@ function show(followItem) {
 
 function confirmRatings() {
   state.on("rated", ({ item, before, after }) => {
-    if (after === null) toast(`${titleOf(item)} is unrated again.`, { label: "Undo", act: () => state.rate(item, before) });
-    else toast(`${titleOf(item)}: ${ratingInWords(after)}.`, { label: "Undo", act: () => state.rate(item, before) });
+    const said = after === null ? worded(" is unrated again.", " is not chosen any more.")
+      : worded(`: ${ratingInWords(after)}.`, " is chosen.");
+    toast(`${titleOf(item)}${said}`, { label: "Undo", act: () => state.rate(item, before) });
   });
   state.on("model", () => toast("A newer model is served now."));
   state.on("failed", ({ item, value, error, ours }) => {
     const again = { label: "Try again", act: () => state.rate(item, value) };
-    toast(`${titleOf(item)} was not rated: ${error.message}`, ours ? again : null);
+    toast(`${titleOf(item)} was not ${worded("rated", "taken")}: ${error.message}`, ours ? again : null);
   });
   state.on("person", clearToasts); // what they would undo is not the next person's
 }

@@ -6,7 +6,7 @@ import { glide } from "./glide.js";
 import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
-import { count, titleParts } from "./words.js";
+import { count, titleParts, worded } from "./words.js";
 
 const SHOWN = 8;
 
@@ -39,7 +39,8 @@ export function ratingsList() {
       list.children[Math.min(focused, list.children.length - 1)]?.querySelector("rating-control")?.focus({ preventScroll: true });
     }
     element.hidden = ratings.length === 0;
-    fill(title, state.other === null ? "Your ratings " : "Their ratings ", h("span", { class: "tally" }, count(ratings.length)));
+    fill(title, state.other === null ? "Your " : "Their ", worded("ratings ", "choices "),
+      h("span", { class: "tally" }, count(ratings.length)));
     more.hidden = shown.length === ratings.length;
     more.textContent = `Show all ${count(ratings.length)}`;
   }

@@ -4,17 +4,18 @@ import { aborted, api, keyOf } from "./api.js";
 import { announce, fill, freshId, h } from "./dom.js";
 import { filterBar } from "./filter.js";
 import { count as countUp, glide } from "./glide.js";
+import { rankingBar } from "./ranking.js";
 import { openItem } from "./route.js";
 import { predictedStars, ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
 import { reasonInWords, showWhy } from "./why.js";
-import { attributesLine, counted, signedShort, titleOf, titleParts } from "./words.js";
+import { attributesLine, counted, ratersInWords, signedShort, titleOf, titleParts, worded } from "./words.js";
 
 const PAGE = 12;
 const MOST = 96;
 
-/** @typedef {import("./api.js").Item & {rating: number, why?: import("./why.js").Explanation}} Recommended */
+/** @typedef {import("./why.js").Recommended} Recommended */
 
 /** One recommended item; it lives as long as the item stays in the list. */
 class Row {
@@ -24,9 +25,10 @@ class Row {
     const panel = freshId("why");
     this.rank = h("span", { class: "rank-number" });
     this.moved = h("span", { class: "moved" });
-    this.stars = predictedStars(item.rating);
+    this.stars = item.rating === null ? null : predictedStars(item.rating);
     this.delta = h("span", { class: "delta" });
-    this.stars.querySelector(".number")?.after(this.delta);
+    this.stars?.querySelector(".number")?.after(this.delta);
+    this.raters = h("span", { class: "raters" });
     this.reason = h("span", { class: "reason-text" });
     this.panel = h("div", { class: "row-why", id: panel, hidden: true });
     this.button = h("button", {
@@ -39,7 +41,7 @@ class Row {
         h("h3", {}, h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item))),
         h("p", { class: "attributes" }, attributesLine(item)),
         h("p", { class: "reason" }, this.reason, " ", this.button)),
-      h("div", { class: "guess" }, this.stars),
+      h("div", { class: "guess" }, this.stars, this.raters),
       h("div", { class: "give" }, h("span", { class: "give-label", "aria-hidden": "true" }, "Seen it?"), ratingControl(item)),
       this.panel);
     this.explain();
@@ -53,14 +55,13 @@ class Row {
   }
 
   explain() {
-    const { why } = this.item;
-    this.reason.textContent = why ? reasonInWords(why) : "";
+    this.reason.textContent = this.item.why ? reasonInWords(this.item) : "";
     this.explainInFull();
   }
 
   explainInFull() {
     if (this.panel.hidden) this.panel.replaceChildren();
-    else showWhy(this.panel, this.item);
+    else showWhy(this.panel, this.item, this.item.why?.by ?? state.by);
   }
 
   /**
@@ -71,15 +72,13 @@ class Row {
     const was = this.item.rating;
     this.item = item;
     this.rank.textContent = String(place + 1);
+    this.raters.textContent = ratersInWords(item.raters);
     this.#showMove(place, first ? place : before);
-    if (first) {
-      this.delta.textContent = "";
-      this.stars.show(item.rating);
-    } else if (before !== null) {
-      const change = item.rating - was;
+    if (this.stars !== null && (first || before !== null)) {
+      const change = first ? 0 : item.rating - was;
       this.delta.textContent = Math.abs(change) >= 0.05 ? signedShort(change) : "";
       this.delta.className = `delta ${change < 0 ? "down" : "up"}`;
-      countUp(was, item.rating, this.stars.show);
+      countUp(first ? item.rating : was, item.rating, this.stars.show);
     }
     this.explain();
   }
@@ -110,7 +109,7 @@ export function recommendationList() {
   }, "Show more");
   const filter = filterBar();
   const element = h("section", { class: "recommended", "aria-labelledby": "recommended-title" },
-    h("div", { class: "heading" }, title, filter.button), note, filter.element, list, under);
+    h("div", { class: "heading" }, title, filter.button), note, rankingBar(), filter.element, list, under);
 
   /** @type {Map<string, Row>} */
   let rows = new Map();
@@ -127,7 +126,8 @@ export function recommendationList() {
     if (rows.size === 0) fill(under, skeletons(6, "row"));
     try {
       const who = state.user === null ? { ratings: [] } : { user: state.user };
-      const answer = await api.recommendations({ ...who, n: wanted, where: state.where, why: true }, mine.signal);
+      const { by, diversity, where } = state;
+      const answer = await api.recommendations({ ...who, n: wanted, by, diversity, where, why: true }, mine.signal);
       show(answer.items);
       state.noticeVersion(answer.model_version);
     } catch (error) {
@@ -171,8 +171,9 @@ export function recommendationList() {
     const whose = state.other === null ? "you" : `user ${keyOf(state.other)}`;
     title.textContent = n === 0 && state.other === null ? "To begin with" : `For ${whose}`;
     note.textContent = n === 0 && state.other === null
-      ? "What most people like. Rate something, and watch this list follow."
-      : `From ${counted(n, "rating")}${Object.keys(state.where).length ? ", filtered" : ""}. Every further one moves the list.`;
+      ? `What most people like. ${worded("Rate", "Choose")} something, and watch this list follow.`
+      : `From ${counted(n, worded("rating", "choice"))}${Object.keys(state.where).length ? ", filtered" : ""}. `
+        + "Every further one moves the list.";
   }
 
   function emptyWords() {
@@ -197,7 +198,8 @@ export function recommendationList() {
   function say(items, before) {
     if (items.length === 0) return;
     const added = items.filter((item) => !before.has(keyOf(item.id))).length;
-    announce(`The list has changed. First is ${titleOf(items[0])}, ${items[0].rating.toFixed(1)} predicted. ${added} new.`);
+    const predicted = items[0].rating === null ? "" : `, ${items[0].rating.toFixed(1)} predicted`;
+    announce(`The list has changed. First is ${titleOf(items[0])}${predicted}. ${added} new.`);
   }
 
   state.on("settled", refresh);
@@ -207,9 +209,11 @@ export function recommendationList() {
     wanted = PAGE;
     refresh();
   });
-  state.on("where", () => {
-    fresh = true;
-    refresh();
-  });
+  for (const name of ["where", "ranking"]) {
+    state.on(name, () => {
+      fresh = true;
+      refresh();
+    });
+  }
   return { element, refresh };
 }

@@ -71,12 +71,22 @@ class RatingControl extends HTMLElement {
   #value;
   /** @type {HTMLElement} */
   #clear;
+  /** @type {HTMLElement|null} in the place of stars, where there are no ratings: chosen or not */
+  #toggle = null;
   #sync = () => this.#show();
 
   /** @param {import("./api.js").Item} item @param {boolean} byPointer leave it out of the order of tabs */
   setUp(item, byPointer) {
     this.item = item;
     const { low, high } = state.model.scale;
+    if (!state.model.rated) {
+      this.append(this.#toggle = h("button", {
+        type: "button", class: "chip", "aria-label": `You chose ${titleOf(item)}`, tabindex: byPointer ? -1 : null,
+        onclick: () => this.#say(this.rating === null ? Math.min(1, high) : null),
+      }));
+      this.#show();
+      return this;
+    }
     this.#slider = row("given-stars");
     const attributes = {
       role: "slider", "aria-label": `Your rating of ${titleOf(item)}`, "aria-valuemin": low, "aria-valuemax": high,
@@ -105,7 +115,7 @@ class RatingControl extends HTMLElement {
 
   /** @param {FocusOptions} [options] */
   focus(options) {
-    this.#slider.focus(options);
+    (this.#toggle ?? this.#slider).focus(options);
   }
 
   get rating() {
@@ -116,6 +126,11 @@ class RatingControl extends HTMLElement {
     const rating = this.rating;
     this.classList.toggle("rated", rating !== null);
     this.classList.toggle("meant", this.#meant !== null);
+    if (this.#toggle) {
+      this.#toggle.setAttribute("aria-pressed", String(rating !== null));
+      this.#toggle.textContent = rating === null ? "+ Mine" : "✓ Mine";
+      return;
+    }
     this.#slider.style.setProperty("--full", rating === null ? "0%" : part(rating));
     this.#slider.setAttribute("aria-valuenow", String(rating ?? state.model.scale.low));
     this.#slider.setAttribute("aria-valuetext", rating === null ? "not rated" : ratingInWords(rating));

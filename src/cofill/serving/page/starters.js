@@ -8,7 +8,7 @@ import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
-import { attributesLine, hueOf, titleOf, titleParts } from "./words.js";
+import { attributesLine, hueOf, titleOf, titleParts, worded } from "./words.js";
 
 const SHOWN = 6;
 const ASKED = 60;
@@ -25,7 +25,7 @@ export function starters() {
     },
   }, "Show me others");
   const element = h("section", { class: "starters", "aria-labelledby": "starters-title" },
-    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, "Rate what you know"), others),
+    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded("Rate what you know", "Choose what you know")), others),
     h("p", { class: "note" }, "Three are enough to begin with."), cards, under);
 
   /** @type {import("./api.js").Item[]} */

@@ -2,7 +2,8 @@
 //
 // Events: "person" (somebody else, with other ratings), "rated" (one rating, shown before the server has it),
 // "settled" (the server has all of them), "corrected" (as the server has them: one was not taken, or another tab gave
-// one), "failed" (a rating was not taken), "where" (the filter), "recommended" (the list), "model" (a newer one is served).
+// one), "failed" (a rating was not taken), "where" (the filter), "ranking" (what the list is ranked by, and its variety),
+// "recommended" (the list), "model" (a newer one is served).
 
 import { api, keyOf, Problem } from "./api.js";
 import { recall, remember, tellOtherTabs, whenOtherTabTells } from "./memory.js";
@@ -27,6 +28,9 @@ class State extends EventTarget {
   recommended = [];
   /** @type {Object<string, *>} conditions by column */
   where = {};
+  /** @type {"list"|"rating"} what the list is ranked by */
+  by = "list";
+  diversity = 0;
 
   /** @type {Self} */
   #self = { id: null };
@@ -75,6 +79,7 @@ class State extends EventTarget {
       const model = await api.model();
       if (model.version === this.model.version) return; // another answer told it as well
       this.model = model;
+      if (!model.rated) this.by = "list";
       this.tell("model");
     } catch (error) {
       if (!(error instanceof Problem)) console.error(error); // else the next answer tells it again

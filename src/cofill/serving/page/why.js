@@ -1,67 +1,104 @@
-// Why an item is recommended: a sentence, and the numbers that add up to it.
+// Why an item is recommended: a sentence, and the numbers that add up to it: parts of a star, or shares of a list score.
 
 import { api } from "./api.js";
 import { h } from "./dom.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
-import { columnInWords, counted, oneDigit, ratingInWords, signed, titleOf } from "./words.js";
+import { columnInWords, counted, oneDigit, ratingInWords, share, signed, signedShare, titleOf, twoDigits } from "./words.js";
 
 /**
  * @typedef {import("./api.js").Id} Id
+ * @typedef {"list"|"rating"} By
  * @typedef {{amount: number, item?: Id, title?: string, rating?: number, feature?: string}} Contribution
- * @typedef {{rating: number, unclipped: number, base: number, contributions: Contribution[], remainder: number}} Explanation
+ * @typedef {{by: By, value: number, unclipped: number, base: number, contributions: Contribution[], remainder: number}} Explanation
+ * @typedef {import("./api.js").Item & {score: number, rating: number|null, raters: number, why?: Explanation}} Recommended
  */
 
 const MOST_BARS = 6;
-const LITTLE = 0.005; // of a star: what rounds to nothing is no reason
+const LITTLE = { rating: 0.005, list: 0.0005 }; // what rounds to nothing is no reason
+const MANY = 100; // people, or in a small world a twentieth of them
 
-/** @param {Explanation} why @returns {string} */
-export function reasonInWords(why) {
-  const helpful = why.contributions.filter((one) => one.amount >= LITTLE).sort((a, b) => b.amount - a.amount);
+/** @param {Recommended} item @returns {string} */
+export function reasonInWords(item) {
+  const why = inUnits(/** @type {Explanation} */ (item.why));
+  const helpful = why.contributions.filter((one) => one.amount >= LITTLE[why.by]).sort((a, b) => b.amount - a.amount);
   const against = why.contributions.reduce((sum, one) => sum + Math.min(one.amount, 0), 0);
   const first = helpful[0];
-  // What is recommended in spite of one's ratings is not recommended because of one of them.
-  if (!first || first.amount < -against / 2) return "Liked by many";
-  const { low, high } = state.model.scale;
+  // What is recommended in spite of one's ratings, or is popular, is not recommended because of one of them.
+  const popular = why.by === "list" && why.base > why.unclipped - why.base;
+  if (!first || first.amount < -against / 2 || popular) return becauseOfOthers(item);
   if (first.feature) return `Because of ${whose()} ${first.feature.replaceAll("_", " ")}`;
-  const liked = first.rating >= (low + high) / 2;
   const second = helpful.find((one) =>
     one !== first && !one.feature && one.rating === first.rating && one.amount > first.amount / 2);
   const names = second ? `${name(first)} and ${name(second)}` : name(first);
+  if (!rated(first)) return `Because ${who()} chose ${names}`;
+  const { low, high } = state.model.scale;
+  const liked = first.rating >= (low + high) / 2;
+  // Who knows one may choose the other, whether they liked it or not.
+  if (!liked && why.by === "list") return `Because ${who()} rated ${names}`;
   return `Because ${who()} gave ${names} ${liked ? "" : "only "}${ratingInWords(first.rating)}`;
+}
+
+/** @param {Recommended} item */
+function becauseOfOthers({ raters, rating }) {
+  const { users, scale } = state.model;
+  if (raters === 0) return `New: nobody has ${rating === null ? "chosen" : "rated"} it yet`;
+  const liked = rating !== null && rating >= (scale.low + scale.high) / 2;
+  if (raters >= Math.min(MANY, users / 20)) return `${liked ? "Liked" : "Chosen"} by many`;
+  return liked ? "Liked by those who rated it" : "";
 }
 
 const who = () => (state.other === null ? "you" : "they");
 const whose = () => (state.other === null ? "your" : "their");
 
 /** @param {Contribution} one */
+const rated = (one) => one.rating !== undefined && state.model.rated;
+
+/** @param {Contribution} one */
 function name(one) {
   return titleOf({ id: one.item, title: one.title }).replace(/ \(\d{4}\)$/, "");
 }
 
-/** The parts of a prediction as steps, each beginning where the last ended. @param {Explanation} why */
-function breakdown(why) {
+/** In stars, or shares of the score; if little is left of it, of all that speaks for the item. @param {Explanation} why */
+function inUnits({ by, value, unclipped, base, contributions, remainder }) {
+  const parts = [base, remainder, ...contributions.map((one) => one.amount)];
+  const speaksForIt = parts.reduce((sum, amount) => sum + Math.max(amount, 0), 0);
+  const unit = by === "rating" ? 1 : (unclipped > speaksForIt / 10 ? unclipped : speaksForIt) || 1;
+  return {
+    by, value: value / unit, unclipped: unclipped / unit, base: base / unit, remainder: remainder / unit,
+    contributions: contributions.map((one) => ({ ...one, amount: one.amount / unit })),
+  };
+}
+
+/** The parts of a prediction as steps, each beginning where the last ended. @param {Explanation} found */
+function breakdown(found) {
+  const why = inUnits(found);
   const byWeight = [...why.contributions].sort((a, b) => Math.abs(b.amount) - Math.abs(a.amount));
   const shown = byWeight.slice(0, byWeight.length === MOST_BARS + 1 ? MOST_BARS + 1 : MOST_BARS);
   const rest = byWeight.slice(shown.length);
-  const steps = shown.map((one) => ({
-    label: one.feature ? [columnInWords(one.feature)]
-      : [titleOf({ id: one.item, title: one.title }), h("span", { class: "muted" }, `  ${ratingInWords(one.rating)}`)],
-    amount: one.amount,
-  }));
+  const steps = shown.map((one) => ({ label: label(one), amount: one.amount }));
   if (rest.length) {
     const together = rest.reduce((sum, one) => sum + one.amount, 0);
     steps.push({ label: [`${counted(rest.length, "other reason")} together`], amount: together });
   }
-  if (Math.abs(why.remainder) >= LITTLE) steps.push({ label: ["Remainder"], amount: why.remainder });
+  if (Math.abs(why.remainder) >= LITTLE[why.by]) steps.push({ label: ["Remainder"], amount: why.remainder });
   return waterfall(why, steps);
 }
 
-/** @param {number} amount */
-const tone = (amount) => (Math.abs(amount) < LITTLE ? "" : amount < 0 ? "minus" : "plus");
+/** @param {Contribution} one */
+function label(one) {
+  if (one.feature) return [columnInWords(one.feature)];
+  const given = rated(one) && h("span", { class: "muted" }, `  ${ratingInWords(one.rating)}`);
+  return [titleOf({ id: one.item, title: one.title }), given];
+}
 
 /** @param {Explanation} why @param {{label: import("./dom.js").Child[], amount: number}[]} steps */
 function waterfall(why, steps) {
+  const ofList = why.by === "list";
+  const little = LITTLE[why.by];
+  /** @param {number} amount */
+  const tone = (amount) => (Math.abs(amount) < little ? "" : amount < 0 ? "minus" : "plus");
+  const [plain, change] = ofList ? [share, signedShare] : [twoDigits, signed];
   let at = why.base;
   const ends = [at, ...steps.map((step) => (at += step.amount))];
   const low = Math.min(...ends, why.unclipped);
@@ -77,23 +114,24 @@ function waterfall(why, steps) {
   /** @param {import("./dom.js").Child} label @param {HTMLElement} track @param {string} amount @param {string} kind */
   const row = (label, track, amount, kind) => h("li", { class: kind },
     h("span", { class: "label" }, label), track, h("span", { class: "amount" }, amount));
-  const clipped = Math.abs(why.rating - why.unclipped) >= LITTLE;
+  const clipped = Math.abs(why.value - why.unclipped) >= little;
   return h("div", { class: "breakdown" },
     h("ol", {},
-      row("Where everybody starts", bar(why.base, why.base, "mark"), why.base.toFixed(2), "base"),
+      row(ofList ? "Popular with everybody" : "Where everybody starts", bar(why.base, why.base, "mark"), plain(why.base), "base"),
       steps.map(({ label, amount }, i) =>
-        row(label, bar(ends[i], ends[i + 1], amount < 0 ? "down" : "up"), signed(amount), tone(amount))),
-      row("Predicted", bar(why.unclipped, why.unclipped, "mark"), why.unclipped.toFixed(2), "total")),
-    clipped ? h("p", { class: "muted small" }, `The scale ends there, so it is shown as ${oneDigit(why.rating)}.`) : null);
+        row(label, bar(ends[i], ends[i + 1], amount < 0 ? "down" : "up"), change(amount), tone(amount))),
+      row(ofList ? "Its score in the list" : "Predicted", bar(why.unclipped, why.unclipped, "mark"), plain(why.unclipped), "total")),
+    clipped ? h("p", { class: "muted small" }, `The scale ends there, so it is shown as ${oneDigit(why.value)}.`) : null);
 }
 
-/** The same, in full, asked for when it is wanted. @param {Element} place @param {import("./api.js").Item} item */
-export function showWhy(place, item) {
-  const bring = async () => (state.user === null ? strangersWhy(item) : api.why(state.user, item.id));
+/** The same, in full, asked for when it is wanted. @param {Element} place @param {import("./api.js").Item} item @param {By} by */
+export function showWhy(place, item, by) {
+  const bring = async () => (state.user === null ? strangersWhy(item, by) : api.why(state.user, item.id, by));
   loading(place, bring, breakdown, skeletons(3, "line"));
 }
 
-/** Somebody without ratings gets what everybody starts from. @param {*} item @returns {Explanation} */
-function strangersWhy(item) {
-  return { rating: item.rating, unclipped: item.rating, base: item.rating, contributions: [], remainder: 0 };
+/** Somebody without ratings gets what everybody starts from. @param {*} item @param {By} by @returns {Explanation} */
+function strangersWhy(item, by) {
+  const value = by === "list" ? item.score : item.rating;
+  return { by, value, unclipped: value, base: value, contributions: [], remainder: 0 };
 }

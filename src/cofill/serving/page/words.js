@@ -4,23 +4,26 @@ import { state } from "./state.js";
 import { h } from "./dom.js";
 import { keyOf } from "./api.js";
 
-const whole = new Intl.NumberFormat("en");
-const fixed = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
-const signedTwo = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2, signDisplay: "exceptZero" });
-const signedOne = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1, signDisplay: "exceptZero" });
+/** @param {number} digits @param {Intl.NumberFormatOptions} [more] @returns {(value: number) => string} */
+function format(digits, more = {}) {
+  const how = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, ...more });
+  return (value) => how.format(value).replace("-", "−");
+}
 
-/** @param {number} n */
-export const count = (n) => whole.format(n);
-/** @param {number} value */
-export const oneDigit = (value) => fixed.format(value);
-/** @param {number} value */
-export const signed = (value) => minus(signedTwo.format(value));
-/** @param {number} value */
-export const signedShort = (value) => minus(signedOne.format(value));
+export const count = format(0);
+export const oneDigit = format(1);
+export const twoDigits = format(2);
+export const signed = format(2, { signDisplay: "exceptZero" });
+export const signedShort = format(1, { signDisplay: "exceptZero" });
+export const share = format(1, { style: "percent" });
+export const signedShare = format(1, { style: "percent", signDisplay: "exceptZero" });
 
-/** @param {string} text */
-function minus(text) {
-  return text.replace("-", "−");
+/** By whether people rate here, or choose. @param {string} rated @param {string} chosen */
+export const worded = (rated, chosen) => (state.model.rated ? rated : chosen);
+
+/** How many people know an item. @param {number} n */
+export function ratersInWords(n) {
+  return n === 0 ? worded("no ratings yet", "new") : worded(counted(n, "rating"), counted(n, "person", "people"));
 }
 
 /** @param {number} n @param {string} one @param {string} [many] */
