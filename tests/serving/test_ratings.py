@@ -29,9 +29,10 @@ def test_a_rating_is_changed_and_taken_back(server: Server) -> None:
         answer = server.client.delete("/v1/ratings", params={"user": user, "item": 5})
         assert (answer.status_code, answer.content) == (204, b"")
         assert server.ratings(user) == {}
-    assert [(item["id"], item["rating"]) for item in server.recommended(user, ITEMS)] == [
-        (item["id"], item["rating"]) for item in before
-    ]
+    after = server.recommended(user, ITEMS)
+    assert [item["id"] for item in after] == [item["id"] for item in before]
+    for name in ("score", "rating"):  # the ratings of a known id are computed another way: the last digit may differ
+        assert [item[name] for item in after] == pytest.approx([item[name] for item in before], abs=1.5e-6)
 
 
 def test_a_rating_of_the_training_can_be_taken_back(server: Server) -> None:
