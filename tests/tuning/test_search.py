@@ -158,7 +158,7 @@ def test_what_diverges_is_stopped_with_a_reason(data: SearchData) -> None:
     run_trials(study, plan, data, 2)
     assert states(study) == [TrialState.PRUNED] * 2
     for trial in study.get_trials():
-        assert describe(trial)["reason"].startswith("training diverged in epoch ")
+        assert describe(trial, plan)["reason"].startswith("training diverged in epoch ")
     with pytest.raises(CofillError, match="no trial has run to its end"):
         best_trial(study)
 
@@ -345,7 +345,7 @@ def test_what_is_left_behind(data: SearchData, tmp_path: Path) -> None:
     found = CFNSettings.of(read_settings_file(tmp_path / "best.toml"))
     expected = {"hidden": (6, 4, 6), "noise": "gaussian", "refit": False, "epochs": 2, **best.params}
     assert {name: getattr(found, name) for name in expected} == expected
-    json.dumps([describe(trial) for trial in study.get_trials()], allow_nan=False)
+    json.dumps([describe(trial, plan) for trial in study.get_trials()], allow_nan=False)
     draw_search(tmp_path / "search.svg", study, "a title")
     picture = (tmp_path / "search.svg").read_text()
     assert picture.count("<title>ran to its end: ") == 4  # each of two trials, against trials and against time

@@ -8,19 +8,36 @@ from typing import TYPE_CHECKING
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
-from cofill.config import CFNSettings
-from cofill.errors import CofillError
+from cofill.config import CFNSettings, ListSettings
+from cofill.errors import CofillError, SettingsError
 
 if TYPE_CHECKING:
     from optuna import Study
 
+    from cofill.data.described import SideInformation
+    from cofill.data.ratings import Ratings
+    from cofill.tuning.goals import GoalName
+    from cofill.tuning.list_search_data import ListSearchData
+    from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import Plan
 
 _BEST, _TRIALS, _PICTURE = "best.toml", "trials.json", "search.svg"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("ratings", metavar="RATINGS", help="a ratings file, or a data set's name such as ml-1m")
+    parser.add_argument(
+        "ratings", metavar="RATINGS", help="a file of ratings or interactions, or a data set's name such as ml-1m"
+    )
+    parser.add_argument(
+        "--goal", choices=("rmse", "ndcg"),
+        help="objective: rmse, the error of predicted ratings, searches the network (default for ratings); ndcg, the "
+        "quality of recommended lists, searches the list scorer (default for interactions)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--validation-by", choices=("random", "time"),
+        help="with --goal ndcg: validate on a random share, or on the latest, as a recommender in use would be "
+        "(default random)",
+    )  # fmt: skip
     parser.add_argument(
         "--out", type=Path, default=Path("tuning"), metavar="DIR",
         help=f"folder for {_BEST}, {_TRIALS}, {_PICTURE} and the study (default tuning)",
@@ -31,7 +48,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--ranges", choices=("cofill", "paper"), default="cofill",
-        help="search space: ranges around the defaults (default), or the seven hyperparameters of the paper",
+        help="search space: ranges around the defaults (default), or, with --goal rmse, the seven hyperparameters of "
+        "the paper",
     )  # fmt: skip
     parser.add_argument(
         "--trials", type=count, default=200, metavar="N",
@@ -63,26 +81,24 @@ def run(options: argparse.Namespace) -> int:
     require_optuna()
     settings = settings_from(options)
     ratings = load_ratings(options.ratings, options)
+    goal = _goal(options, ratings, settings)
     side = side_information_from(options)
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
     from cofill.crew import orderly_termination
     from cofill.tuning.search import search, search_progress
-    from cofill.tuning.search_data import SearchData
     from cofill.tuning.storage import storage_explained, storage_url
-    from cofill.tuning.study import Plan, open_study
+    from cofill.tuning.study import open_study
 
-    data = SearchData.of(ratings, settings.orientation, side.items, side.users)
-    data.check(settings)
-    features = data.features.shape[1] > 0
-    plan = Plan.of(settings, options.ranges, options.sampler, data.fingerprint(), features=features)
+    data, plan = _planned(goal, ratings, side, settings, options)
     options.out.mkdir(parents=True, exist_ok=True)
     url = options.storage or storage_url(options.out)
     study = open_study(url, options.study, plan)
     if not options.quiet:
         genes = ", ".join(gene.setting for gene in plan.genes)
-        note(f"{len(ratings):,} ratings; searching {genes}")
+        aim = f", scored by {plan.goal.label}" if goal == "ndcg" else ""
+        note(f"{len(ratings):,} {ratings.plural}; searching {genes}{aim}")
     started = time.perf_counter()
     with storage_explained(url):
         try:
@@ -100,13 +116,46 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _goal(options: argparse.Namespace, ratings: "Ratings", settings: CFNSettings) -> "GoalName":
+    """What to search for; options that another goal or other data would need are refused."""
+    goal: GoalName = options.goal or ("rmse" if ratings.rated else "ndcg")
+    if goal == "rmse" and not ratings.rated:
+        raise SettingsError("interactions have no ratings whose RMSE could be measured; use --goal ndcg")
+    if goal == "rmse" and options.validation_by:
+        raise SettingsError("--validation-by is for --goal ndcg; leave it out: the network is validated at random")
+    if goal == "ndcg" and options.ranges != "cofill":
+        raise SettingsError(f"the ranges {options.ranges} are of the network; leave out --ranges, or use --goal rmse")
+    if not ratings.rated:
+        for name in sorted(settings.model_fields_set - ListSettings.model_fields.keys() - {"validation"}):
+            raise SettingsError(f"{name} is a setting of the network, which learns from ratings alone; leave it out")
+    return goal
+
+
+def _planned(
+    goal: "GoalName", ratings: "Ratings", side: "SideInformation", settings: CFNSettings, options: argparse.Namespace
+) -> "tuple[SearchData | ListSearchData, Plan]":
+    from cofill.tuning.list_search_data import ListSearchData, ValidationBy
+    from cofill.tuning.search_data import SearchData
+    from cofill.tuning.study import Plan
+
+    if goal == "ndcg":
+        by: ValidationBy = options.validation_by or "random"
+        lists = ListSearchData.of(ratings, side.items, side.users)
+        lists.check(settings, by)
+        return lists, Plan.for_lists(settings, options.sampler, lists, by)
+    data = SearchData.of(ratings, settings.orientation, side.items, side.users)
+    data.check(settings)
+    features = data.features.shape[1] > 0
+    return data, Plan.of(settings, options.ranges, options.sampler, data.fingerprint(), features=features)
+
+
 def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) -> None:
     """Write all results so far; the best settings only if a trial has finished."""
     from cofill.tuning.results import best_trial, draw_search, write_best, write_trials
     from cofill.tuning.storage import shown_url
     from cofill.tuning.study import FINISHED
 
-    write_trials(options.out / _TRIALS, study)
+    write_trials(options.out / _TRIALS, study, plan)
     finished = len(study.get_trials(deepcopy=False, states=FINISHED))
     if finished:
         draw_search(options.out / _PICTURE, study, f"{options.study}: {finished} trials, sampler {plan.sampler}")
@@ -115,7 +164,7 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) 
     except CofillError:
         return
     remarks = [
-        f"validation RMSE {best.value:.5f} in trial {best.number}, the best of {finished}",
+        f"{plan.goal.label} {best.value:.5f} in trial {best.number}, the best of {finished}",
         f"study {options.study} in {shown_url(url)}",
         _this_search(options, plan),
     ]
@@ -125,7 +174,8 @@ def _write(study: "Study", plan: "Plan", options: argparse.Namespace, url: str) 
 def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
     """The command that repeats this search; settings of --config are written out, because the file may change."""
     settings = plan.settings
-    fixed = {name: getattr(settings, name) for name in ("orientation", "seed", *sorted(settings.model_fields_set))}
+    always = ("orientation", "seed") if plan.goal_name == "rmse" else ("seed",)
+    fixed = {name: getattr(settings, name) for name in (*always, *sorted(settings.model_fields_set))}
     elsewhere = dict.fromkeys(("config", "out", "storage", "study", "quiet", "json"))
     return command_line("tune", add_options, vars(options) | elsewhere | fixed)
 
@@ -150,25 +200,26 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
     summary = {
         "study": options.study,
         "storage": shown_url(url),
+        "goal": plan.goal_name,
         "sampler": plan.sampler,
         "ranges": plan.ranges,
         "complete": states.count(TrialState.COMPLETE),
         "stopped_early": states.count(TrialState.PRUNED),
         "failed": states.count(TrialState.FAIL),
         "seconds": seconds,
-        "best": describe(best) | {"settings": best_settings(best, plan)},
+        "best": describe(best, plan) | {"settings": best_settings(best, plan)},
         "config": str(options.out / _BEST),
     }
     if options.json:
         print_json(summary)
         return
     lines = [
-        ("validation RMSE", best.value),
+        (plan.goal.label, best.value),
         ("trial", best.number),
         ("trials that ran to their end", summary["complete"]),
         ("trials stopped early", summary["stopped_early"]),
         ("seconds of this run", seconds),
-        *best.params.items(),
+        *plan.values(best.params).items(),
     ]
     print_table(f"Best settings, in {options.out / _BEST}", ("what", "value"), lines)
     if not options.quiet:

@@ -18,7 +18,7 @@ from cofill.errors import SettingsError
 Point = npt.NDArray[np.float64]
 Space = Mapping[str, BaseDistribution]
 
-_TURN = "genetic:turn"
+TURN = "genetic:turn"
 _POPULATION = "genetic:population:"
 _PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of its children
 
@@ -89,9 +89,18 @@ class GeneticSampler(BaseSampler):
     search, also where it is killed and resumed: the place of a failed trial is given to another, with the same genes.
     """
 
-    def __init__(self, space: Space, *, seed: int = 0, shares: Shares | None = None) -> None:
+    def __init__(
+        self,
+        space: Space,
+        *,
+        seed: int = 0,
+        shares: Shares | None = None,
+        first: Mapping[str, float] | None = None,
+    ) -> None:
+        """`first` is the first individual of all, if it is known, such as the defaults."""
         check_space(space)
         self._space = dict(space)
+        self._first = first
         self._seed = seed
         self._shares = shares or Shares()
         self._others = RandomSampler(seed=seed)
@@ -103,10 +112,12 @@ class GeneticSampler(BaseSampler):
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
         trials = study.get_trials(deepcopy=False)
-        turn = _free_turn(trials, trial)
+        turn = free_turn(trials, trial)
         generation, place = self._generation_and_place(turn)
-        study._storage.set_trial_system_attr(trial._trial_id, _TURN, turn)
+        study._storage.set_trial_system_attr(trial._trial_id, TURN, turn)
         study._storage.set_trial_user_attr(trial._trial_id, "generation", generation)
+        if turn == 0 and self._first is not None:
+            return dict(self._first)
         ranked = self._population(study, generation, trials) if generation else []
         return from_unit(self._individual(generation, place, ranked), self._space)
 
@@ -179,15 +190,15 @@ def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:
     return trial.state != TrialState.COMPLETE, value, trial.number
 
 
-def _free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
+def free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:
     """The first free slot; a failed trial frees its slot.
 
     Earlier trials without a slot choose first, so that no two get the same.
     """
     before = [other for other in trials if other.number != trial.number and other.state != TrialState.FAIL]
-    taken = {other.system_attrs[_TURN] for other in before if _TURN in other.system_attrs}
+    taken = {other.system_attrs[TURN] for other in before if TURN in other.system_attrs}
     undecided = sum(
-        other.state == TrialState.RUNNING and other.number < trial.number and _TURN not in other.system_attrs
+        other.state == TrialState.RUNNING and other.number < trial.number and TURN not in other.system_attrs
         for other in before
     )
     turn = -1

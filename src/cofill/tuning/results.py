@@ -10,9 +10,11 @@ from optuna import Study
 from optuna.trial import FrozenTrial, TrialState
 
 from cofill.charts.graphs import Chart, Line, write_picture
+from cofill.config import ListSettings
 from cofill.errors import CofillError
 from cofill.files import replacing
-from cofill.tuning.study import FINISHED, REASON, Plan
+from cofill.tuning.goals import Goal
+from cofill.tuning.study import FINISHED, REASON, Plan, goal_of
 
 _STATES = {
     TrialState.COMPLETE: "complete",
@@ -24,20 +26,28 @@ _STATES = {
 
 
 def best_trial(study: Study) -> FrozenTrial:
-    """The finished trial with the lowest validation RMSE."""
+    """The finished trial with the best score."""
     complete = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if not complete:
         raise CofillError(
             "no trial has run to its end, so there is no best one; give more --trials, or lower --learning-rate "
             "where all of them diverged (trials.json tells why they ended)"
         )
-    return min(complete, key=lambda trial: (trial.value or 0.0, trial.number))
+    sign = goal_of(study).sign
+    return min(complete, key=lambda trial: (sign * (trial.value or 0.0), trial.number))
 
 
 def best_settings(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
-    """The settings of this trial: orientation, seed, what the user fixed, and the searched values."""
-    settings = plan.settings
-    return {"orientation": settings.orientation, "seed": settings.seed} | plan.given() | trial.params
+    """The settings of this trial: orientation, seed, what the user fixed, and the searched values.
+
+    Those of lists are for models with a network and without, as long as the user has fixed nothing of the network.
+    """
+    settings, given = plan.settings, plan.given()
+    if plan.goal_name == "rmse":
+        return {"orientation": settings.orientation, "seed": settings.seed} | given | trial.params
+    if given.keys() <= ListSettings.model_fields.keys() | {"validation"}:
+        given.pop("validation", None)  # of the search; without a network there is nothing else to validate
+    return {"seed": settings.seed} | given | plan.values(trial.params)
 
 
 def write_best(path: Path, trial: FrozenTrial, plan: Plan, remarks: list[str]) -> None:
@@ -48,38 +58,39 @@ def write_best(path: Path, trial: FrozenTrial, plan: Plan, remarks: list[str]) -
         draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def write_trials(path: Path, study: Study) -> None:
+def write_trials(path: Path, study: Study, plan: Plan) -> None:
     with replacing(path) as draft:
-        told = [describe(trial) for trial in study.get_trials(deepcopy=False)]
+        told = [describe(trial, plan) for trial in study.get_trials(deepcopy=False)]
         draft.write_text(json.dumps(told, indent=1, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def describe(trial: FrozenTrial) -> dict[str, Any]:
-    """One trial as JSON; the RMSE of one that was stopped early is that of its last epoch."""
+def describe(trial: FrozenTrial, plan: Plan) -> dict[str, Any]:
+    """One trial as JSON; the RMSE of one that was stopped early is that of its last epoch, and lists have no epochs."""
+    epochs = {"epochs_run": len(trial.intermediate_values), "best_epoch": trial.user_attrs.get("epochs")}
     return {
         "number": trial.number,
         "state": _STATES[trial.state],
         "reason": trial.user_attrs.get(REASON),
-        "validation_rmse": trial.value,
-        "epochs_run": len(trial.intermediate_values),
-        "best_epoch": trial.user_attrs.get("epochs"),
+        plan.goal.key: trial.value,
+        **(epochs if plan.goal_name == "rmse" else {}),
         "generation": trial.user_attrs.get("generation"),
         "seconds": trial.duration.total_seconds() if trial.duration else None,
         "finished": trial.datetime_complete.isoformat() if trial.datetime_complete else None,
-        "settings": trial.params,
+        "settings": plan.values(trial.params),
     }
 
 
 def draw_search(path: Path, study: Study, title: str) -> None:
-    """Chart the best validation RMSE so far, against the number of finished trials and against time.
+    """Chart the best score so far, against the number of finished trials and against time.
 
     Time is that of all workers together, without pauses.
     """
     trials = sorted(study.get_trials(deepcopy=False, states=FINISHED), key=_ended)
     minutes = accumulate(trial.duration.total_seconds() / 60 if trial.duration else 0.0 for trial in trials)
-    shown = _shown_scores(trials)
+    goal = goal_of(study)
+    shown = _shown_scores(trials, goal)
     charts = [
-        Chart(title, label, "validation RMSE (in ratings)", _lines(trials, places), x_from=0.0, y_range=shown)
+        Chart(title, label, goal.axis, _lines(trials, places, goal), x_from=0.0, y_range=shown)
         for places, label in (
             ([float(number) for number in range(1, len(trials) + 1)], "finished trials"),
             (list(minutes), "training time of all workers together (minutes)"),
@@ -89,7 +100,7 @@ def draw_search(path: Path, study: Study, title: str) -> None:
         write_picture(path, *charts)
 
 
-def _lines(trials: Sequence[FrozenTrial], places: Sequence[float]) -> tuple[Line, ...]:
+def _lines(trials: Sequence[FrozenTrial], places: Sequence[float], goal: Goal) -> tuple[Line, ...]:
     def scores(state: TrialState) -> list[tuple[float, float]]:
         return [
             (place, trial.value)
@@ -98,7 +109,7 @@ def _lines(trials: Sequence[FrozenTrial], places: Sequence[float]) -> tuple[Line
         ]
 
     complete, stopped = scores(TrialState.COMPLETE), scores(TrialState.PRUNED)
-    best = list(accumulate((value for _, value in complete), min))
+    best = list(accumulate((value for _, value in complete), min if goal.direction == "minimize" else max))
     steps = [(place, value) for (place, _), value in zip(complete, best, strict=True)]
     if steps:
         steps.append((places[-1], best[-1]))  # trials that were stopped early since then changed nothing
@@ -114,14 +125,15 @@ def _apart(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, ...], tu
     return tuple(x for x, _ in points), tuple(y for _, y in points)
 
 
-def _shown_scores(trials: Sequence[FrozenTrial]) -> tuple[float, float] | None:
+def _shown_scores(trials: Sequence[FrozenTrial], goal: Goal) -> tuple[float, float] | None:
     """The scores to show, cut off so that a few bad trials do not flatten the chart."""
-    values = sorted(t.value for t in trials if t.state == TrialState.COMPLETE and t.value is not None)
+    values = sorted(goal.sign * t.value for t in trials if t.state == TrialState.COMPLETE and t.value is not None)
     if not values:
         return None
-    least, middle = values[0], values[len(values) // 2]
-    margin = max(middle - least, 1e-3)
-    return least - 0.15 * margin, middle + 2.5 * margin
+    best, middle = values[0], values[len(values) // 2]
+    margin = max(middle - best, 1e-3)
+    ends = goal.sign * (best - 0.15 * margin), goal.sign * (middle + 2.5 * margin)
+    return min(ends), max(ends)
 
 
 def _ended(trial: FrozenTrial) -> float:

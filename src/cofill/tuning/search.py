@@ -10,6 +10,8 @@ from optuna.trial import TrialState
 
 from cofill.crew import Failed, cores, crew_for, crew_progress
 from cofill.errors import CofillError
+from cofill.tuning.goals import Goal
+from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_explained
 from cofill.tuning.study import FINISHED, Plan, open_study
@@ -25,13 +27,14 @@ class Standing:
     finished: int
     trials: int
     best: float | None
+    goal: Goal
 
 
 Watch = Callable[[Standing], None]
 
 
 def search(
-    data: SearchData,
+    data: SearchData | ListSearchData,
     plan: Plan,
     *,
     url: str,
@@ -49,7 +52,7 @@ def search(
     study = open_study(url, name, plan)
     task = {"url": url, "name": name, "plan": plan.to_json(), "trials": trials}
     with storage_explained(url):
-        standing = _standing(study, trials)
+        standing = _standing(study, trials, plan.goal)
         if watch is not None:
             watch(standing)
         wanted = min(workers or cores(), max(trials - standing.finished, 0))
@@ -67,8 +70,8 @@ def search(
                 if isinstance(news, Failed) and not news.killed:
                     raise CofillError(news.problem)
                 if watch is not None:
-                    watch(_standing(study, trials))
-        standing = _standing(study, trials)
+                    watch(_standing(study, trials, plan.goal))
+        standing = _standing(study, trials, plan.goal)
     if standing.finished < trials:
         raise CofillError(
             f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory; "
@@ -79,10 +82,10 @@ def search(
     return study
 
 
-def _standing(study: Study, trials: int) -> Standing:
+def _standing(study: Study, trials: int, goal: Goal) -> Standing:
     finished = study.get_trials(deepcopy=False, states=FINISHED)
     values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE and trial.value is not None]
-    return Standing(len(finished), trials, min(values, default=None))
+    return Standing(len(finished), trials, goal.best(values), goal)
 
 
 # What a person sees
@@ -130,7 +133,7 @@ class _Clock:
 def _told(standing: Standing, left: float | None) -> str:
     parts = [f"{standing.finished} of {standing.trials} trials"]
     if standing.best is not None:
-        parts.append(f"best validation RMSE {standing.best:.4f}")
+        parts.append(f"best {standing.goal.label} {standing.best:.4f}")
     if left:
         parts.append(f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left")
     return "  ".join(parts)

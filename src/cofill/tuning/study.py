@@ -4,9 +4,9 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,10 +17,12 @@ from optuna.pruners import PercentilePruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import FrozenTrial, TrialState
 
-from cofill.config import CFNSettings
+from cofill.config import CFNSettings, ListSettings
 from cofill.errors import SettingsError
-from cofill.tuning.genetic import GeneticSampler, Space
-from cofill.tuning.space import Gene, Ranges, genes_to_search
+from cofill.tuning.genetic import TURN, GeneticSampler, Space, free_turn
+from cofill.tuning.goals import GOALS, Goal, GoalName
+from cofill.tuning.list_search_data import ListSearchData, ValidationBy
+from cofill.tuning.space import Gene, Ranges, genes_to_search, list_genes_to_search
 from cofill.tuning.storage import open_storage, shown_url, storage_explained
 
 Sampler = Literal["genetic", "tpe", "random"]
@@ -31,6 +33,7 @@ OWNER, SEEN, REASON = "worker", "seen", "reason"
 _LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, wherever it is
 _LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
 _ABOUT = "cofill"
+_BEFORE_GOALS: dict[str, Any] = {"goal": "rmse"}  # what studies were about that say nothing of it
 _UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit", "solve_columns", "trust_length", "trust_features")
 
 
@@ -43,36 +46,74 @@ class Plan:
     sampler: Sampler
     genes: tuple[Gene, ...]
     data: str
+    goal_name: GoalName = "rmse"
+    validation_by: ValidationBy = "random"
+    """How the validation part of the goal ndcg is held out; the network has its own, at random."""
 
     @classmethod
     def of(cls, settings: CFNSettings, ranges: Ranges, sampler: Sampler, data: str, *, features: bool) -> "Plan":
-        if sampler not in get_args(Sampler):
-            raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
+        """A search of the network's settings, for the goal rmse."""
+        _check_sampler(sampler)
         return cls(settings, ranges, sampler, genes_to_search(ranges, settings, features=features), data)
+
+    @classmethod
+    def for_lists(
+        cls, settings: CFNSettings, sampler: Sampler, data: ListSearchData, validation_by: ValidationBy = "random"
+    ) -> "Plan":
+        """A search of the list scorer's settings, for the goal ndcg."""
+        _check_sampler(sampler)
+        genes = list_genes_to_search(settings, data.feedback)
+        return cls(settings, "cofill", sampler, genes, data.fingerprint(), "ndcg", validation_by)
+
+    @property
+    def goal(self) -> Goal:
+        return GOALS[self.goal_name]
 
     def space(self) -> dict[str, BaseDistribution]:
         return {gene.setting: gene.distribution() for gene in self.genes}
+
+    def values(self, drawn: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that the parameters of a trial stand for."""
+        genes = {gene.setting: gene for gene in self.genes}
+        return {name: genes[name].value(value) for name, value in drawn.items()}
+
+    def first(self) -> dict[str, float] | None:
+        """The parameters of the first trial: for lists, the defaults, so that the best is never worse than they are."""
+        if self.goal_name == "rmse":
+            return None
+        return {gene.setting: gene.drawn(getattr(self.settings, gene.setting)) for gene in self.genes}
 
     def given(self) -> dict[str, Any]:
         """The settings that the user fixed, as JSON."""
         return self.settings.model_dump(mode="json", include=self.settings.model_fields_set)
 
+    def list_settings(self, drawn: Mapping[str, Any]) -> ListSettings:
+        """The settings of the list scorer in a trial."""
+        given = {name: value for name, value in self.given().items() if name in ListSettings.model_fields}
+        return ListSettings.of(given | {"seed": self.settings.seed} | self.values(drawn))
+
     def about(self) -> dict[str, Any]:
         """What a study records about its plan, as JSON."""
-        elsewhere = {*_UNSEEN_BY_A_SCORE, "seed", "orientation"}
+        lists = self.goal_name == "ndcg"
+        unseen = {*_UNSEEN_BY_A_SCORE, "seed", "orientation"}
+        if lists:
+            unseen = {*CFNSettings.model_fields} - {*ListSettings.model_fields, "validation"} | {"seed"}
+        method = {"validation_by": self.validation_by} if lists else {"orientation": self.settings.orientation}
         return {
+            "goal": self.goal_name,
             "data": self.data,
-            "orientation": self.settings.orientation,
+            **method,
             "sampler": self.sampler,
             "ranges": self.ranges,
             "seed": self.settings.seed,
-            "settings": {name: value for name, value in sorted(self.given().items()) if name not in elsewhere},
-            "genes": [asdict(gene) for gene in self.genes],
+            "settings": {name: value for name, value in sorted(self.given().items()) if name not in unseen},
+            "genes": [gene.as_json() for gene in self.genes],
         }
 
     def to_json(self) -> str:
-        genes = [asdict(gene) for gene in self.genes]
-        plain = {"ranges": self.ranges, "sampler": self.sampler, "data": self.data}
+        genes = [gene.as_json() for gene in self.genes]
+        names = ("ranges", "sampler", "data", "goal_name", "validation_by")
+        plain = {name: getattr(self, name) for name in names}
         return json.dumps(plain | {"settings": self.given(), "genes": genes})
 
     @classmethod
@@ -80,6 +121,11 @@ class Plan:
         document = json.loads(text)
         settings, genes = CFNSettings.of(document.pop("settings")), document.pop("genes")
         return cls(settings=settings, genes=tuple(Gene(**gene) for gene in genes), **document)
+
+
+def _check_sampler(sampler: str) -> None:
+    if sampler not in get_args(Sampler):
+        raise SettingsError(f"there is no sampler {sampler!r}; use one of {', '.join(get_args(Sampler))}")
 
 
 def open_study(url: str, name: str, plan: Plan) -> Study:
@@ -94,9 +140,9 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
     study = optuna.create_study(
         storage=storage,
         study_name=name,
-        direction="minimize",
+        direction=plan.goal.direction,
         load_if_exists=True,
-        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed),
+        sampler=make_sampler(plan.sampler, plan.space(), plan.settings.seed, plan.first()),
         pruner=make_pruner(),
     )
     if _ABOUT not in study.user_attrs:
@@ -105,7 +151,7 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
                 f"the study {name!r} in {shown_url(url)} was not made by cofill tune; give another --study"
             )
         study.set_user_attr(_ABOUT, plan.about())
-    remembered, wanted = study.user_attrs[_ABOUT], plan.about()
+    remembered, wanted = _BEFORE_GOALS | study.user_attrs[_ABOUT], plan.about()
     for what in wanted:
         if remembered.get(what) != wanted[what]:
             found = _difference(what, remembered.get(what), wanted[what])
@@ -116,34 +162,52 @@ def _open(storage: optuna.storages.RDBStorage, url: str, name: str, plan: Plan) 
     return study
 
 
-def make_sampler(name: Sampler, space: Space, seed: int) -> BaseSampler:
-    """The sampler of that name for these ranges."""
+def goal_of(study: Study) -> Goal:
+    """What a study is about, as it remembers."""
+    return GOALS[study.user_attrs.get(_ABOUT, {}).get("goal", "rmse")]
+
+
+def make_sampler(name: Sampler, space: Space, seed: int, first: Mapping[str, float] | None = None) -> BaseSampler:
+    """The sampler of that name for these ranges; `first` are the parameters of the first trial, if they are known."""
     if name == "genetic":
-        return GeneticSampler(space, seed=seed)
-    return _SeededByTrial(lambda start: TPESampler(seed=start) if name == "tpe" else RandomSampler(seed=start), seed)
+        return GeneticSampler(space, seed=seed, first=first)
+
+    def make(start: int) -> BaseSampler:
+        return TPESampler(seed=start) if name == "tpe" else RandomSampler(seed=start)
+
+    return _SeededByTrial(make, seed, space, first)
 
 
 class _SeededByTrial(BaseSampler):
-    """An Optuna sampler that is seeded anew for every trial, by its number.
+    """An Optuna sampler that is seeded anew for every trial, by its number; the first trial may be given.
 
     Otherwise every worker, and every search that is resumed, would draw the same from the beginning.
     """
 
-    def __init__(self, make: Callable[[int], BaseSampler], seed: int) -> None:
-        self._make, self._seed = make, seed
+    def __init__(
+        self, make: Callable[[int], BaseSampler], seed: int, space: Space, first: Mapping[str, float] | None
+    ) -> None:
+        self._make, self._seed, self._space, self._given = make, seed, space, first
         self._sampler = make(seed)
+        self._first = False
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         start = np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]
         self._sampler = self._make(int(start))
         self._sampler.before_trial(study, trial)
+        if self._given is not None:  # if it fails, another takes its turn
+            turn = free_turn(study.get_trials(deepcopy=False), trial)
+            study._storage.set_trial_system_attr(trial._trial_id, TURN, turn)
+            self._first = turn == 0
 
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
-        return self._sampler.infer_relative_search_space(study, trial)
+        return dict(self._space) if self._first else self._sampler.infer_relative_search_space(study, trial)
 
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
+        if self._first and self._given is not None:
+            return dict(self._given)
         return self._sampler.sample_relative(study, trial, search_space)
 
     def sample_independent(

@@ -19,15 +19,18 @@ if TYPE_CHECKING:
     from optuna import Study, Trial
 
     from cofill.models.history import EpochRecord
+    from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import Plan
+
+    Data = SearchData | ListSearchData
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_BETWEEN_SIGNS_OF_LIFE = 30.0
 
 
 def run_trials(
-    study: "Study", plan: "Plan", data: "SearchData", trials: int, still_wanted: Callable[[], bool] = lambda: True
+    study: "Study", plan: "Plan", data: "Data", trials: int, still_wanted: Callable[[], bool] = lambda: True
 ) -> None:
     """Run trials until the study has that many finished ones, counting those of all processes.
 
@@ -60,7 +63,7 @@ def run_trials(
                 _run(study, trial, plan, data, still_wanted)
 
 
-def _run(study: "Study", trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> None:
+def _run(study: "Study", trial: "Trial", plan: "Plan", data: "Data", still_wanted: Callable[[], bool]) -> None:
     """Run one trial: train and score it, stop it early, or record its failure."""
     from optuna import TrialPruned
     from optuna.trial import TrialState
@@ -80,7 +83,33 @@ def _run(study: "Study", trial: "Trial", plan: "Plan", data: "SearchData", still
         study.tell(trial, value, skip_if_finished=True)
 
 
-def score(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> float:
+def score(trial: "Trial", plan: "Plan", data: "Data", still_wanted: Callable[[], bool]) -> float:
+    """The score of a model with the trial's settings, by the goal of the plan."""
+    from cofill.tuning.search_data import SearchData
+
+    if isinstance(data, SearchData):
+        return _rmse(trial, plan, data, still_wanted)
+    return _ndcg(trial, plan, data, still_wanted)
+
+
+def _ndcg(trial: "Trial", plan: "Plan", data: "ListSearchData", still_wanted: Callable[[], bool]) -> float:
+    """The NDCG of lists for the validation part, by a list scorer that was fitted on the other."""
+    from cofill.evaluation.ranking import evaluate_ranking
+    from cofill.models.list_model import ListModel
+    from cofill.tuning.goals import LIST_LENGTH
+
+    train, validation = data.parts(plan.settings, plan.validation_by)
+    model = ListModel(plan.list_settings(trial.params)).fit(
+        train,
+        user_features=data.users,
+        item_features=data.items,
+        progress=lambda step: _check(still_wanted),
+    )
+    lists = evaluate_ranking(model, validation, n=LIST_LENGTH, cutoffs=(), report=lambda share: _check(still_wanted))
+    return lists.ndcg
+
+
+def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> float:
     """The lowest validation RMSE of a training with the trial's settings, without training again on all ratings."""
     from optuna import TrialPruned
 
@@ -142,6 +171,7 @@ def _check(still_wanted: Callable[[], bool]) -> None:
 
 def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
     """Entry point of a worker: returns the function that runs trials."""
+    from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.storage import storage_explained
     from cofill.tuning.study import Plan, open_study
@@ -155,7 +185,8 @@ def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
         import torch
 
         torch.set_num_threads(1)
+        data = (SearchData if plan.goal_name == "rmse" else ListSearchData).from_bytes(content)
         with storage_explained(task["url"]):
-            run_trials(study, plan, SearchData.from_bytes(content), task["trials"], still_wanted=duty.wanted)
+            run_trials(study, plan, data, task["trials"], still_wanted=duty.wanted)
 
     return take_part
