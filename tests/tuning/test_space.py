@@ -7,9 +7,13 @@ from optuna.distributions import FloatDistribution, IntDistribution
 
 from cofill.config import CFNSettings, Orientation
 from cofill.errors import SettingsError
-from cofill.tuning.space import RANGES, Gene, Ranges, genes_to_search
+from cofill.tuning.space import LIST_GENES, RANGES, Gene, Ranges, genes_to_search
 
-GENES = [pytest.param(gene, id=f"{name}-{gene.setting}") for name, genes in RANGES.items() for gene in genes]
+GENES = [
+    pytest.param(gene, id=f"{name}-{gene.setting}")
+    for name, genes in {**RANGES, "lists": LIST_GENES}.items()
+    for gene in genes
+]
 
 
 @pytest.mark.parametrize("gene", GENES)
@@ -29,6 +33,15 @@ def test_our_ranges_hold_the_defaults(orientation: Orientation) -> None:
     for gene in RANGES["cofill"]:
         value = getattr(settings, gene.setting)
         assert gene.low <= (value[0] if gene.setting == "hidden" else value) < gene.high, gene
+
+
+@pytest.mark.parametrize("gene", LIST_GENES, ids=lambda gene: gene.setting)
+def test_the_ranges_of_lists_hold_the_defaults(gene: Gene) -> None:
+    default = getattr(CFNSettings(), gene.setting)
+    assert gene.low <= gene.drawn(default) <= gene.high
+    assert gene.value(gene.drawn(default)) == default
+    if gene.off_from is not None:
+        assert (gene.value(gene.low), gene.value(gene.off_from), gene.value(gene.high)) == (gene.low, 0.0, 0.0)
 
 
 def test_what_is_heard_of_a_rating_is_searched_too() -> None:

@@ -67,7 +67,9 @@ class ListSearchData:
                 f"validation; give more {plural}, or a larger --validation"
             )
         if settings.half_life and self.ratings.times is None:
-            raise DataError(f"half_life needs to know when people did something, and these {plural} have no times")
+            raise DataError(
+                f"half_life needs to know when people did something, and these {plural} have no times; leave it out"
+            )
         held_out = self.parts(settings, by).test
         low, high = self.ratings.scale
         threshold = low + RELEVANT_SHARE * (high - low)
