@@ -305,7 +305,8 @@ def test_an_unknown_column_is_answered_with_the_known_ones(attributes: Attribute
     said = Said("the filter", "no column 'genre'", f"did you mean 'genres'? … {known}")
     said.check(refusal(attributes.matching, {"genre": "War"}))
     error = refusal(Attributes(Vocabulary([1])).matching, {"genre": "War"})
-    said = Said("the filter", "no column 'genre', nor any other", "train … leave the filter out", {"item_features": ...})
+    remedy = "train … leave the filter out"
+    said = Said("the filter", "no column 'genre', nor any other", remedy, {"item_features": ...})
     said.check(error)
 
 

@@ -11,7 +11,7 @@ from cofill.tuning.space import LIST_GENES, RANGES, Gene, Ranges, genes_to_searc
 
 GENES = [
     pytest.param(gene, id=f"{name}-{gene.setting}")
-    for name, genes in {**RANGES, "lists": LIST_GENES}.items()
+    for name, genes in (*RANGES.items(), ("lists", LIST_GENES))
     for gene in genes
 ]
 
