@@ -22,7 +22,7 @@ from cofill.models.list_model import ListModel
 from cofill.tuning.goals import GOALS
 from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import search
+from cofill.tuning.search import Standing, search
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_url
 from cofill.tuning.study import Plan, Sampler, make_sampler, open_study
