@@ -15,6 +15,7 @@ from cofill.tuning.trials import run_trials
 from tests.cli.conftest import QUICK, Run
 
 TRIALS = ("--trials", "3")
+PLAYS = ("--count-column", "plays")  # said, so that nobody has to be told that these are interactions
 
 
 def search_here(data: ListSearchData, plan: Plan, *, url: str, name: str, trials: int, **_: Any) -> None:
@@ -73,7 +74,7 @@ def test_interactions_are_searched_for_lists(
     run: Run, plays: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without times no half-life; with counts, the confidence in them."""
-    done = run("tune", plays, "--out", tmp_path / "t", *TRIALS, "--sampler", "tpe", "--list-rank", 15)
+    done = run("tune", plays, *PLAYS, "--out", tmp_path / "t", *TRIALS, "--sampler", "tpe", "--list-rank", 15)
     assert done.code == 0, done
     assert "240 interactions; searching list_penalty, list_popularity, confidence, scored by" in done.err
     best = read_settings_file(tmp_path / "t" / "best.toml")
@@ -125,7 +126,7 @@ def test_goals_do_not_mix(run: Run, refused: Callable[..., str], world: Path, tm
 def test_what_interactions_cannot_be_searched_with(
     refused: Callable[..., str], plays: Path, tmp_path: Path, flags: str, says: str
 ) -> None:
-    assert says in refused("tune", plays, "--out", tmp_path / "t", "--quiet", *flags.split())
+    assert says in refused("tune", plays, *PLAYS, "--out", tmp_path / "t", "--quiet", *flags.split())
 
 
 def test_how_the_network_is_validated_is_its_own_affair(refused: Callable[..., str], world: Path) -> None:

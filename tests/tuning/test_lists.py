@@ -245,7 +245,7 @@ def test_a_plan_on_its_way_to_the_workers(data: ListSearchData, ratings: Ratings
 def test_nothing_to_score_with(ratings: Ratings, data: ListSearchData) -> None:
     with pytest.raises(SettingsError, match="set validation above 0"):
         data.check(CFNSettings(validation=0.0), "random")
-    with pytest.raises(DataError, match=r"4 ratings are too few to hold out a share of 0\.1"):
+    with pytest.raises(DataError, match=r"4 ratings are too few to hold out a share of 0.1"):
         ListSearchData.of(ratings.select(np.arange(4))).check(CFNSettings(), "random")
     with pytest.raises(DataError, match=r"half_life needs to know when .* these interactions have no times"):
         ListSearchData.of(interactions()).check(CFNSettings(half_life=3), "random")
