@@ -45,6 +45,10 @@ Done = Callable[[float], None]
 # Directions beyond the rank, and passes over the data: more of either changed no list that was looked at.
 _OVERSAMPLED = 32
 _PASSES = 3
+# Directions with less than this share of the greatest eigenvalue are rounding of single precision.
+_ROUNDING = 1e-7
+# Rows of a tall matrix that are turned into double precision at once.
+_ROWS_AT_ONCE = 4096
 # Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
 _STRIP = 64
 
@@ -218,26 +222,58 @@ def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
 
 
 def _factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int) -> Floats:
-    """(columns, rank): F with F F' the best approximation of that rank to X'X, by block power iteration."""
-    width = min(rank + _OVERSAMPLED, rows.columns)
-    exact = width == rows.columns
-    if exact:
-        basis = np.eye(rows.columns, dtype=np.float32)
-    else:
-        basis = np.random.default_rng(seed).standard_normal((rows.columns, width), np.float32)
-    passes = 1 if exact else _PASSES
-    for number in range(passes):
-        if not exact:
-            basis = np.linalg.qr(basis)[0]
-        image = gram_times(rows, basis, threads)
-        done((number + 1) / (passes + 1))
-        if number < passes - 1:
-            basis = image
-    inner = (basis.T @ image).astype(np.float64)  # Rayleigh-Ritz
-    values, turned = np.linalg.eigh((inner + inner.T) / 2)
-    values, turned = np.maximum(values[::-1][:rank], 0.0), turned[:, ::-1][:, :rank]
-    factor: Floats = basis @ (turned * np.sqrt(values)).astype(np.float32)
+    """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
+
+    Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
+    G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
+    """
+    if rank + _OVERSAMPLED >= rows.columns:
+        gram = gram_times(rows, np.eye(rows.columns, dtype=np.float32), threads).astype(np.float64)
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+        done(0.5)
+        scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
+        return scaled.astype(np.float32)
+    order = np.argsort(-np.bincount(rows.indices, minlength=rows.columns), kind="stable")
+    by_popularity = _renumbered(rows, order)
+    basis = np.random.default_rng(seed).standard_normal((rows.columns, rank + _OVERSAMPLED), np.float32)
+    image = gram_times(by_popularity, basis, threads)
+    for number in range(1, _PASSES):
+        done(number / (_PASSES + 1))
+        # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
+        basis = image @ _inverse_root(_products(image, image), _ROUNDING**2).astype(np.float32)
+        image = gram_times(by_popularity, basis, threads)
+    done(_PASSES / (_PASSES + 1))
+    root = _inverse_root(_products(basis, image), _ROUNDING)
+    found = np.linalg.eigh(root.T @ _products(image, image) @ root)[1]
+    factor = np.empty((rows.columns, min(rank, found.shape[1])), np.float32)
+    factor[order] = image @ (root @ found[:, ::-1][:, :rank]).astype(np.float32)
     return factor
+
+
+def _renumbered(rows: SparseRows, order: Longs) -> SparseRows:
+    """With columns in another order: what most rows have side by side stays in the cache."""
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    return SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
+
+
+def _products(left: Floats, right: Floats) -> Doubles:
+    """L'R (width, width) of tall matrices, in double precision without a copy of them in it."""
+    total = np.zeros((left.shape[1], right.shape[1]))
+    for first in range(0, len(left), _ROWS_AT_ONCE):
+        some = left[first : first + _ROWS_AT_ONCE].astype(np.float64)
+        total += some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
+    return total
+
+
+def _inverse_root(matrix: Doubles, least: float) -> Doubles:
+    """(width, up to width): R with R' M R = I for a symmetric M, without directions below that share of the greatest
+    eigenvalue.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    kept = values > least * values.max(initial=0.0)
+    root: Doubles = vectors[:, kept] / np.sqrt(values[kept])
+    return root[:, ::-1]
 
 
 def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
