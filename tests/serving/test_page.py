@@ -289,14 +289,15 @@ def test_who_is_said_to_like_it_does(visit: Visit, server: Server) -> None:
         for row, item in zip(rows.all(), found, strict=True):
             expect(row.locator(".raters")).to_have_text(f"{item['raters']} ratings")
             reason, why = row.locator(".reason-text").inner_text(), item["why"]
+            amounts = [one["amount"] for one in why["contributions"]]
+            own = sum(max(amount, 0) for amount in [*amounts, why["remainder"]])
+            most, hindering = max(amounts, default=0), -sum(min(amount, 0) for amount in amounts)
             if reason == "Liked by many":
                 assert item["raters"] >= many
                 assert item["rating"] >= 2.75
-                helpful = max([one["amount"] for one in why["contributions"]], default=0)
-                hindering = -sum(min(one["amount"], 0) for one in why["contributions"])
-                assert why["base"] > why["value"] - why["base"] or helpful < hindering / 2
+                assert why["base"] > own or most < hindering / 2
             else:
-                assert why["base"] <= why["value"] - why["base"] or item["rating"] < 2.75
+                assert why["base"] <= own or item["rating"] < 2.75
 
     anybody = server.client.post("/v1/recommendations", json={"ratings": [], "n": 12, "why": True}).json()["items"]
     check(anybody)

@@ -25,7 +25,8 @@ export function reasonInWords(item) {
   const against = why.contributions.reduce((sum, one) => sum + Math.min(one.amount, 0), 0);
   const first = helpful[0];
   // What is recommended in spite of one's ratings, or is popular, is not recommended because of one of them.
-  const popular = why.by === "list" && why.base > why.unclipped - why.base;
+  const own = why.contributions.reduce((sum, one) => sum + Math.max(one.amount, 0), Math.max(why.remainder, 0));
+  const popular = why.by === "list" && why.base > own;
   if (!first || first.amount < -against / 2 || popular) return becauseOfOthers(item);
   if (first.feature) return `Because of ${whose()} ${first.feature.replaceAll("_", " ")}`;
   const second = helpful.find((one) =>
