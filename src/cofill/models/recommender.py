@@ -179,7 +179,9 @@ class Recommender(ABC):
         """What scores items for lists, from what people did; an algorithm that ranks in its own way has another."""
         own = self._list_settings
         penalties = Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity)
-        return LinearScorer.fit(feedback, self._sides, penalties, own.seed, done)
+        return LinearScorer.fit(
+            feedback, self._sides, penalties, seed=own.seed, threads=getattr(self._settings, "threads", 0), done=done
+        )
 
     def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         """The scorer from what a file kept; ValueError where it does not fit together."""

@@ -232,7 +232,7 @@ def _factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int) ->
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         done(0.5)
         scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
-        return scaled.astype(np.float32)
+        return np.asarray(scaled, np.float32)
     order = np.argsort(-np.bincount(rows.indices, minlength=rows.columns), kind="stable")
     by_popularity = _renumbered(rows, order)
     basis = np.random.default_rng(seed).standard_normal((rows.columns, rank + _OVERSAMPLED), np.float32)

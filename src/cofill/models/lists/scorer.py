@@ -146,10 +146,18 @@ class LinearScorer(ListScorer):
 
     @classmethod
     def fit(
-        cls, feedback: Feedback, sides: Sides, penalties: Penalties, seed: int = 0, done: Done = _unseen
+        cls,
+        feedback: Feedback,
+        sides: Sides,
+        penalties: Penalties,
+        *,
+        seed: int = 0,
+        threads: int = 0,
+        done: Done = _unseen,
     ) -> "LinearScorer":
+        """`threads` 0: all cores at hand. `done` is called with the share done."""
         graded = feedback.trained()
-        weights = ItemWeights.fit(graded, penalties, seed, done)
+        weights = ItemWeights.fit(graded, penalties, seed, done, threads)
         return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights))
 
     # Questions
