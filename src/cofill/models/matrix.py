@@ -95,6 +95,14 @@ class Matrix(ABC):
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         """Every row (rows,) for a column known only by these ratings and, where there are any, features (Q,)."""
 
+    def new_row_at(self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        """(n,): as `new_row`, at some columns; an algorithm that need not fill in the others is quicker."""
+        return self.new_row(columns, ratings, features)[asked]
+
+    def new_column_at(self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        """(n,): as `new_column`, at some rows."""
+        return self.new_column(rows, ratings, features)[asked]
+
     @abstractmethod
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
@@ -368,6 +376,12 @@ class Transposed(Matrix):
 
     def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self._of.new_row(rows, ratings, features)
+
+    def new_row_at(self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._of.new_column_at(columns, ratings, features, asked)
+
+    def new_column_at(self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._of.new_row_at(rows, ratings, features, asked)
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         return self._of.entries(columns, rows)

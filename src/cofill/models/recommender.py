@@ -357,7 +357,7 @@ class Recommender(ABC):
 
     def known_items(self, user: int) -> Ints:
         """Indices of what a user, given by index, has rated or done something with."""
-        return self.scorer.feedback.row(user)[0]
+        return self.scorer.feedback.items_of(user)
 
     def explain(
         self,
@@ -797,7 +797,11 @@ class Recommender(ABC):
             return None
         if person.number >= 0:
             return self._ratings_of(np.full(len(items), person.number, np.int64), items)
-        return np.clip(self._person_ratings(person)[items], *self.scale)
+        return np.clip(
+            self.matrix.new_row_at(person.items, person.ratings, person.features, items),
+            np.float32(self.scale.low),
+            np.float32(self.scale.high),
+        )
 
     def _ratings_of(self, users: Longs, items: Ints) -> Floats | None:
         return self.predict_indices(users.astype(np.int32), items) if self.rated else None

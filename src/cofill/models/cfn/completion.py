@@ -95,24 +95,36 @@ class Completion(FilledMatrix):
         return self._down_a_column(weight[column], bias[column], self.means.column[column], known)
 
     def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        return self._along_a_row(columns, ratings, features, slice(None))
+
+    def new_row_at(self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._along_a_row(columns, ratings, features, asked)
+
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        return self._along_a_column(rows, ratings, features, slice(None))
+
+    def new_column_at(self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._along_a_column(rows, ratings, features, asked)
+
+    def _along_a_row(self, columns: Ints, ratings: Floats, features: Floats | None, at: Ints | slice) -> Floats:
         described = features is not None
         features = _or_zeros(features, self.row_features.width)
         weight, bias = self.column_weights.now()
         code, mean = self.codes.of_ratings(columns, ratings, features)
-        means = self.means.overall + self.means.column + self.means.row_of(columns, ratings, features)
+        means = self.means.overall + self.means.column[at] + self.means.row_of(columns, ratings, features)
         trust = self.trust(np.array([self._count_read(columns)]), np.array([described]))
-        return self._blend(weight @ code + bias, mean, means, trust, self.column_known())
+        return self._blend(weight[at] @ code + bias[at], mean, means, trust, self.column_known()[at])
 
-    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+    def _along_a_column(self, rows: Ints, ratings: Floats, features: Floats | None, at: Ints | slice) -> Floats:
         described = features is not None
         features = _or_zeros(features, self.column_features.width)
         weights = self.column_weights.of_new(rows, ratings, features)
         deviation = self.means.column_of(rows, ratings, features)
-        return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described)
+        return self._down_a_column(weights[:-1], weights[-1], deviation, len(ratings) > 0 or described, at)
 
     def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
         weight, bias = self.column_weights.now()
-        trust, column_known = self.row_trust(), self.column_known()
+        column_known = self.column_known()
         distinct, place = np.unique(rows[seen], return_inverse=True)
         by_row = np.argsort(place, kind="stable")
         for first in range(0, len(distinct), _ROWS_AT_ONCE):
@@ -123,7 +135,8 @@ class Completion(FilledMatrix):
                 at, local = seen[chosen], place[chosen] - first
                 row, column = rows[at], columns[at]
                 outputs = np.einsum("ij,ij->i", codes[local], weight[column]) + bias[column]
-                predicted[at] = self._blend(outputs, means[local], predicted[at], trust[row], column_known[column])
+                trust = self.trust(self._read[row], self.row_features.described[row])
+                predicted[at] = self._blend(outputs, means[local], predicted[at], trust, column_known[column])
 
     def many_rows(self, rows: Longs) -> Floats:
         weight, bias = self.column_weights.now()
@@ -227,10 +240,13 @@ class Completion(FilledMatrix):
 
     # Outputs into ratings
 
-    def _down_a_column(self, weight: Floats, bias: np.float32, deviation: np.float32, known: bool) -> Floats:
+    def _down_a_column(
+        self, weight: Floats, bias: np.float32, deviation: np.float32, known: bool, at: Ints | slice = slice(None)
+    ) -> Floats:
         codes, means = self.codes.all_now()
-        fitted = self.means.overall + deviation + self.means.row
-        return self._blend(codes @ weight + bias, means, fitted, self.row_trust(), np.array([known]))
+        fitted = self.means.overall + deviation + self.means.row[at]
+        trust = self.trust(self._read[at], self.row_features.described[at])
+        return self._blend(codes[at] @ weight + bias, means[at], fitted, trust, np.array([known]))
 
     def _blend(
         self,

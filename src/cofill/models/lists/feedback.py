@@ -142,6 +142,11 @@ class Feedback:
         """Items (ascending) and grades of a user."""
         return _together([source.row(user) for source in self._sources])
 
+    def items_of(self, user: int) -> Ints:
+        """Items (ascending) that a user rated or did something with."""
+        first, *others = (source.known.row(user)[0] for source in self._sources)
+        return first if not others else np.union1d(first, others[0])
+
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
         return _together([source.column(item) for source in self._sources])
