@@ -141,6 +141,8 @@ class LinearScorer(ListScorer):
         super().__init__(feedback, sides)
         self.weights = weights
         self._by_features = by_features
+        self._own_shares: Floats = weights.gains * np.einsum("ij,ij->i", weights.vectors[:-1], weights.vectors[:-1])
+        """(items,): what a grade of 1 adds to the score of the item itself."""
         self._stale = set(range(feedback.items))
         self._later = _Later({}, self._nothing(0), self._nothing(0))
 
@@ -240,8 +242,7 @@ class LinearScorer(ListScorer):
         known = np.unique(done.indices)
         own = np.zeros(len(known), np.float32)
         fitted = known < self.weights.items
-        vectors = self.weights.vectors[known[fitted]]
-        own[fitted] = np.einsum("ij,ij->i", vectors, vectors) * self.weights.gains[known[fitted]]
+        own[fitted] = self._own_shares[known[fitted]]
         for place in np.flatnonzero(np.isin(known, list(later.place))).tolist():
             row = later.place[int(known[place])]
             own[place] = later.inputs[row] @ later.targets[row]
