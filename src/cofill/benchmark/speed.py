@@ -1,4 +1,4 @@
-"""`cofill benchmark`: training speed, memory and fold-in latency at a published shape, and growth with size."""
+"""`cofill benchmark`: training speed, memory, lists and fold-in latency at a published shape, and growth with size."""
 
 import tempfile
 from collections.abc import Callable
@@ -17,6 +17,9 @@ _FUSED_MINIBATCHES = 40
 _DENSE_MINIBATCHES = 1
 _REQUESTS = 300
 _FEATURES = 70
+_EPOCHS_OF_A_FIT = 10  # that the list scorer is compared with
+_ITEMS = 10_000  # of fold-in, and of lists for everybody
+_USERS = 2_048
 
 
 def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
@@ -28,6 +31,8 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
         say(f"training twice {_EPOCHS} epochs on {shape['ratings']:,} ratings")
         plain = {"epochs": _EPOCHS} | settings  # with validation and refit, as a user would
         trained = measure(_TASKS, "train", path=path, settings=plain)
+        say("fitting the list scorer")
+        lists = measure(_TASKS, "fit_lists", path=path, settings={"seed": settings["seed"]})
         say("fused kernels, densified torch and a triad, turn by turn")
         compared = measure(
             _TASKS,
@@ -46,12 +51,15 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
             _TASKS,
             "fold_in",
             hidden=settings["hidden"],
-            items=10_000,
+            items=_ITEMS,
             ratings_each=20,
             requests=_REQUESTS,
             orientation=orientation,
         )
+    say(f"lists for {_USERS:,} users, and the matrix product alone")
+    everybody = measure(_TASKS, "list_everybody", items=_ITEMS, users=_USERS, rounds=_ROUNDS)
     turns = compared["turns"]
+    epochs = _EPOCHS_OF_A_FIT * median(trained["epoch_seconds"])
     return {
         "like": like,
         **shape,
@@ -67,6 +75,8 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
         "features": _FEATURES,
         "times_seconds_with_features": median(turn["seconds_with_features"] for turn in turns),
         "fold_in": folded,
+        "list_scorer": {**lists, "epochs": _EPOCHS_OF_A_FIT, "share_of_epochs": lists["seconds"] / epochs},
+        "lists_for_everybody": everybody,
     }
 
 

@@ -17,6 +17,8 @@ from cofill.compiling import compiled
 
 Floats = npt.NDArray[np.float32]
 
+_BLOCK = 256  # users at a time, as in lists for everybody
+
 
 def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any]:
     """Generate ratings of a published shape into a Parquet file."""
@@ -37,6 +39,55 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     return {
         "epoch_seconds": [record.seconds for record in model.history],
         "peak_bytes": peak_bytes(),
+    }
+
+
+def fit_lists(path: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Read, and fit the list scorer alone, as after the epochs of a network."""
+    from cofill.data.ratings import Ratings
+    from cofill.models.list_model import ListModel
+
+    ratings = Ratings.read(Path(path))
+    before = peak_bytes()
+    started = time.perf_counter()
+    model = ListModel(**settings).fit(ratings)
+    return {
+        "seconds": time.perf_counter() - started,
+        "rank": int(model.scorer.arrays()["vectors"].shape[1]),
+        "read_bytes": before,
+        "peak_bytes": peak_bytes(),
+    }
+
+
+def list_everybody(items: int, users: int, rounds: int) -> dict[str, Any]:
+    """Lists of ten for everybody, against the blocked product of their codes with the vectors of the items alone.
+
+    Turn by turn; of each the least time, because others on the machine only ever add to it.
+    """
+    from cofill.data.datasets.world import make_world
+    from cofill.models.cfn.cfn import CFN
+
+    world = make_world(users=users, items=items, ratings=100 * users, seed=0)
+    model = CFN(epochs=1, validation=0.0, solve_columns=False).fit(world.ratings)
+    vectors = model.scorer.arrays()["vectors"][:-1]
+    codes = np.random.default_rng(0).standard_normal((_BLOCK, vectors.shape[1]), np.float32)
+    ours, products, peaks = [], [], []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        for _ in model.recommend_all(n=10):
+            pass
+        ours.append(time.perf_counter() - started)
+        peaks.append(peak_bytes())
+        started = time.perf_counter()
+        for first in range(0, users, _BLOCK):
+            codes[: users - first] @ vectors.T
+        products.append(time.perf_counter() - started)
+    return {
+        "users": users,
+        "matrix": list(vectors.shape),
+        "users_per_second": users / min(ours),
+        "share_of_product": min(products) / min(ours),
+        "growth_bytes": peaks[-1] - peaks[0],
     }
 
 
@@ -153,14 +204,16 @@ def triad_bandwidth(threads: int, repetitions: int = 5) -> float:
 
 
 def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientation: str) -> dict[str, Any]:
-    """Top 10 of all items for somebody new, against one pass of numpy over the same output matrix."""
+    """Top 10 of all items for somebody new, against one pass of numpy over the list scorer's matrix.
+
+    Predicted ratings of the ten are part of it.
+    """
     from cofill.data.datasets.world import make_world
     from cofill.models.cfn.cfn import CFN
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
     model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)
-    completion = model.completion
-    matrix = completion.column_vectors() if orientation == "user" else completion.row_vectors()
+    matrix = np.array(model.scorer.arrays()["vectors"][:-1])
     vector = np.ones(matrix.shape[1], np.float32)
     rng = np.random.default_rng(0)
     ours, numpys = [], []
@@ -181,4 +234,4 @@ def peak_bytes() -> int:
 
 
 if __name__ == "__main__":
-    answer_as_process(make_ratings, train, compare, fold_in)
+    answer_as_process(make_ratings, train, fit_lists, list_everybody, compare, fold_in)

@@ -9,7 +9,7 @@ from cofill.cli.output import note, print_json, print_table
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_subparsers(metavar="WHAT", required=True, dest="what")
-    speed = kinds.add_parser("speed", help="training speed, memory and fold-in latency at one shape")
+    speed = kinds.add_parser("speed", help="training speed, memory, lists and fold-in latency at one shape")
     speed.add_argument(
         "--like", choices=SHAPES, default="ml-10m", help="shape of the generated ratings (default ml-10m)"
     )
@@ -115,6 +115,19 @@ def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("share of the triad's bandwidth", f"{result['share_of_triad']:.0%}"),
         (f"time of an epoch with {result['features']} features", f"{result['times_seconds_with_features']:.2f} times"),
         ("peak memory of training, all told", _megabytes(result["peak_bytes"])),
+    ]
+    lists, everybody = result["list_scorer"], result["lists_for_everybody"]
+    rows += [
+        (
+            f"fit of the list scorer, rank {lists['rank']:,}",
+            f"{lists['seconds']:.1f} s, {lists['share_of_epochs']:.2f} of the time of {lists['epochs']} epochs",
+        ),
+        ("peak memory of that fit, with the ratings", _megabytes(lists["peak_bytes"])),
+        (
+            f"lists for everybody, {everybody['matrix'][0]:,} items",
+            f"{everybody['users_per_second']:,.0f} users per second, {everybody['share_of_product']:.0%} of the speed "
+            f"of the matrix product alone; memory grew by {_megabytes(everybody['growth_bytes'])}",
+        ),
     ]
     for orientation, found in result["fold_in"].items():
         ours, numpy = found["ours"], found["numpy"]
