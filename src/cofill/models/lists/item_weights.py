@@ -97,7 +97,7 @@ class ItemWeights:
         weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
         factor = _factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
-        left_over = np.maximum(own - (factor.astype(np.float64) ** 2).sum(1), 0.0)
+        left_over = np.maximum(own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
         diagonal = left_over + ridge + penalties.share * own
         scaled = factor / diagonal[:, None].astype(np.float32)
         rank = factor.shape[1]
@@ -105,9 +105,9 @@ class ItemWeights:
         lower = np.linalg.cholesky((inner + inner.T) / 2)
         turn = np.linalg.inv(lower).T
         vectors = scaled @ turn.astype(np.float32)
-        own_precision = 1.0 / diagonal - (vectors.astype(np.float64) ** 2).sum(1)
+        own_precision = 1.0 / diagonal - np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
-        lengths = (factor.astype(np.float64) ** 2).sum(0)  # F'F is diagonal
+        lengths = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)  # F'F is diagonal
         inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
         gains = np.where(ratings > 0, np.maximum(ratings, 1.0) ** -penalties.popularity / own_precision[:-1], 0.0)
         done(1.0)
@@ -281,15 +281,17 @@ def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
 
     Threads share out the columns of M, so that they write to different memory and need no lock.
     """
-    strips = [np.ascontiguousarray(matrix[:, first : first + _STRIP]) for first in range(0, matrix.shape[1], _STRIP)]
+    product = np.empty_like(matrix)
 
-    def work(strip: Floats) -> Floats:
+    def work(first: int) -> None:
+        strip = np.ascontiguousarray(matrix[:, first : first + _STRIP])
         out = np.zeros_like(strip)
         _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
-        return out
+        product[:, first : first + _STRIP] = out
 
     with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists") as pool:
-        return np.concatenate(list(pool.map(work, strips)), axis=1)
+        list(pool.map(work, range(0, matrix.shape[1], _STRIP)))
+    return product
 
 
 @compiled
