@@ -165,7 +165,7 @@ def test_output(run: Run, world: Path, tmp_path: Path) -> None:
     again = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--json", *QUICK)
     summary = json.loads(again.out)
     assert (summary["users"], summary["items"], summary["ratings"], summary["epochs"]) == (60, 40, 900, 2)
-    assert len(list((tmp_path / "m").iterdir())) == 5  # the first model was replaced, the checkpoint removed
+    assert len(list((tmp_path / "m").iterdir())) == 6  # the first model was replaced, the checkpoint removed
     quiet = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--quiet", *QUICK)
     assert quiet.err == ""
     assert quiet.out.startswith("Trained ")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.evaluation.ranking import ListsBy
@@ -68,15 +69,9 @@ class Linear(Scored):
         return np.asarray(values @ self.links[items], np.float32)
 
 
-class Pairs(Ratings):
-    """Interactions: what is written as a rating says nothing."""
-
-    rated = False
-
-
-def interactions(pairs: Sequence[tuple[Id, Id]]) -> Ratings:
-    read = ratings([(user, item, 1 + place % 5) for place, (user, item) in enumerate(pairs)])
-    return Pairs(**{name: getattr(read, name) for name in Ratings.__dataclass_fields__})
+def interactions(pairs: Sequence[tuple[Id, Id]]) -> Interactions:
+    """How often says nothing."""
+    return Interactions.read([(user, item, 1 + place % 5) for place, (user, item) in enumerate(pairs)])
 
 
 def ratings(triples: Sequence[tuple[Id, Id, float]], scale: tuple[float, float] = (1, 5)) -> Ratings:

@@ -21,6 +21,11 @@ TINY: Mapping[str, Mapping[str, Any]] = {
     "bpmf": {"samples": 2, "burn_in": 1},
     "llorma": {"rank": 2, "anchors": 2, "iterations": 1},
     "means": {},
+    "popularity": {},
+    "item-knn": {"neighbours": 10, "shrinkage": 1.0},
+    "ease": {"penalty": 10.0},
+    "ials": {"rank": 2, "unobserved": 0.1, "penalty": 0.01, "iterations": 1},
+    "lists": {"list_rank": 8},
 }
 
 

@@ -244,7 +244,7 @@ def test_side_information_has_a_part_of_its_own() -> None:
     assert "--item-features items.csv" in page.text
 
 
-@pytest.mark.parametrize("kind", ["means", "als-wr"])
+@pytest.mark.parametrize("kind", ["popularity", "als-wr"])
 def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> None:
     rival = algorithm(kind)(seed=4).fit(parts[0])
     page = check(report_page(Subject(rival, "rival", test=parts[1], test_name="test.csv")))
@@ -252,7 +252,7 @@ def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> No
     assert f"--algorithm {kind}" in page.text
     assert "--set seed=4" in page.text
     assert "a row of the network is" not in page.text
-    assert ("knows nothing that makes one item like another" in page.text) == (kind == "means")
+    assert ("knows nothing that makes one item like another" in page.text) == (kind == "popularity")
 
 
 def test_an_empty_test_part_is_refused(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
