@@ -39,7 +39,7 @@ class Sides(NamedTuple):
 @cache
 def sides() -> Sides:
     with TemporaryDirectory() as folder:
-        world = make_world(users=400, items=300, ratings=16_000, seed=3)
+        world = make_world(users=400, items=300, ratings=16_000, seed=5, choice=0.0)
         world.write(folder)
         items = Features.join([Features.read(f"{folder}/{name}.csv", reduce_to=20) for name in ("movies", "tags")])
         return Sides(world.ratings, items, Features.read(f"{folder}/users.csv"))
@@ -73,7 +73,7 @@ def fresh(model: CFN, folder: Path) -> CFN:
 # What it is worth
 
 
-@pytest.mark.parametrize(("orientation", "share"), [("item", 0.985), ("user", 0.988)])
+@pytest.mark.parametrize(("orientation", "share"), [("item", 0.965), ("user", 0.988)])
 def test_cold_items_are_predicted_better_than_by_means(orientation: str, share: float) -> None:
     """The films of the world are liked for their genres and tags, so a film without a rating can be told."""
     train, test = cold("cold-items")
@@ -89,11 +89,11 @@ def test_cold_users_are_hardly_predicted_worse(orientation: str) -> None:
     assert evaluate(fitted(orientation, train), test).rmse < 1.015 * without
 
 
-@pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.9), ("user", 0.99)])
+@pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.985), ("user", 0.995)])
 def test_features_help_known_items_too(orientation: str, rarest_share: float) -> None:
     train, test = split(sides().ratings, "random", 0.8, 2)
     plain, side = (evaluate(fitted(orientation, train, side=side), test) for side in (False, True))
-    assert side.rmse < 0.997 * plain.rmse
+    assert side.rmse < 0.992 * plain.rmse
     rarest = plain.clusters[0].rmse, side.clusters[0].rmse
     assert rarest[0] is not None
     assert rarest[1] is not None
@@ -201,7 +201,7 @@ def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None
     plain = fitted("item", side=False, presence=0)
     plain.save(tmp_path)
     card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 5
+    assert card["format_version"] == FORMAT_VERSION == 6
     weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
     for name in ("mean_by_features", "prior.by_features"):
         del weights[name]

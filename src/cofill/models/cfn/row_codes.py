@@ -15,6 +15,8 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
 _CHUNK = 1024
+# Numbers in the codes of all rows that are kept unasked: 64 MB.
+_MOST_KEPT = 16_000_000
 
 
 class RowCodes:
@@ -28,6 +30,7 @@ class RowCodes:
         self._trained: Floats | None = None  # (rows, width), once all of them were needed
         self._current: Floats | None = None  # the same where rows have changed since
         self._current_means = scaling.means
+        self._asked = 0  # codes of rows, by now
         self._changed: set[int] = set()  # since the training
         self._stale: set[int] = set()  # rows whose current codes are out of date
         for row in [*known.changed_rows().tolist(), *features.later()[0].tolist()]:
@@ -60,10 +63,15 @@ class RowCodes:
 
     def now(self, rows: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,) of rows as they stand now."""
-        if self._trained is not None:
+        self._asked += len(rows)
+        if self._trained is not None or (self._asked > self._known.rows and self._worth_keeping()):
             codes, means = self.all_now()
             return codes[rows], means[rows]
         return self._mixed(rows, ~np.isin(rows, list(self._changed)))
+
+    def _worth_keeping(self) -> bool:
+        """Whether the codes of all rows take little memory: then they are encoded once, not for every list anew."""
+        return self._known.rows * self._network.width <= _MOST_KEPT
 
     def for_regression(self, rows: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,) of rows as they were trained; of rows that came later, as they stand now.
