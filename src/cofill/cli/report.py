@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"report": str(options.out), "bytes": length, **_measures(subject)})
         return 0
-    if subject.test is not None:
+    if subject.test is not None and subject.rated:
         found = subject.evaluation
         columns = ("RMSE", "MAE", "ratings", "of these cold")
         print_table(f"{options.model} on {options.test}", columns, [(found.rmse, found.mae, found.ratings, found.cold)])
@@ -74,7 +74,7 @@ def _measures(subject: "Subject") -> dict[str, object]:
         return {"evaluation": None, "ranking": None, "trained_on": None}
     ranking = subject.ranking
     return {
-        "evaluation": subject.evaluation.as_json(),
+        "evaluation": subject.evaluation.as_json() if subject.rated else None,
         "ranking": None if isinstance(ranking, DataError) else ranking.as_json(),
         "trained_on": subject.trained_on,
     }

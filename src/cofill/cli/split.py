@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json([dict(zip(("file", "ratings", "users", "items"), row, strict=True)) for row in rows])
     else:
-        print_table(f"Split by {options.by}", ("file", "ratings", "users", "items"), rows)
+        print_table(f"Split by {options.by}", ("file", parts[0].plural, "users", "items"), rows)
     return 0
 
 

@@ -89,7 +89,7 @@ def run(options: argparse.Namespace) -> int:
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
-    ratings = _with_export(load_ratings(options.ratings, options), options)
+    ratings = _with_export(load_ratings(options.ratings, _reading_of_ratings(options)), options)
     if not ratings.rated and options.algorithm is None:
         made_by = algorithm("lists")
     settings = settings_of(options, made_by.settings_class)
@@ -138,7 +138,17 @@ def _interactions(options: argparse.Namespace, ratings: "Ratings") -> "Ratings |
         return None
     if not ratings.rated:
         raise SettingsError(f"{options.ratings} holds interactions already; leave out --interactions, or give ratings")
-    return Interactions.read(Path(options.interactions), event_weights=dict(options.event_weight or ()) or None)
+    how = {name: getattr(options, f"{name}_column") for name in _OF_INTERACTIONS}
+    weights = dict(options.event_weight or ()) or None
+    return Interactions.read(Path(options.interactions), event_weights=weights, **how)
+
+
+def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
+    """How to read the ratings: with --interactions, what is said of counts and events is said of that file."""
+    if options.interactions is None:
+        return options
+    elsewhere = {"event_weight": None, "event_column": None, "count_column": None}
+    return argparse.Namespace(**vars(options) | elsewhere)
 
 
 def _fitted(
@@ -168,6 +178,7 @@ def _fitted(
         raise
 
 
+_OF_INTERACTIONS = ("count", "event")
 CHECKPOINT = "checkpoint.safetensors"
 
 
@@ -231,7 +242,8 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
         "validation_rmse": "validation RMSE",
         "seconds": "seconds",
     }
-    lines = [(label, summary.get(name)) for name, label in names.items()]
+    of_network = ("epochs", "validation_rmse")
+    lines = [(label, summary.get(name)) for name, label in names.items() if name in summary or name not in of_network]
     for side in ("item", "user"):
         if found := summary.get(f"{side}_features"):
             lines.append((f"feature columns of {side}s", found["columns"]))

@@ -80,6 +80,11 @@ class Subject:
     # The test part
 
     @property
+    def rated(self) -> bool:
+        """Whether there are ratings to predict, and to compare predictions with; otherwise lists alone are measured."""
+        return self.model.rated and (self.test is None or self.test.rated)
+
+    @property
     def tested(self) -> Ratings:
         assert self.test is not None
         return self.test

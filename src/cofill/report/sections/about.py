@@ -6,6 +6,7 @@ from typing import Any
 
 from cofill.charts.graphs import Mark, Series, curves
 from cofill.charts.markup import Markup, element
+from cofill.errors import DataError
 from cofill.models.history import EpochRecord
 from cofill.report.page_parts import code, figure, figures, paragraph, section, table
 from cofill.report.subject import Subject
@@ -24,10 +25,13 @@ def model_section(subject: Subject) -> Markup:
     ratings = int(items.sum())
     cards = [
         _card("kind of model", model.kind),
-        _card("ratings", f"{ratings:,}"),
+        _card("ratings" if model.rated else "interactions", f"{ratings:,}"),
         _card("users", f"{len(users):,}"),
         _card("items", f"{len(items):,}"),
-        _card("scale of ratings", f"{low:g} to {high:g}"),
+        _card(
+            "scale of ratings" if model.rated else "weights up to",
+            f"{low:g} to {high:g}" if model.rated else f"{high:g}",
+        ),
     ]
     validation = model.measures.get("validation_rmse")
     if validation is not None:
@@ -58,7 +62,10 @@ def _card(name: str, value: str, *, warning: bool = False) -> Markup:
 
 
 def _measured_card(subject: Subject) -> Markup:
-    """A test RMSE, unless the model was trained on what it is measured on."""
+    """A test RMSE, unless the model was trained on what it is measured on; NDCG where there are no ratings."""
+    if not subject.rated:
+        lists = subject.ranking
+        return _card("test NDCG@10", "-" if isinstance(lists, DataError) else f"{lists.ndcg:.4f}")
     value = f"{subject.evaluation.rmse:.4f}"
     if not subject.trained_on:
         return _card("test RMSE", value)

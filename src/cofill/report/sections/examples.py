@@ -52,12 +52,17 @@ def _example(subject: Subject, user: int) -> Markup:
     liked = [(subject.title(int(items[at])), f"{given[at]:g}") for at in best]
     in_test = _test_ratings(subject, user)
     recommended = [
-        (rank, entry.title or str(entry.item), entry.rating, *_in_test(in_test, model.items.index(entry.item)))
+        (
+            rank,
+            entry.title or str(entry.item),
+            *(() if entry.rating is None else (entry.rating,)),
+            *_in_test(in_test, model.items.index(entry.item)),
+        )
         for rank, entry in enumerate(model.recommend(model.users.id(user), _RECOMMENDED), 1)
     ]
-    columns = ("", "item", "predicted") + (("in the test",) if in_test is not None else ())
+    columns = ("", "item") + (("predicted",) if model.rated else ()) + (("in the test",) if in_test is not None else ())
     left: list[str] = [table(f"Rated highest by user {name}", ("item", "rating"), liked)]
-    if in_test:
+    if in_test and model.rated:
         left.append(_test_table(subject, user, name, in_test))
     right = (
         table(f"Recommended to user {name}", columns, recommended)

@@ -26,6 +26,9 @@ def measures_section(subject: Subject) -> Markup:
     )
     if subject.test is None:
         return section("measures", "Measures", _without_test(), chosen)
+    if not subject.rated:
+        told = paragraph("There are no ratings to compare predictions with: lists alone are measured.")
+        return section("measures", "Measures", *_warnings(subject), told, _ranking(subject.ranking))
     found = subject.evaluation
     summary = table(
         f"On {subject.test_name or 'the test part'}",
@@ -48,8 +51,8 @@ def measures_section(subject: Subject) -> Markup:
 
 
 def errors_section(subject: Subject) -> Markup | None:
-    """How predictions err; None without a test part, which the measures section mentions."""
-    if subject.test is None:
+    """How predictions err; None without a test part or without ratings, which the measures section mentions."""
+    if subject.test is None or not subject.rated:
         return None
     predicted, given = subject.predictions.astype(np.float64), subject.tested.values
     errors = predicted - given
@@ -99,7 +102,7 @@ def _warnings(subject: Subject) -> list[Markup]:
         )
     low, high = subject.model.scale
     outside = int(((subject.tested.values < low) | (subject.tested.values > high)).sum())
-    if outside:
+    if outside and subject.rated:
         warnings.append(
             f"{outside:,} of these {count:,} ratings are outside the scale {low:g} to {high:g} of the training data, "
             "where no prediction reaches."
@@ -111,20 +114,27 @@ def _ranking(found: RankingEvaluation | DataError) -> Markup:
     """How good the lists are, in the words of `evaluation.ranking`."""
     if isinstance(found, DataError):
         return paragraph(f"Lists of recommendations were not measured: {found}.")
-    rows: list[tuple[str, object, str]] = [
-        ("NDCG", found.ndcg, "how near the list comes to the best possible one, where high places count more"),
-        ("precision", found.precision, "share of the list that is relevant"),
-        ("recall", found.recall, "share of what is relevant that is in the list"),
-        ("F1", found.f1, "the harmonic mean of these two"),
-        ("MRR", found.mrr, "1 / the place of the first relevant item among all"),
-        ("coverage", found.coverage, "share of all items that is in at least one list"),
-        ("novelty", found.novelty, "how rarely rated what is recommended is, in bits"),
+    ours, popular = found, found.popularity
+    rows: list[tuple[str, object, object, str]] = [
+        ("NDCG", ours.ndcg, popular.ndcg, "how near the list comes to the best possible one; high places count more"),
+        ("precision", ours.precision, popular.precision, "share of the list that is relevant"),
+        ("recall", ours.recall, popular.recall, "share of what is relevant that is in the list"),
+        ("F1", ours.f1, popular.f1, "the harmonic mean of these two"),
+        ("MRR", ours.mrr, popular.mrr, "1 / the place of the first relevant item among all"),
+        ("coverage", ours.coverage, popular.coverage, "share of all items that is in at least one list"),
+        ("novelty", ours.novelty, popular.novelty, "how rarely rated what is recommended is, in bits"),
     ]
+    relevant = (
+        f"Relevant is every interaction of the test part: {found.ratings:,}. "
+        if found.relevant is None
+        else f"Relevant is what a user gave {found.relevant:g} or more in the test part: {found.ratings:,} ratings. "
+    )
+    columns = ("measure", "value", "popularity", "what it says")
     return together(
-        table(f"Lists of {found.n} for {found.users:,} users", ("measure", "value", "what it says"), rows),
+        table(f"Lists of {found.n} for {found.users:,} users", columns, rows),
         paragraph(
-            f"Relevant is what a user gave {found.relevant:g} or more in the test part: {found.ratings:,} ratings. "
-            "What a user has not rated counts as not relevant, also where they would have liked it."
+            f"{relevant}What a user has not rated counts as not relevant, also where they would have liked it. Beside "
+            "the lists of the model stand the most popular items, the same for everybody."
         ),
     )
 
