@@ -192,12 +192,12 @@ def test_somebody_new_is_on_the_right_side(orientation: str, output: str) -> Non
     model = CFN(orientation=orientation, output=output, hidden=8, epochs=60, batch=4, validation=0, threads=1)
     model.fit(cells(small_cells()))
     odd = {1: 5.0, 3: 5.0, 2: 1.0, 4: 1.0}
-    recommended = [int(r.item) for r in model.recommend(odd, n=4)]
+    recommended = [int(r.item) for r in model.recommend(odd, n=4, by="rating")]
     assert all(item % 2 for item in recommended[:3]), recommended
     even = {1: 1.0, 3: 1.0, 2: 5.0, 4: 5.0}
-    assert all(int(r.item) % 2 == 0 for r in model.recommend(even, n=3))
+    assert all(int(r.item) % 2 == 0 for r in model.recommend(even, n=3, by="rating"))
     model.add_ratings(cells([(99, item, rating) for item, rating in odd.items()]))
-    assert [int(r.item) for r in model.recommend(99, n=3)] == recommended[:3]
+    assert [int(r.item) for r in model.recommend(99, n=3, by="rating")] == recommended[:3]
     # An item that users of even number like is liked by the others of even number.
     model.add_ratings(cells([(user, 77, 5.0 if user % 2 == 0 else 1.0) for user in range(8)]))
     predicted = predict(model, [(user, 77) for user in range(8, 14)])

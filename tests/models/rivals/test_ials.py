@@ -185,13 +185,15 @@ def test_as_good_as_implicit() -> None:
     """
     peer = pytest.importorskip("implicit.als")
     from scipy.sparse import csr_matrix
+    from threadpoolctl import threadpool_limits
 
     alpha, ridge = 5.0, 2.0
     did = (dense_of(fitted(cells(small_cells())).feedback.trained()) > 0).astype(np.float64)
-    theirs = peer.AlternatingLeastSquares(
-        factors=8, regularization=ridge, alpha=alpha, iterations=50, use_cg=False, num_threads=1, random_state=1
-    )
-    theirs.fit(csr_matrix(did), show_progress=False)
+    with threadpool_limits(1, "blas"):
+        theirs = peer.AlternatingLeastSquares(
+            factors=8, regularization=ridge, alpha=alpha, iterations=50, use_cg=False, num_threads=1, random_state=1
+        )
+        theirs.fit(csr_matrix(did), show_progress=False)
     objective = Objective(1 / (alpha - 1), ridge / (alpha - 1), 0.0, as_labels=True)
     grades = did * alpha / (alpha - 1)
     ours = fit_factors(sparse_of(grades), 8, objective, 50, steps=20, seed=1, threads=1, done=lambda share: None)

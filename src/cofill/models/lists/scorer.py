@@ -7,7 +7,7 @@ is told when ratings or features change, and works that in when it is next asked
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +46,6 @@ class About(NamedTuple):
 
 class ListScorer(ABC):
     """Scores for "would choose and like" of every item, from what somebody did; a higher one is better."""
-
-    kind: ClassVar[str]
-    """Its name in model files."""
 
     def __init__(self, feedback: Feedback, sides: Sides) -> None:
         """Both as they stand now: they grow and change with the model that the scorer belongs to."""
@@ -135,14 +132,13 @@ class LinearScorer(ListScorer):
     code that the features of users tell, which counts the less the more somebody did.
     """
 
-    kind = "linear"
-
     def __init__(self, feedback: Feedback, sides: Sides, weights: ItemWeights, by_features: "ByFeatures") -> None:
         super().__init__(feedback, sides)
         self.weights = weights
         self._by_features = by_features
         self._own_shares: Floats = weights.gains * np.einsum("ij,ij->i", weights.vectors[:-1], weights.vectors[:-1])
         """(items,): what a grade of 1 adds to the score of the item itself."""
+        self._similar: Floats | None = None  # the vectors of items by which they are alike, once asked for
         self._stale = set(range(feedback.items))
         self._later = _Later({}, self._nothing(0), self._nothing(0))
 
@@ -210,14 +206,16 @@ class LinearScorer(ListScorer):
 
     def item_vectors(self) -> Floats:
         later = self._followed()
+        if self._similar is not None and len(self._similar) == self.feedback.items:
+            return self._similar
         vectors = np.zeros((self.feedback.items, self.weights.rank), np.float32)
         vectors[: self.weights.items] = self.weights.vectors[:-1] * self.weights.gains[:, None]
         for item, place in later.place.items():
             vectors[item] = later.targets[place]
         # Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other. That
         # of Q would say which items are left over when all others are accounted for.
-        similar: Floats = vectors @ np.linalg.inv(self.weights.turn)
-        return similar
+        self._similar = vectors @ np.linalg.inv(self.weights.turn)
+        return self._similar
 
     def _nothing(self, count: int) -> Floats:
         return np.zeros((count, self.weights.rank), np.float32)
@@ -283,6 +281,7 @@ class LinearScorer(ListScorer):
             return self._later
         later, stale = self._later, sorted(self._stale)
         self._stale = set()
+        self._similar = None
         wanted = set(self._to_fold_in(stale))
         found = {item: self._folded_in(item) for item in wanted}
         asked_anew = set(stale)

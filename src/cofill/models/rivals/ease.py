@@ -112,8 +112,6 @@ def gram_of(graded: SparseRows) -> Doubles:
 class EASEScorer(ItemToItemScorer):
     """The weights between items, exact for those of the training and for each that came later."""
 
-    kind = "ease"
-
     def __init__(
         self,
         feedback: Feedback,

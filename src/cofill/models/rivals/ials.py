@@ -250,8 +250,6 @@ def _nonzero(rows: SparseRows) -> SparseRows:
 class IALSScorer(ListScorer):
     """Vectors of items, and the closed form of whoever asks."""
 
-    kind = "ials"
-
     def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors) -> None:
         super().__init__(feedback, sides)
         self.factors = factors

@@ -120,8 +120,6 @@ def _similarity(together: Doubles, lengths: Doubles, shrinkage: float) -> Floats
 class ItemKNNScorer(ItemToItemScorer):
     """The neighbours of each item; a new one joins those whose neighbour it would have been."""
 
-    kind = "item-knn"
-
     def __init__(
         self,
         feedback: Feedback,

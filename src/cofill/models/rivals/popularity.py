@@ -19,8 +19,6 @@ from cofill.models.rivals.list_rival import ListRival, ListRivalSettings, LivePo
 class PopularityScorer(ListScorer):
     """The same scores for everybody: sums of grades, which follow ratings as they come and go."""
 
-    kind = "popularity"
-
     def __init__(self, feedback: Feedback, sides: Sides) -> None:
         super().__init__(feedback, sides)
         self._popularity = LivePopularity(feedback)
