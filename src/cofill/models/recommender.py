@@ -327,7 +327,7 @@ class Recommender(ABC):
         for first in range(0, len(indices), _CHUNK):
             chunk = indices[first : first + _CHUNK].astype(np.int64)
             chosen, scores = [], []
-            for user, own in zip(chunk.tolist(), self.user_scores(chunk, by=by), strict=True):
+            for user, own in zip(chunk.tolist(), self._scores_of_users(chunk, by), strict=True):
                 known = self.known_items(user) if exclude_known else np.empty(0, np.int32)
                 best = np.array(selection.best(own, known, n), np.int32)
                 chosen.append(best)
@@ -339,7 +339,22 @@ class Recommender(ABC):
                 yield self.users.id(user), self._entries(chosen[place], scores[place], own_ratings)
 
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
-        """(n, items): what lists of some users, given by index, are ranked by."""
+        """(n, items): what lists of some users, given by index, are ranked by, without rules.
+
+        Items that nobody has rated come last, as in `recommend`: their scores are lowered below all others.
+        """
+        return self._unrated_last(self._scores_of_users(users, by))
+
+    def _unrated_last(self, scores: Floats) -> Floats:
+        unrated = self._people_of_items()[: scores.shape[1]] == 0
+        if unrated.all() or not unrated.any():
+            return scores
+        above = scores[:, unrated].max(1) - scores[:, ~unrated].min(1)
+        scores[:, unrated] -= (np.maximum(above, 0) + 1)[:, None]
+        return scores
+
+    def _scores_of_users(self, users: Longs, by: By) -> Floats:
+        """(n, items): scores of some users, given by index."""
         if by == "list":
             of_users = self.matrix.row_features
             about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
@@ -349,11 +364,13 @@ class Recommender(ABC):
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
         """(items,): what the list of somebody new is ranked by, who gave these ratings to items, given by index."""
         order = np.argsort(items)
-        return self._person_scores(Person(-1, items[order], ratings[order]), by)
+        scores: Floats = self._unrated_last(self._person_scores(Person(-1, items[order], ratings[order]), by)[None])[0]
+        return scores
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of somebody is ranked by of whom nothing is known."""
-        return self._person_scores(Person(-1, np.empty(0, np.int32), np.empty(0, np.float32)), by)
+        scores: Floats = self._unrated_last(self._person_scores(_nobody(), by)[None])[0]
+        return scores
 
     def known_items(self, user: int) -> Ints:
         """Indices of what a user, given by index, has rated or done something with."""
@@ -396,7 +413,7 @@ class Recommender(ABC):
                 by_features = self.scorer.feature_shares(len(did[0]), given.features, given.widths, asked)
             shares = Shares(self.scorer.shares(*did, asked), by_features)
             given = given._replace(others=did[0], ratings=_ratings_beside(person, did[0]))
-            predicted, base = self._person_scores(person, by), self.stranger_scores()
+            predicted, base = self._person_scores(person, by), self._person_scores(_nobody(), by)
         else:
             given, columns = self._given(person)
             shares = self.matrix.row_shares(given, asked)
@@ -753,7 +770,7 @@ class Recommender(ABC):
             )
         index = int(self.users.find([user])[0])
         if index < 0:
-            return Person(-1, np.empty(0, np.int32), np.empty(0, np.float32))
+            return _nobody()
         return Person(index, *self.matrix.known.row(index))
 
     def _did(self, person: Person) -> tuple[Ints, Floats]:
@@ -782,7 +799,7 @@ class Recommender(ABC):
 
     def stranger_ratings(self) -> Floats:
         """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
-        return self._person_ratings(Person(-1, np.empty(0, np.int32), np.empty(0, np.float32)))
+        return self._person_ratings(_nobody())
 
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
@@ -887,6 +904,11 @@ class Recommender(ABC):
             Recommendation(item := self.items.id(index), score, rating, raters, self.titles.get(item))
             for index, score, rating, raters in zip(items.tolist(), scores.tolist(), predicted, counts, strict=True)
         ]
+
+
+def _nobody() -> Person:
+    """Somebody of whom nothing is known."""
+    return Person(-1, np.empty(0, np.int32), np.empty(0, np.float32))
 
 
 def _ratings_beside(person: Person, items: Ints) -> Floats:

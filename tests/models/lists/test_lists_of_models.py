@@ -130,6 +130,22 @@ def test_items_that_nobody_has_rated_come_last_unless_they_are_given_places() ->
     assert set(items_of(list(model.recommend(0, 6, new_items=1.0)))) == unrated
 
 
+def test_lists_are_measured_as_they_are_recommended() -> None:
+    """Also where there are items that nobody has rated, whose features promise much."""
+    model = described()
+    users = np.arange(9)
+    for by in ("list", "rating"):
+        scores = model.user_scores(users, by=by)
+        for person, own in zip(users.tolist(), scores, strict=True):
+            own[model.known_items(person)] = -np.inf
+            ranked = [model.items.id(int(index)) for index in np.argsort(-own, kind="stable")[:54]]
+            found = items_of(list(model.recommend(model.users.id(person), 54, by=by)))
+            assert ranked[: len(found)] == found[: len(ranked)]
+    nobody = model.stranger_scores()
+    unrated = model.item_counts() == 0
+    assert nobody[unrated].max() < nobody[~unrated].min()
+
+
 def test_new_items_are_ranked_by_their_features() -> None:
     model = described()
     for person in range(9):
