@@ -96,7 +96,7 @@ class ItemWeights:
         ridge = penalties.penalty * float((graded.values.astype(np.float64) ** 2).sum()) / known_items
         weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
-        factor = _factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
+        factor = gram_factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
         left_over = np.maximum(own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
         diagonal = left_over + ridge + penalties.share * own
         scaled = factor / diagonal[:, None].astype(np.float32)
@@ -221,7 +221,7 @@ def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
     return SparseRows(indptr.astype(np.int64), indices, values, graded.columns + 1)
 
 
-def _factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int) -> Floats:
+def gram_factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int = 0) -> Floats:
     """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
 
     Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,

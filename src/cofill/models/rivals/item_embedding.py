@@ -11,14 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.lists.item_weights import gram_times
+from cofill.models.lists.item_weights import gram_factor
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 
 _WIDTH = 64
-_OVERSAMPLED = 16
-_PASSES = 4
 
 
 @dataclass(frozen=True)
@@ -33,15 +31,8 @@ class ItemEmbedding:
         norms = np.sqrt(squared_norms(graded))
         lengths = np.where(norms > 0, norms, 1.0)[graded.indices]
         unit = SparseRows(graded.indptr, graded.indices, (graded.values / lengths).astype(np.float32), graded.columns)
-        width = min(_WIDTH + _OVERSAMPLED, graded.columns)
-        image = np.random.default_rng(seed).standard_normal((graded.columns, width), np.float32)
-        for _ in range(_PASSES):
-            basis = np.linalg.qr(image)[0]
-            image = gram_times(unit, basis, threads=1)
-        inner = (basis.T @ image).astype(np.float64)
-        values, turned = np.linalg.eigh((inner + inner.T) / 2)
-        values, turned = np.maximum(values[::-1][:_WIDTH], 0.0), turned[:, ::-1][:, :_WIDTH]
-        return cls(basis @ (turned * np.sqrt(values)).astype(np.float32))
+        found = gram_factor(unit, min(_WIDTH, graded.columns), seed, lambda share: None, threads=1)
+        return cls(found)
 
     def folded_in(self, cosines: Floats) -> Floats:
         """(width,): the vector of an item with these cosines (items,) with the others."""
