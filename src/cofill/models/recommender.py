@@ -105,6 +105,7 @@ class Recommender(ABC):
         self.item_attributes = Attributes(self.items)
         self._matrix: Matrix | None = None
         self._scorer: ListScorer | None = None
+        self._spread: float | None = None  # standard deviation of the ratings of the training, once asked for
 
     def __repr__(self) -> str:
         state = f"{len(self.users)} users, {len(self.items)} items" if self._matrix else "not fitted"
@@ -160,7 +161,7 @@ class Recommender(ABC):
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._matrix = matrix
+        self._matrix, self._spread = matrix, None
 
         def done(share: float) -> None:
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
@@ -803,8 +804,9 @@ class Recommender(ABC):
 
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
-        spread = float(self.matrix.known.trained.values.std(dtype=np.float64))
-        error = spread / np.sqrt(self.matrix.column_counts + _RATINGS_BEFORE)
+        if self._spread is None:
+            self._spread = float(self.matrix.known.trained.values.std(dtype=np.float64))
+        error = self._spread / np.sqrt(self.matrix.column_counts + _RATINGS_BEFORE)
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
 
