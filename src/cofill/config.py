@@ -118,10 +118,11 @@ class Stage(Settings):
 class ScalingSettings(Stage):
     """From the rating scale to [-1, 1], and the mean that is taken off a row."""
 
-    mean_damping: float = Field(
-        default=7.0,
+    mean_damping: float | None = Field(
+        default=None,
         ge=0,
-        description="shrinkage of each row's mean: this many ratings of average value are added to it",
+        description="shrinkage of the means of rows and columns: this many ratings of average value are added to each; "
+        "unless given, it is learned from the data, apart for rows and columns (empirical Bayes, by EM)",
     )
     length_power: float = Field(
         default=0.5,

@@ -81,7 +81,7 @@ def test_what_is_kept_is_found_again(tmp_path: Path) -> None:
     found = store.find(KEPT)
     assert found is not None
     assert found["result"] == {"rmse": 0.9}
-    assert found["run"]["settings"]["mean_damping"] == 7.0
+    assert found["run"]["settings"]["mean_damping"] is None
     assert [path.name for path in store.folder.iterdir()] == [f"{KEPT.digest}.json"]
 
 

@@ -19,6 +19,7 @@ from cofill import CFN, Features, Ratings, Recommender, algorithm
 
 STORED = Path(__file__).parent / "stored"
 _LATER = [("ann", "new film", 4.0), ("new user", "film 1", 2.0), ("new user", "film 3", 5.0), ("bob", "film 2", 1.0)]
+_DAMPING = 7.0  # which version 0.1.0 did not learn
 _CFN: dict[str, dict[str, Any]] = {
     "cfn-item": {"hidden": 4, "epochs": 6},
     "cfn-user": {"orientation": "user", "hidden": 4, "epochs": 6, "noise": "gaussian"},
@@ -68,10 +69,10 @@ def make(name: str) -> Recommender:
     known = ratings()
     if name in _RIVALS:
         threads: dict[str, Any] = {"threads": 1} if "threads" in algorithm(name).settings_class.model_fields else {}
-        model: Recommender = algorithm(name)(**_RIVALS[name], **threads)
+        model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
     else:
-        model = CFN(threads=1, **_CFN[name])
+        model = CFN(threads=1, mean_damping=_DAMPING, **_CFN[name])
         features = _features(known) if name.endswith("features") else {}
     model.fit(known, **features)
     model.add_ratings(_LATER)

@@ -234,6 +234,8 @@ def _default(field: FieldInfo) -> str:
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "learned"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

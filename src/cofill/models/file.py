@@ -34,7 +34,8 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
 from cofill.files import replacing
 
-FORMAT_VERSION = 6  # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap, 5 no list scorer
+# 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap, 5 no list scorer, 6 no learned damping
+FORMAT_VERSION = 7
 _CARD = "model.json"
 FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
@@ -63,6 +64,7 @@ class _Card(BaseModel):
     scale: tuple[float, float]
     overall_mean: float | None = None  # of a network
     typical_length: float | None = None
+    mean_damping: float | None = None
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -176,7 +178,11 @@ def _contents(card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataF
             if array.dtype.kind == "f" and not np.isfinite(array).all():
                 raise ValueError(f"{name} has a number that is none")
     users, items = frames["users"], frames["items"]
-    numbers = {"overall_mean": card.overall_mean, "typical_length": card.typical_length}
+    numbers = {
+        "overall_mean": card.overall_mean,
+        "typical_length": card.typical_length,
+        "mean_damping": card.mean_damping,
+    }
     return Contents(
         kind=card.kind,
         settings=card.settings,

@@ -12,8 +12,6 @@ from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, Matri
 from cofill.models.means import FittedMeans
 from cofill.models.recommender import Fitting, Kept, Recommender
 
-_DAMPING = 7.0
-
 
 class ListModel(Recommender):
     """A model of interactions, or of ratings of which only lists are wanted: it is fitted in seconds.
@@ -37,27 +35,40 @@ class ListModel(Recommender):
         return [("lists", f"a linear model of {len(self.items):,} items, without a network")]
 
     def _kept(self) -> Kept:
-        return Kept({"damping": np.array([_DAMPING], np.float32)}, known_arrays(self.matrix.known))
+        matrix = self.matrix
+        assert isinstance(matrix, MeansMatrix)
+        given = {} if matrix.damping is None else {"damping": np.array([matrix.damping], np.float32)}
+        return Kept(given, known_arrays(matrix.known))
 
     def _restored(
         self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
     ) -> "MeansMatrix":
         known = known_from(kept.ratings, scale, len(self.users), len(self.items))
+        given = kept.weights.get("damping")  # up to format 6; what is learned comes out the same again
         return MeansMatrix(
             known,
             scale,
             users or SideFeatures.none(known.trained.rows),
             items or SideFeatures.none(known.trained.columns),
+            None if given is None else float(given[0]),
         )
 
 
 class MeansMatrix(FilledMatrix):
     """What the fitted means say of every user and item, and nothing beyond."""
 
-    def __init__(self, known: KnownRatings, scale: Scale, users: SideFeatures, items: SideFeatures) -> None:
+    def __init__(
+        self,
+        known: KnownRatings,
+        scale: Scale,
+        users: SideFeatures,
+        items: SideFeatures,
+        damping: float | None = None,
+    ) -> None:
         means = FittedMeans(
-            known.trained, known.trained_columns, _DAMPING, row_features=users.trained, column_features=items.trained
+            known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
+        self.damping = damping
         super().__init__(known, means, users, items)
         self._scale = scale
         self._catch_up()

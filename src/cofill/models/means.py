@@ -1,24 +1,43 @@
-"""The fitted means (baseline predictor): overall mean plus row and column deviations."""
+"""The fitted means (baseline predictor, bias model): overall mean plus row and column deviations of learned variance."""
+
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.models.feature_ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
 
-# Rows and columns in turn: what is left to settle after this many turns is below a thousandth of a rating.
+# With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4
+# With learned ones: turns go on until the dampings move by less than this share.
+_SETTLED = 1e-4
+_MOST_TURNS = 20  # between two regressions on features, which are dear
+_MOST_REGRESSIONS = 6
+# Where learning begins, and where it stays if ratings tell nothing: none, all alike, or never two of a row.
+_USUAL_DAMPING = 7.0
+_LARGEST_DAMPING = 1e6
+# Nothing is divided by zero: the variance of all ratings is at least this, each part at least this share of it.
+_LEAST_SPREAD = 1e-12
+_LEAST_SHARE = 1e-6
 
 
 class FittedMeans:
-    """rating = overall + row deviation + column deviation, each fitted to what the other leaves over.
+    """rating = overall + row deviation + column deviation + noise, each fitted to what the others leave over.
 
-    Both deviations are damped with `damping` ratings of what the features of the row or column lead one to expect,
-    which is zero where there are none. A cold one has nothing else.
+    Deviations are damped (shrunk). That of a row is sum(rating - overall - column deviation) / (n + row_damping): as if
+    it had `row_damping` ratings more, which say what its features lead one to expect. That is zero where there are
+    none, and a cold one has nothing else. Columns have a `column_damping` of their own.
+
+    Dampings that are not given are learned (empirical Bayes): deviations and noise are taken to be normal, their
+    variances are found by mean-field EM, and row_damping = noise / row_variance. So the more rows differ, the less
+    they are damped. Variances are of what deviations exceed the expected ones by.
 
     Later ratings change both, but a row is always compared with the columns as they were in the training, and a column
     with the rows: so the order in which ratings come makes no difference.
@@ -28,34 +47,36 @@ class FittedMeans:
         self,
         trained: SparseRows,
         trained_columns: SparseRows,
-        damping: float,
+        damping: float | None = None,
         *,
         row_features: Floats,
         column_features: Floats,
     ) -> None:
-        """Features (rows, P) and (columns, Q); P and Q may be 0."""
-        self._damping = damping
+        """Features (rows, P) and (columns, Q); P and Q may be 0. A damping that is given is that of both sides."""
         self.overall = np.float32(trained.values.mean(dtype=np.float64)) if trained.nnz else np.float32(0)
-        self.trained_row = np.zeros(trained.rows, np.float32)
-        rated_rows, rated_columns = trained.counts() > 0, trained_columns.counts() > 0
-        row_surprise = np.zeros(trained.rows)
-        for _ in range(_TURNS):
-            self.by_column_features, self.trained_column, column_surprise = self._fit(
-                trained_columns, self.trained_row, column_features
-            )
-            # What could be added to all columns and taken off all rows would take many turns to find its place.
-            shift = row_surprise[rated_rows].sum() - column_surprise[rated_columns].sum()
-            self.trained_column[rated_columns] += shift / max(rated_rows.sum() + rated_columns.sum(), 1)
-            self.by_row_features, self.trained_row, row_surprise = self._fit(trained, self.trained_column, row_features)
+        spread = float(np.var(trained.values, dtype=np.float64)) if trained.nnz else 0.0
+        rows = _Side(trained, row_features, self.overall)
+        columns = _Side(trained_columns, column_features, self.overall)
+        if damping is None and spread <= _LEAST_SPREAD * max(1.0, float(self.overall) ** 2):
+            damping = _USUAL_DAMPING
+        spread = max(spread, _LEAST_SPREAD)
+        learned = _learn(rows, columns, spread) if damping is None else _settle(rows, columns, spread, damping)
+        self.noise, self.row_variance, self.column_variance = learned.noise, learned.row, learned.column
+        self.row_damping, self.column_damping = rows.damping, columns.damping
+        self.by_row_features, self.by_column_features = rows.by_features, columns.by_features
+        self.trained_row = rows.deviations.astype(np.float32)
+        self.trained_column = columns.deviations.astype(np.float32)
         self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
 
     def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a row with these ratings and features (P,)."""
-        return self._deviation(columns, ratings, self.trained_column, self.by_row_features, features)
+        expected = self.by_row_features.expected(features[None])[0, 0]
+        return self._deviation(columns, ratings, self.trained_column, expected, self.row_damping)
 
     def column_of(self, rows: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a column with these ratings and features (Q,)."""
-        return self._deviation(rows, ratings, self.trained_row, self.by_column_features, features)
+        expected = self.by_column_features.expected(features[None])[0, 0]
+        return self._deviation(rows, ratings, self.trained_row, expected, self.column_damping)
 
     def row_of_nobody(self) -> np.float32:
         """The deviation of a row of which nothing is known, neither a rating nor a feature."""
@@ -66,23 +87,140 @@ class FittedMeans:
         return np.float32(self.by_column_features.slope[-1, 0])
 
     def _deviation(
-        self, others: Ints, ratings: Floats, trained: Floats, by_features: FeatureRegression, features: Floats
+        self, others: Ints, ratings: Floats, trained: Floats, expected: np.float32, damping: float
     ) -> np.float32:
         usual = np.zeros(len(others), np.float32)
         old = others < len(trained)
         usual[old] = trained[others[old]]
-        total = len(ratings) + self._damping
-        expected = by_features.expected(features[None])[0, 0]
-        sums = (ratings - self.overall - usual).sum(dtype=np.float64) + self._damping * expected
+        total = len(ratings) + damping
+        sums = (ratings - self.overall - usual).sum(dtype=np.float64) + damping * expected
         return np.float32(sums / total if total > 0 else expected)
 
-    def _fit(self, rows: SparseRows, others: Floats, features: Floats) -> tuple[FeatureRegression, Floats, Doubles]:
-        """How deviations follow features, the damped deviation of each row (rows,), given those of its columns, and
-        what it exceeds the expected one by.
+
+@dataclass(frozen=True)
+class _Variances:
+    """The variances that the model is made of."""
+
+    noise: float
+    row: float
+    column: float
+
+    @classmethod
+    def at_first(cls, spread: float) -> "_Variances":
+        """Parts of the variance of all ratings, with the usual dampings."""
+        part = spread / (_USUAL_DAMPING + 2)
+        return cls(_USUAL_DAMPING * part, part, part)
+
+
+class _Side:
+    """The rows of a matrix and their deviations while these are fitted; of the transposed matrix, the columns'."""
+
+    def __init__(self, known: SparseRows, features: Floats, overall: np.float32) -> None:
+        self._known, self._features, self._overall = known, features, float(overall)
+        self._counts = known.counts()
+        self.ratings = known.nnz
+        self.rated = self._counts > 0
+        self.damping = _USUAL_DAMPING
+        self.by_features = FeatureRegression(np.zeros((features.shape[1] + 1, 1), np.float32))
+        self._expected: Doubles = np.zeros(known.rows)
+        self.deviations: Doubles = np.zeros(known.rows)
+        self.error = 0.0  # sum of the squares of what is left of all ratings
+
+    def fit(self, others: Doubles, *, regress: bool) -> None:
+        """The damped deviation of each row, given those of the columns; how they follow features stays or is fitted."""
+        known, counts = self._known, self._counts
+        sums, squares = np.zeros(known.rows), np.zeros(known.rows)
+        add_up(known.indptr, known.indices, known.values, self._overall, others, sums, squares)
+        if regress:
+            targets = (sums / np.maximum(counts, 1))[:, None]
+            self.by_features = FeatureRegression.fit(self._features, targets, counts)
+            self._expected = self.by_features.expected(self._features)[:, 0].astype(np.float64)
+        totals = counts + self.damping
+        found = np.divide(sums + self.damping * self._expected, totals, out=self._expected.copy(), where=totals > 0)
+        self.deviations = found
+        self.error = max(float((squares - 2 * found * sums + counts * found**2).sum()), 0.0)
+
+    def surprise(self) -> Doubles:
+        """(rated rows,): what deviations exceed the expected ones by."""
+        surprise: Doubles = (self.deviations - self._expected)[self.rated]
+        return surprise
+
+    def uncertainty(self, noise: float) -> Doubles:
+        """(rated rows,): the posterior variance of their deviations."""
+        uncertainty: Doubles = noise / (self._counts[self.rated] + self.damping)
+        return uncertainty
+
+    def variance(self, noise: float) -> float:
+        """Of what deviations exceed the expected ones by.
+
+        One row more, with the usual damping, keeps this away from zero where there are next to no rows to learn from.
         """
-        sums, counts = rows.row_sums(rows.values - self.overall - others[rows.indices]), rows.counts()
-        by_features = FeatureRegression.fit(features, (sums / np.maximum(counts, 1))[:, None], counts)
-        expected = by_features.expected(features)[:, 0].astype(np.float64)
-        totals = counts + self._damping
-        found: Doubles = np.divide(sums + self._damping * expected, totals, out=expected.copy(), where=totals > 0)
-        return by_features, found.astype(np.float32), found - expected
+        known = float((self.surprise() ** 2 + self.uncertainty(noise)).sum())
+        return (known + noise / _USUAL_DAMPING) / (int(self.rated.sum()) + 1)
+
+    def uncertainty_of_ratings(self, noise: float) -> float:
+        """The sum over all ratings of the posterior variance of their row's deviation."""
+        return float((self._counts[self.rated] * self.uncertainty(noise)).sum())
+
+
+def _settle(rows: _Side, columns: _Side, spread: float, damping: float) -> _Variances:
+    """Fit both sides with a given damping."""
+    rows.damping = columns.damping = damping
+    variances = _Variances.at_first(spread)
+    for _ in range(_TURNS):
+        _turn(rows, columns, regress=True)
+        variances = _variances_of(rows, columns, variances.noise, spread)
+    return variances
+
+
+def _learn(rows: _Side, columns: _Side, spread: float) -> _Variances:
+    """Fit both sides, and their dampings too."""
+    variances = _Variances.at_first(spread)
+    for _ in range(_MOST_REGRESSIONS):
+        for turn in range(_MOST_TURNS):
+            _turn(rows, columns, regress=turn == 0)
+            variances = _variances_of(rows, columns, variances.noise, spread)
+            found = [min(variances.noise / part, _LARGEST_DAMPING) for part in (variances.row, variances.column)]
+            moved = max(abs(rows.damping / found[0] - 1), abs(columns.damping / found[1] - 1))
+            if moved < _SETTLED:
+                break  # with the dampings that deviations were fitted with
+            rows.damping, columns.damping = found
+        if moved < _SETTLED and turn == 0:
+            break  # also after another regression
+    else:
+        rows.fit(columns.deviations, regress=False)
+    return variances
+
+
+def _turn(rows: _Side, columns: _Side, *, regress: bool) -> None:
+    columns.fit(rows.deviations, regress=regress)
+    # What could be added to all columns and taken off all rows would take many turns to find its place.
+    row_weight, column_weight = (rows.damping, columns.damping) if rows.damping + columns.damping > 0 else (1.0, 1.0)
+    shift = row_weight * rows.surprise().sum() - column_weight * columns.surprise().sum()
+    columns.deviations[columns.rated] += shift / max(
+        row_weight * rows.rated.sum() + column_weight * columns.rated.sum(), 1e-9
+    )
+    rows.fit(columns.deviations, regress=regress)
+
+
+def _variances_of(rows: _Side, columns: _Side, noise: float, spread: float) -> _Variances:
+    """The variances under which deviations that are that large, and that uncertain, are likeliest."""
+    left = rows.error + rows.uncertainty_of_ratings(noise) + columns.uncertainty_of_ratings(noise)
+    # Where as much is fitted as there are ratings, all that is left over is uncertainty, which would grow and grow.
+    parts = (min(left / max(rows.ratings, 1), spread), rows.variance(noise), columns.variance(noise))
+    return _Variances(*(max(part, _LEAST_SHARE * spread) for part in parts))
+
+
+@compiled
+def add_up(
+    indptr: Longs, indices: Ints, values: Floats, overall: float, others: Doubles, sums: Doubles, squares: Doubles
+) -> None:
+    """The sums and sums of squares, row by row, of what the overall mean and the columns' deviations leave over."""
+    for row in range(len(indptr) - 1):
+        total = square = 0.0
+        for at in range(indptr[row], indptr[row + 1]):
+            left = values[at] - overall - others[indices[at]]
+            total += left
+            square += left * left
+        sums[row] = total
+        squares[row] = square

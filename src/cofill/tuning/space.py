@@ -71,7 +71,6 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("batch", 12, 120, log=True, whole=True),
         Gene("length_power", 0.2, 1.0),
         Gene("presence", 0.0, 1.5),
-        Gene("mean_damping", 1.0, 30.0, log=True),
     ),
 }
 

@@ -150,7 +150,11 @@ class CFN(Recommender):
             "prior.pull": prior.precision,
             "prior.noise": np.array([prior.noise], np.float64),
         }
-        numbers = {"overall_mean": scaling.overall, "typical_length": scaling.typical_length}
+        numbers = {
+            "overall_mean": scaling.overall,
+            "typical_length": scaling.typical_length,
+            "mean_damping": scaling.damping,
+        }
         return Kept(weights, known_arrays(completion.known), numbers)
 
     @classmethod
@@ -186,9 +190,12 @@ class CFN(Recommender):
         read = weights["input.side"].shape[0] if "input.side" in weights else 0
         if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
             raise ValueError("the network was made for another number of features")
+        damping = kept.numbers.get("mean_damping", self.settings.mean_damping)
+        if damping is None:
+            raise ValueError("the damping of the means is missing")
         scaling = Scaling(
             scale=scale,
-            damping=self.settings.mean_damping,
+            damping=damping,
             length_power=self.settings.length_power,
             length_cap=self.settings.length_cap,
             presence=self.settings.presence,

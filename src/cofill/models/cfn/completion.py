@@ -47,7 +47,7 @@ class Completion(FilledMatrix):
         means = FittedMeans(
             known.trained,
             known.trained_columns,
-            scaling.damping,
+            settings.mean_damping,
             row_features=row_features.trained,
             column_features=column_features.trained,
         )
@@ -195,7 +195,7 @@ class Completion(FilledMatrix):
         return blended(
             given,
             trust=trust * self.column_known()[columns],
-            of_means=of_damped_mean(surplus, features, means.by_row_features, scaling.damping),
+            of_means=of_damped_mean(surplus, features, means.by_row_features, means.row_damping),
             of_network=self._in_ratings(by_rating, path.by_feature + of_mean.features),
             difference=scaling.unclipped(path.start, nobody) - base,
             read=read,
@@ -218,7 +218,7 @@ class Completion(FilledMatrix):
         return blended(
             given,
             trust=self.row_trust()[rows] * np.float32(known),
-            of_means=of_damped_mean(surplus, features, means.by_column_features, scaling.damping),
+            of_means=of_damped_mean(surplus, features, means.by_column_features, means.column_damping),
             of_network=self._in_ratings(output.by_rating, output.by_feature),
             difference=scaling.unclipped(output.start.astype(np.float32), asked_means) - base,
             read=np.ones(len(given.ratings), np.bool_),

@@ -25,6 +25,7 @@ from cofill.models.cfn.training import (
     run_epochs,
 )
 from cofill.models.history import EpochRecord, Report
+from cofill.models.means import FittedMeans
 
 _VALIDATION_DRAW = 0x56414C  # keeps the draw of the validation part apart from those of the epochs
 
@@ -71,12 +72,14 @@ def fit_matrix(
     held_out = _validation_entries(rows, settings)
     # Only cold rows in training teach the network what the mark means.
     marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
-    scaling = Scaling.fit(rows, scale, settings, features, marks_empty=marks_empty)
+    damping = row_damping(rows, settings, features)
+    scaling = Scaling.fit(rows, scale, settings, features, damping=damping, marks_empty=marks_empty)
     if len(held_out) == 0 and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
     if state.phase == "search":
         part, validation = _hold_out(rows, held_out)
-        part_scaling = Scaling.fit(part, scale, settings, features, marks_empty=marks_empty)
+        damping = row_damping(part, settings, features)
+        part_scaling = Scaling.fit(part, scale, settings, features, damping=damping, marks_empty=marks_empty)
         scaled = part_scaling.down(part, features)
         network = _network_of(weights, scaled, part_scaling, settings, state, report)
         weights = None
@@ -120,6 +123,14 @@ def fit_matrix(
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if len(held_out) else None,
     )
+
+
+def row_damping(rows: SparseRows, settings: CFNSettings, features: Floats) -> float:
+    """The damping of the rows' means: as given, or as these ratings and the features (rows, P) of the rows teach it."""
+    if settings.mean_damping is not None:
+        return settings.mean_damping
+    nothing = np.empty((rows.columns, 0), np.float32)
+    return FittedMeans(rows, rows.transpose(), row_features=features, column_features=nothing).row_damping
 
 
 def _network_of(

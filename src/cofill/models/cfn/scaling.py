@@ -63,9 +63,10 @@ class Scaling:
         settings: ScalingSettings,
         features: Floats,
         *,
+        damping: float,
         marks_empty: bool = False,
     ) -> Self:
-        """From the ratings and the features (rows, P) of the rows; P may be 0."""
+        """From the ratings and the features (rows, P) of the rows; P may be 0. The damping may have been learned."""
         scaled = _to_unit(rows.values, scale)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
         counts = rows.counts()
@@ -74,14 +75,14 @@ class Scaling:
         expected = overall + by_features.expected(features)[:, 0]
         return cls(
             scale=scale,
-            damping=settings.mean_damping,
+            damping=damping,
             length_power=settings.length_power,
             length_cap=settings.length_cap,
             presence=settings.presence,
             typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
             overall=overall,
             by_features=by_features,
-            means=_damped(sums, counts, settings.mean_damping, expected),
+            means=_damped(sums, counts, damping, expected),
             marks_empty=marks_empty,
         )
 

@@ -109,7 +109,7 @@ class FactorMatrix(FilledMatrix):
         factors: Factors,
         known: KnownRatings,
         scale: Scale,
-        damping: float,
+        damping: float | None,
         *,
         users_described: Flags | None = None,
         items_described: Flags | None = None,

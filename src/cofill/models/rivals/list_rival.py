@@ -37,8 +37,11 @@ _HINT = 1e-4
 class ListRivalSettings(Settings):
     """What every rival of lists is given by name."""
 
-    mean_damping: float = Field(
-        default=7.0, ge=0, description="ratings of average value added to the means that predict ratings"
+    mean_damping: float | None = Field(
+        default=None,
+        ge=0,
+        description="ratings of average value added to the means that predict ratings; unless given, it is learned "
+        "from the data, apart for users and items (empirical Bayes, by EM)",
     )
     grading: Grading = Field(
         default="graded",
@@ -83,7 +86,7 @@ class ListRival(Means):
     scorer_class: ClassVar[type[ListScorer]]
 
     @property
-    def _damping(self) -> float:
+    def _damping(self) -> float | None:
         return self._own_settings.mean_damping
 
     @property

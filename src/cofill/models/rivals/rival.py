@@ -29,8 +29,11 @@ Done = Callable[[int, int], None]
 class RivalSettings(ListSettings):
     """What every rival is given by name."""
 
-    mean_damping: float = Field(
-        default=7.0, ge=0, description="ratings of average value added to the means that an unknown id is left to"
+    mean_damping: float | None = Field(
+        default=None,
+        ge=0,
+        description="ratings of average value added to the means that an unknown id is left to; unless given, it is "
+        "learned from the data, apart for users and items (empirical Bayes, by EM)",
     )
 
 
@@ -92,7 +95,7 @@ class Rival(Recommender):
         return matrix
 
     @property
-    def _damping(self) -> float:
+    def _damping(self) -> float | None:
         assert isinstance(self._settings, RivalSettings)
         return self._settings.mean_damping
 
