@@ -22,7 +22,7 @@ def sparse(known: npt.NDArray[np.bool_], ratings: Doubles) -> SparseRows:
 
 
 def fit(
-    rows: SparseRows, damping: float, row_features: Floats | None = None, column_features: Floats | None = None
+    rows: SparseRows, damping: float | None, row_features: Floats | None = None, column_features: Floats | None = None
 ) -> FittedMeans:
     return FittedMeans(
         rows,
@@ -49,14 +49,14 @@ class Described:
         self.means = fit(self.rows, 5.0, self.row_features, self.column_features)
 
 
-def brute_force(rows: SparseRows, damping: float, overall: float) -> tuple[Doubles, Doubles]:
+def brute_force(rows: SparseRows, dampings: tuple[float, float], overall: float) -> tuple[Doubles, Doubles]:
     """The deviations with the least sum of squared errors + damping * squared deviations, from its normal equations."""
     n, m = rows.rows, rows.columns
     of_row = np.repeat(np.arange(n), rows.counts())
     design = np.zeros((rows.nnz, n + m))
     design[np.arange(rows.nnz), of_row] = 1
     design[np.arange(rows.nnz), n + rows.indices] = 1
-    gram = design.T @ design + damping * np.eye(n + m)
+    gram = design.T @ design + np.diag(np.repeat(dampings, (n, m)))
     found = np.asarray(np.linalg.solve(gram, design.T @ (rows.values.astype(np.float64) - overall)), np.float64)
     return found[:n], found[n:]
 
@@ -69,7 +69,7 @@ def test_rows_and_columns_in_turn_come_to_the_least_squares(damping: float, orie
     rows = ratings.rows("user" if orientation == "user" else "item")
     means = fit(rows, damping)
     assert means.overall == pytest.approx(rows.values.mean(), abs=1e-5)
-    row, column = brute_force(rows, damping, float(means.overall))
+    row, column = brute_force(rows, (damping, damping), float(means.overall))
     np.testing.assert_allclose(means.row, row, rtol=0, atol=1e-3)
     np.testing.assert_allclose(means.column, column, rtol=0, atol=1e-3)
     assert np.abs(row).max() > 0.3  # there was something to find

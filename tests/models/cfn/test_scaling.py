@@ -33,8 +33,8 @@ def none(rows: int = 1) -> Floats:
 def fit(
     rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0, features: Floats | None = None
 ) -> Scaling:
-    settings = ScalingSettings(mean_damping=damping, length_power=length_power)
-    return Scaling.fit(rows, scale, settings, none(rows.rows) if features is None else features)
+    settings = ScalingSettings(length_power=length_power)
+    return Scaling.fit(rows, scale, settings, none(rows.rows) if features is None else features, damping=damping)
 
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
@@ -115,9 +115,10 @@ def test_the_input_scale_by_hand() -> None:
 
 def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
     rows = rows_of([1.0] * 8, [5.0] * 8)
-    settings = {cap: ScalingSettings(mean_damping=5, length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
+    settings = {cap: ScalingSettings(length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
     found = {
-        cap: Scaling.fit(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).input_scale for cap, of in settings.items()
+        cap: Scaling.fit(rows, Scale(1, 5), of, none(2), damping=5).down(rows, none(2)).input_scale
+        for cap, of in settings.items()
     }
     np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
 
@@ -175,7 +176,7 @@ def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, dam
 
 def test_rows_without_a_rating_are_marked_where_the_network_learns_what_that_means() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
-    scaling = Scaling.fit(rows, Scale(1, 5), ScalingSettings(), features, marks_empty=True)
+    scaling = Scaling.fit(rows, Scale(1, 5), ScalingSettings(), features, damping=7, marks_empty=True)
     down = scaling.down(rows, features)
     assert down.marks_empty
     np.testing.assert_array_equal(down.features[:, :-1], features)

@@ -20,7 +20,7 @@ from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.engines import TorchEngine
-from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
+from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix, row_damping
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
@@ -146,7 +146,7 @@ def test_pre_training_reads_the_features() -> None:
 
 def test_the_stack_starts_from_the_outermost_pair() -> None:
     settings, world = CFNSettings.of(QUICK | DEEP), matrix()
-    scaling = Scaling.fit(world.rows, SCALE, settings, world.row_features)
+    scaling = Scaling.fit(world.rows, SCALE, settings, world.row_features, damping=7.0)
     rows = scaling.down(world.rows, world.row_features)
     stack = pretrained_network(rows, scaling, settings, "train", [], None)
     alone = settings.changed({"hidden": [8], "pretrain": False})
@@ -199,7 +199,8 @@ def test_validation_reads_the_features() -> None:
     """The RMSE that chose the epochs, computed anew from the weights that were kept."""
     fitted, settings, world = fit({"refit": False}), CFNSettings.of(QUICK | {"refit": False}), matrix()
     part, asked = _hold_out(world.rows, _validation_entries(world.rows, settings))
-    scaling = Scaling.fit(part, SCALE, settings, world.row_features, marks_empty=True)
+    damping = row_damping(part, settings, world.row_features)
+    scaling = Scaling.fit(part, SCALE, settings, world.row_features, damping=damping, marks_empty=True)
     engine = TorchEngine(fitted.network, settings)
     outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
