@@ -51,6 +51,13 @@ def test_help_of_train_describes_every_setting(run: Run) -> None:
         assert " ".join(str(field.description).split()[:3]) in text
 
 
+def test_help_of_train_says_which_setting_is_learned(run: Run) -> None:
+    text = " ".join(run("train", "--help").out.split())
+    assert "--mean-damping DAMPING shrinkage of the means" in text
+    assert "(empirical Bayes, by EM) (default learned)" in text
+    assert "(default None)" not in text
+
+
 def test_help_of_train_describes_side_information(run: Run) -> None:
     text = " ".join(run("train", "--help").out.split())
     for side in ("item", "user"):

@@ -1,4 +1,4 @@
-"""The fitted means (baseline predictor, bias model): overall mean plus row and column deviations of learned variance."""
+"""The fitted means (baseline predictor, biases): overall mean plus row and column deviations of learned variance."""
 
 from dataclasses import dataclass
 
@@ -147,7 +147,7 @@ class _Side:
 
     def uncertainty(self, noise: float) -> Doubles:
         """(rated rows,): the posterior variance of their deviations."""
-        uncertainty: Doubles = noise / (self._counts[self.rated] + self.damping)
+        uncertainty: Doubles = np.divide(noise, self._counts[self.rated] + self.damping, dtype=np.float64)
         return uncertainty
 
     def variance(self, noise: float) -> float:
