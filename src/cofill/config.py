@@ -189,7 +189,12 @@ class TrainingSettings(Stage):
 
     epochs: int = Field(default=100, ge=1, description="most passes over the data")
     batch: int = _by_orientation(user=23, item=44, ge=1, description="rows in a minibatch")
-    learning_rate: float = Field(default=0.105, gt=0, description="step size before it decays")
+    learning_rate: float = Field(
+        default=0.105,
+        gt=0,
+        description="step size before it decays; lowered by itself where rows are very long, and when training "
+        "diverges or learns nothing",
+    )
     learning_rate_decay: float = _by_orientation(
         user=0.39, item=0.19, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
     )

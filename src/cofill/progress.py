@@ -35,6 +35,8 @@ class Step:
     """What has been measured: loss, validation_rmse, ratings_per_second."""
     seconds: float = 0.0
     """What the last unit took."""
+    note: str = ""
+    """Something that happened on the way and is told on a line of its own."""
 
 
 Progress = Callable[[Step], None]
@@ -71,6 +73,9 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
 
         def show(step: Step) -> None:
             bars.update(waiting, visible=False)
+            if step.note:
+                console.print(step.note, markup=False, highlight=False)
+                return
             if step.what not in tasks:
                 tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
             if step.unit:
@@ -110,6 +115,9 @@ class _LogLines:
         self._last: dict[str, float] = {}
 
     def __call__(self, step: Step) -> None:
+        if step.note:
+            _write(f"{step.what}: {step.note}")
+            return
         now = time.monotonic()
         last = self._last.setdefault(step.what, now)
         told = step.unit and step.done in (1, step.total)
@@ -120,8 +128,12 @@ class _LogLines:
             line = f"{step.what}: {step.unit} {step.done:g} of at most {step.total:g}  {_measured(step)}"
         else:
             line = f"{step.what}: {step.done / step.total:.0%}"
-        sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        _write(line)
+
+
+def _write(line: str) -> None:
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
 
 
 def _measured(step: Step, *, short: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""The history of a training run: one record an epoch, and the callback that receives it. Nothing here needs torch."""
+"""The history of a training run: one record an epoch, and the callbacks that are told. Nothing here needs torch."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -19,10 +19,43 @@ class EpochRecord:
     learning_rate: float
     seconds: float
     ratings_per_second: float
+    lowered: int = 0  # how often the learning rate had been changed before, because training failed with it
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        record = asdict(self)
+        if not self.lowered:
+            del record["lowered"]
+        return record
+
+
+WhyLowered = Literal["diverged", "learned nothing"]
+
+
+@dataclass(frozen=True)
+class LoweredRate:
+    """A training that failed with one learning rate and began anew with another."""
+
+    phase: Phase
+    epoch: int
+    """In which it failed."""
+    why: WhyLowered
+    before: float
+    after: float
+    rmse: float
+    """The best validation RMSE that it had reached; infinite if none."""
+
+    def __str__(self) -> str:
+        after = f"begins anew with {self.after:.3g}"
+        if self.why == "diverged":
+            return f"training diverged in epoch {self.epoch} with a learning rate of {self.before:.3g}; {after}"
+        return (
+            f"training was no better than the means of rows by epoch {self.epoch} with a learning rate of "
+            f"{self.before:.3g}; {after}" + (", the best so far" if self.after >= self.before else "")
+        )
 
 
 Report = Callable[[EpochRecord, int], None]
 """Called after every epoch with its record and the most epochs that this phase may take."""
+
+TellLowered = Callable[[LoweredRate], None]
+"""Called when a phase begins anew with another learning rate."""

@@ -128,7 +128,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         if trial.should_prune():
             raise TrialPruned(f"stopped early in epoch {record.epoch}")
 
-    fitted = fit_matrix(data.rows, data.scale, settings, features=data.features, report=report)
+    fitted = fit_matrix(data.rows, data.scale, settings, features=data.features, report=report, lowers_rate=False)
     assert fitted.validation_rmse is not None  # SearchData.check
     trial.set_user_attr("epochs", fitted.epochs)
     return fitted.validation_rmse

@@ -17,7 +17,7 @@ from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.file import Arrays
-from cofill.models.history import EpochRecord, Report
+from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.matrix import Matrix
 from cofill.models.recommender import Fitting, Kept, Recommender
@@ -96,6 +96,7 @@ class CFN(Recommender):
             checkpoint_path=fitting.checkpoint,
             resume=fitting.resume,
             report=_report(fitting.progress, self.settings),
+            tell_lowered=_tell_lowered(fitting.progress),
             new_engine=self.new_engine,
         )
         self.history = fitted.history
@@ -231,6 +232,13 @@ def _report(progress: Progress, settings: CFNSettings) -> Report:
             measures["validation_rmse"] = record.validation_rmse
         share = begin[record.phase] + length[record.phase] * record.epoch / epochs
         progress(Step(_PHASES[record.phase], record.epoch, epochs, share, "epoch", measures, record.seconds))
+
+    return tell
+
+
+def _tell_lowered(progress: Progress) -> TellLowered:
+    def tell(lowered: LoweredRate) -> None:
+        progress(Step(_PHASES[lowered.phase], 0, 1, 0.0, note=str(lowered)))
 
     return tell
 

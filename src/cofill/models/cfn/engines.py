@@ -27,6 +27,9 @@ _CHUNK = 1024
 class TrainingEngine(Protocol):
     """What the training loop needs of whoever moves the weights. Training happens inside its context."""
 
+    follows_gradient: bool
+    """Whether a step is as large as the gradient says, so that it can become too large for long rows."""
+
     def __enter__(self) -> Self: ...
 
     def __exit__(self, *problem: object) -> None: ...
@@ -64,6 +67,8 @@ def shard_count(settings: CFNSettings) -> int:
 
 class TorchEngine:
     """Dense minibatch SGD in plain torch, on any device: the definition."""
+
+    follows_gradient: bool = True
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         self.network = network
@@ -132,6 +137,8 @@ class FusedEngine:
     Shards run on plain threads that sleep while they wait. (Threads that spin, as those of OpenMP do, are a little
     quicker on an idle machine and many times slower on one where another program wants a core.)
     """
+
+    follows_gradient: bool = True
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         if network.input.weight.device.type != "cpu":

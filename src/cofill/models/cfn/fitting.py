@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from cofill.models.cfn.kernels import Floats
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.pretraining import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.cfn.step_size import StepTooLarge, diverged, lower
 from cofill.models.cfn.training import (
     EngineMaker,
     TrainingState,
@@ -24,7 +26,7 @@ from cofill.models.cfn.training import (
     new_network,
     run_epochs,
 )
-from cofill.models.history import EpochRecord, Report
+from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.means import FittedMeans
 
 _VALIDATION_DRAW = 0x56414C  # keeps the draw of the validation part apart from those of the epochs
@@ -50,6 +52,8 @@ def fit_matrix(
     checkpoint_path: Path | None = None,
     resume: bool = False,
     report: Report | None = None,
+    tell_lowered: TellLowered | None = None,
+    lowers_rate: bool = True,
     new_engine: EngineMaker = make_engine,
 ) -> Fitted:
     """Train on the known ratings of a matrix and the side features (rows, P) of its rows; P may be 0.
@@ -57,6 +61,9 @@ def fit_matrix(
     With a validation part, a first run on the rest finds the number of epochs; then, if `refit`, a second run
     of that length uses every rating. With a checkpoint path, either run can be killed and resumed; the file is left
     for the caller to remove once the model is safe.
+
+    A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
+    found. Without `lowers_rate`, which is for whoever searches for a learning rate, the first failure is an error.
     """
     checkpoint = None
     resumed = None
@@ -68,6 +75,17 @@ def fit_matrix(
             checkpoint.remove()  # of an earlier run, which nobody asked to go on with
     weights = resumed[0] if resumed else None
     state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
+
+    train = partial(
+        _train_phase,
+        settings=settings,
+        state=state,
+        checkpoint=checkpoint,
+        report=report,
+        tell_lowered=tell_lowered,
+        lowers_rate=lowers_rate,
+        new_engine=new_engine,
+    )
 
     held_out = _validation_entries(rows, settings)
     # Only cold rows in training teach the network what the mark means.
@@ -81,20 +99,8 @@ def fit_matrix(
         damping = row_damping(part, settings, features)
         part_scaling = Scaling.fit(part, scale, settings, features, damping=damping, marks_empty=marks_empty)
         scaled = part_scaling.down(part, features)
-        network = _network_of(weights, scaled, part_scaling, settings, state, report)
+        network = train(weights, scaled, part_scaling, epochs=settings.epochs, validation=validation)
         weights = None
-        run_epochs(
-            network,
-            scaled,
-            part_scaling,
-            settings,
-            state,
-            epochs=settings.epochs,
-            validation=validation,
-            checkpoint=checkpoint,
-            report=report,
-            new_engine=new_engine,
-        )
         trained_on = part
         if settings.refit:
             del network, scaled, part, validation
@@ -102,19 +108,7 @@ def fit_matrix(
     if state.phase == "train":
         trained_on = rows
         scaled = scaling.down(rows, features)
-        network = _network_of(weights, scaled, scaling, settings, state, report)
-        weights = None
-        run_epochs(
-            network,
-            scaled,
-            scaling,
-            settings,
-            state,
-            epochs=state.best_epoch,
-            checkpoint=checkpoint,
-            report=report,
-            new_engine=new_engine,
-        )
+        network = train(weights, scaled, scaling, epochs=state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     return Fitted(
         network=network.cpu(),
@@ -131,6 +125,62 @@ def row_damping(rows: SparseRows, settings: CFNSettings, features: Floats) -> fl
         return settings.mean_damping
     nothing = np.empty((rows.columns, 0), np.float32)
     return FittedMeans(rows, rows.transpose(), row_features=features, column_features=nothing).row_damping
+
+
+def _train_phase(
+    weights: dict[str, torch.Tensor] | None,
+    rows: ScaledRows,
+    scaling: Scaling,
+    *,
+    epochs: int,
+    validation: ValidationPart | None = None,
+    settings: CFNSettings,
+    state: TrainingState,
+    checkpoint: Checkpoint | None,
+    report: Report | None,
+    tell_lowered: TellLowered | None,
+    lowers_rate: bool,
+    new_engine: EngineMaker,
+) -> CFNetwork:
+    """Train from the weights of a checkpoint, or from new ones, and again from new ones as often as the rate is lowered.
+
+    No checkpoint is due when it is: a run that is resumed before that fails in the same way once more.
+    """
+    while True:
+        bearable = _at_rate(settings, state.rate_share)
+        try:
+            network = _network_of(weights, rows, scaling, bearable, state, report)
+            run_epochs(
+                network,
+                rows,
+                scaling,
+                bearable,
+                state,
+                epochs=epochs,
+                validation=validation,
+                checkpoint=checkpoint,
+                report=report,
+                checks_learning=lowers_rate,
+                new_engine=new_engine,
+            )
+            return network
+        except StepTooLarge as failure:
+            in_parts = settings.batch < np.count_nonzero(rows.known.counts())
+            if not lowers_rate:
+                raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
+            lowered = lower(state, failure, settings, in_parts=in_parts)
+            state.begin_phase_anew()
+            weights = None
+            if tell_lowered is not None:
+                tell_lowered(lowered)
+
+
+def _at_rate(settings: CFNSettings, share: float) -> CFNSettings:
+    """The settings with a share of their learning rates."""
+    if share == 1:
+        return settings
+    names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
+    return settings.changed({name: getattr(settings, name) * share for name in names})
 
 
 def _network_of(

@@ -20,6 +20,8 @@ class FullBatchEngine(FusedEngine):
     shards, as those of the fused engine do.
     """
 
+    follows_gradient: bool = False
+
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         super().__init__(network, settings)
         for parameter in network.parameters():

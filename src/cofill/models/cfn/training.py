@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from cofill.config import CFNSettings
-from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.errors import SettingsError
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import TrainingEngine, make_engine, uses_dense_layers
@@ -18,10 +18,12 @@ from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.minibatch import corrupt, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.history import EpochRecord, Phase, Report
+from cofill.models.cfn.step_size import StepTooLarge, loss_of_zeros, may_ask_for_learning, share_that_rows_bear
+from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 
-# What predicting every row's mean costs, roughly: a first epoch may by chance cost nothing at all.
-_LOSS_OF_KNOWING_NOTHING = 0.1
+_RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
+_ROWS_LOOKED_AT = 50
+_ENOUGH_MINIBATCHES = 5  # to judge an epoch by their mean loss: a few rows may cost more than most
 
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
 
@@ -44,13 +46,27 @@ class TrainingState:
     best_epoch: int = 0
     best_rmse: float = float("inf")
     history: list[EpochRecord] = field(default_factory=list)
+    lowered: list[LoweredRate] = field(default_factory=list)
+    rate_share: float = 1.0
+    """Of the learning rate of the settings, after trainings that failed with more."""
+
+    def begin_phase_anew(self) -> None:
+        """As if this phase had not begun yet; what an earlier one has found remains."""
+        searched = [at for at, record in enumerate(self.history) if record.phase == "search"]
+        del self.history[searched[-1] + 1 if searched and self.phase == "train" else 0 :]
+        self.epoch = 0
+        if self.phase == "search":
+            self.best_epoch, self.best_rmse = 0, float("inf")
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "TrainingState":
-        return cls(**{**document, "history": [EpochRecord(**record) for record in document["history"]]})
+        """Of checkpoints that were written before learning rates could be lowered, too."""
+        history = [EpochRecord(**record) for record in document["history"]]
+        lowered = [LoweredRate(**record) for record in document.get("lowered", ())]
+        return cls(**{**document, "history": history, "lowered": lowered})
 
 
 EngineMaker = Callable[[CFNetwork, CFNSettings], TrainingEngine]
@@ -88,30 +104,40 @@ def run_epochs(
     validation: ValidationPart | None = None,
     checkpoint: Checkpoint | None = None,
     report: Report | None = None,
+    checks_learning: bool = True,
     new_engine: EngineMaker = make_engine,
 ) -> None:
     """Train from where `state` stands to the last of `epochs`, or until validation stops getting better.
 
     With a validation part the best weights are left in the network at the end, unless the
     settings say that it will be trained again on everything and only the number of epochs matters.
+    A learning rate that is too large for the data is a `StepTooLarge`; with `checks_learning` also one with which
+    validation gets no better than the means of rows.
     """
     keep_best = validation is not None and not settings.refit
     best = _copy_of(network) if keep_best and state.best_epoch == state.epoch else None
     if keep_best and best is None and checkpoint is not None:
         best = checkpoint.best_weights()
+    bearable = _RAN_AWAY * loss_of_zeros(rows, settings)
+    means_rmse = _rmse_of_means(scaling, validation) if validation is not None else 0.0
     with new_engine(network, settings) as engine:
-        while state.epoch < epochs and not _gave_up(state, settings, validation):
+        first_rate = settings.learning_rate * (share_that_rows_bear(rows, settings) if engine.follows_gradient else 1.0)
+        while True:
+            if validation is not None and checks_learning:
+                _check_that_it_learns(state, settings, epochs, means_rmse)
+            if state.epoch >= epochs or _gave_up(state, settings, validation):
+                break
             epoch = state.epoch + 1
             started = time.perf_counter()
-            learning_rate = settings.learning_rate / (1 + epoch * settings.learning_rate_decay)
-            loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate)
+            learning_rate = first_rate / (1 + epoch * settings.learning_rate_decay)
+            loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, bearable)
             engine.settle()
             seconds = time.perf_counter() - started
             rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
-            _check_health(loss, rmse, state, epoch, settings, rows)
-            record = EpochRecord(
-                state.phase, epoch, loss, rmse, learning_rate, seconds, rows.known.nnz / max(seconds, 1e-9)
-            )
+            if rmse is not None and not isfinite(rmse):
+                raise StepTooLarge(state.phase, epoch, "diverged", f"the validation RMSE is {rmse:.3g}")
+            speed = rows.known.nnz / max(seconds, 1e-9)
+            record = EpochRecord(state.phase, epoch, loss, rmse, learning_rate, seconds, speed, len(state.lowered))
             state.epoch = epoch
             state.history.append(record)
             if rmse is not None and rmse < state.best_rmse:
@@ -122,6 +148,8 @@ def run_epochs(
                 checkpoint.save_if_due(network.state_dict(), best, state.as_json())
             if report is not None:
                 report(record, epochs)
+        if validation is None:
+            _check_last_step(engine, rows, settings, state, bearable)
     if best is not None:
         network.load_state_dict(best)
 
@@ -133,8 +161,9 @@ def _one_epoch(
     phase: Phase,
     epoch: int,
     learning_rate: float,
+    bearable: float,
 ) -> float:
-    """Every row once, in random order; returns the mean loss of a rating.
+    """Every row once, in random order; returns the mean loss of a rating. A loss above what is bearable ends it early.
 
     All draws of an epoch come from its own generator, so an epoch is the same whatever happened before it.
     """
@@ -142,13 +171,19 @@ def _one_epoch(
     corruption = Corruption.of(settings, with_features=rows.features.shape[1] > 0)
     filled = np.flatnonzero(rows.known.counts())  # a row without ratings has nothing to learn from
     order = filled[torch.randperm(len(filled), generator=generator).numpy()]
-    total = 0.0
-    for first in range(0, len(order), settings.batch):
+    total, entries = 0.0, 0
+    for number, first in enumerate(range(0, len(order), settings.batch), 1):
         clean = gather(rows, order[first : first + settings.batch])
         total += engine.step(corrupt(clean, corruption, generator), learning_rate)
-        if not isfinite(total):
-            break
+        entries += len(clean)
+        judged = number >= _ENOUGH_MINIBATCHES or first + settings.batch >= len(order)
+        if not isfinite(total) or (judged and total > bearable * entries):
+            raise StepTooLarge(phase, epoch, "diverged", _told_loss(total / entries, bearable))
     return total / rows.known.nnz
+
+
+def _told_loss(loss: float, bearable: float) -> str:
+    return f"the loss is {loss:.3g}, where predicting every row's mean costs {bearable / _RAN_AWAY:.3g}"
 
 
 def _validation_rmse(engine: TrainingEngine, rows: ScaledRows, scaling: Scaling, validation: ValidationPart) -> float:
@@ -161,19 +196,38 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
     return validation is not None and state.epoch - state.best_epoch >= settings.patience
 
 
-def _check_health(
-    loss: float, rmse: float | None, state: TrainingState, epoch: int, settings: CFNSettings, rows: ScaledRows
-) -> None:
-    """A run whose loss is not a number, or ten times that of its first epoch, will not recover."""
-    first = next((record.loss for record in state.history if record.phase == state.phase), loss)
-    if isfinite(loss) and (rmse is None or isfinite(rmse)) and loss <= 10 * max(first, _LOSS_OF_KNOWING_NOTHING):
+def _rmse_of_means(scaling: Scaling, validation: ValidationPart) -> float:
+    """The validation RMSE of a network that outputs zeros."""
+    means = scaling.means[validation.entry_rows]
+    predicted = scaling.up(np.zeros_like(means), means)
+    return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
+
+
+def _check_that_it_learns(state: TrainingState, settings: CFNSettings, epochs: int, means_rmse: float) -> None:
+    """Steps that are too large, yet not so large that training diverges, end up worse than the means of rows.
+
+    Not before `patience` epochs, and not while the RMSE still falls.
+    """
+    if state.epoch < settings.patience or state.best_rmse <= means_rmse or not may_ask_for_learning(state):
         return
-    in_parts = settings.batch < np.count_nonzero(rows.known.counts())
-    raise TrainingDivergedError(
-        f"training diverged in epoch {epoch}: the loss is {loss:.3g} after {first:.3g} in the first epoch. "
-        f"Lower learning_rate (now {settings.learning_rate:g}, try {settings.learning_rate / 4:.2g})"
-        + (f", or raise batch (now {settings.batch})" if in_parts else "")
-    )
+    if state.best_epoch < state.epoch or state.epoch == epochs:
+        found = f"the validation RMSE is {state.best_rmse:.4f}, that of the means of rows {means_rmse:.4f}"
+        raise StepTooLarge(state.phase, state.epoch, "learned nothing", found, state.best_rmse)
+
+
+def _check_last_step(
+    engine: TrainingEngine, rows: ScaledRows, settings: CFNSettings, state: TrainingState, bearable: float
+) -> None:
+    """The loss of a minibatch is that before its step: without validation, only a look at some rows shows the last."""
+    filled = np.flatnonzero(rows.known.counts())
+    chosen = filled[:: max(len(filled) // _ROWS_LOOKED_AT, 1)]
+    some = rows.known.take(chosen)
+    outputs = engine.outputs(rows, np.repeat(chosen, some.counts()), some.indices)
+    with np.errstate(all="ignore"):
+        squared = float(np.mean((outputs - some.values) ** 2, dtype=np.float64)) if len(outputs) else 0.0
+    loss = max(settings.alpha, settings.beta) * squared
+    if not loss <= bearable:
+        raise StepTooLarge(state.phase, state.epoch, "diverged", _told_loss(loss, bearable))
 
 
 def epoch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> int:

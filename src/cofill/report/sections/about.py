@@ -109,7 +109,24 @@ def training_section(subject: Subject) -> Markup:
         for phase in phases
     ]
     columns = ("phase", "epochs", "last loss", "best validation RMSE", "seconds an epoch")
-    return section("training", "Training", figures(*pictures), table("Phases of the training", columns, rows))
+    return section(
+        "training",
+        "Training",
+        _lowered_rate(history),
+        figures(*pictures),
+        table("Phases of the training", columns, rows),
+    )
+
+
+def _lowered_rate(history: Sequence[EpochRecord]) -> Markup | str:
+    times = history[-1].lowered
+    if not times:
+        return ""
+    return paragraph(
+        f"With the learning rate of the settings training diverged, or was no better than the means of rows: it began "
+        f"anew {'once' if times == 1 else f'{times} times'} with another one. The epochs below are those of the training "
+        f"that was kept; its last step was {history[-1].learning_rate:.2g}."
+    )
 
 
 def _validation(measured: Sequence[tuple[float, int]]) -> Markup:
