@@ -142,9 +142,9 @@ def _train_phase(
     lowers_rate: bool,
     new_engine: EngineMaker,
 ) -> CFNetwork:
-    """Train from the weights of a checkpoint, or from new ones, and again from new ones as often as the rate is lowered.
+    """Train from the weights of a checkpoint, or from new ones; with every lower rate anew, from the same new ones.
 
-    No checkpoint is due when it is: a run that is resumed before that fails in the same way once more.
+    No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
     """
     while True:
         bearable = _at_rate(settings, state.rate_share)
@@ -165,7 +165,7 @@ def _train_phase(
             )
             return network
         except StepTooLarge as failure:
-            in_parts = settings.batch < np.count_nonzero(rows.known.counts())
+            in_parts = settings.batch < int(np.count_nonzero(rows.known.counts()))
             if not lowers_rate:
                 raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
             lowered = lower(state, failure, settings, in_parts=in_parts)

@@ -1,7 +1,7 @@
 """How large a step may be: a first learning rate that follows the shape of the ratings, and lower ones upon failure.
 
-Along the input weights of a row, the curvature of the loss grows with the number of its ratings, whose errors are summed
-in its code, and with the number of rows of the minibatch that share a column, whose steps then add up instead of
+Along the input weights of a row, the curvature of the loss grows with the number of its ratings, whose errors are
+summed in its code, and with the number of rows of the minibatch that share a column, whose steps then add up instead of
 averaging out. Both together: a row with n ratings on columns that 1 + B d rows of a minibatch of B rows share (d:
 density) is pulled by
 
@@ -76,19 +76,20 @@ class Steps(Protocol):
 def lower(steps: Steps, failure: StepTooLarge, settings: CFNSettings, *, in_parts: bool) -> LoweredRate:
     """Choose the next learning rate to try, or raise the error that says what to do.
 
-    A training that learned nothing is tried with a few lower rates; if none learns, the best of all is taken.
+    A training that learned nothing is tried with lower rates as long as that helps, and a few times at most. Then it
+    has the best of them for good.
     """
     before = settings.learning_rate * steps.rate_share
     if failure.why == "diverged" and len(steps.lowered) >= _MOST_LOWERINGS:
         raise diverged(failure, settings, before, in_parts=in_parts)
     share = steps.rate_share / LOWERED_BY
     in_vain = [one for one in steps.lowered if one.why == "learned nothing"]
-    if failure.why == "learned nothing" and len(in_vain) == _MOST_FOR_LEARNING_NOTHING:
-        tried = [
-            *((one.rmse, one.before / settings.learning_rate) for one in in_vain),
-            (failure.rmse, steps.rate_share),
-        ]
-        share = min(tried, key=lambda one: one[0])[1]
+    if failure.why == "learned nothing" and in_vain:
+        best = min(in_vain, key=lambda one: one.rmse)
+        if best.rmse <= failure.rmse:
+            share = best.before / settings.learning_rate
+        elif len(in_vain) == _MOST_FOR_LEARNING_NOTHING:
+            share = steps.rate_share
     steps.rate_share = share
     steps.lowered.append(
         LoweredRate(failure.phase, failure.epoch, failure.why, before, settings.learning_rate * share, failure.rmse)
@@ -96,9 +97,15 @@ def lower(steps: Steps, failure: StepTooLarge, settings: CFNSettings, *, in_part
     return steps.lowered[-1]
 
 
-def may_ask_for_learning(steps: Steps) -> bool:
-    """Whether a training that learns nothing shall be given another learning rate still."""
-    return sum(one.why == "learned nothing" for one in steps.lowered) <= _MOST_FOR_LEARNING_NOTHING
+def learns_too_little(steps: Steps, rmse: float, *, still_better: bool, at_end: bool) -> bool:
+    """Whether a training that is no better than the means of rows yet shall have another learning rate.
+
+    One that still gets better may just need its time, unless it is over and was better with another rate.
+    """
+    in_vain = [one for one in steps.lowered if one.why == "learned nothing"]
+    if any(one.after >= one.before for one in in_vain):
+        return False  # it has the best of all
+    return not still_better or (at_end and any(one.rmse < rmse for one in in_vain))
 
 
 def diverged(failure: StepTooLarge, settings: CFNSettings, rate: float, *, in_parts: bool) -> TrainingDivergedError:

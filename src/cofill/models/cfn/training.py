@@ -18,7 +18,7 @@ from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.minibatch import corrupt, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.step_size import StepTooLarge, loss_of_zeros, may_ask_for_learning, share_that_rows_bear
+from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, loss_of_zeros, share_that_rows_bear
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 
 _RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
@@ -206,11 +206,12 @@ def _rmse_of_means(scaling: Scaling, validation: ValidationPart) -> float:
 def _check_that_it_learns(state: TrainingState, settings: CFNSettings, epochs: int, means_rmse: float) -> None:
     """Steps that are too large, yet not so large that training diverges, end up worse than the means of rows.
 
-    Not before `patience` epochs, and not while the RMSE still falls.
+    That is judged after `patience` epochs.
     """
-    if state.epoch < settings.patience or state.best_rmse <= means_rmse or not may_ask_for_learning(state):
+    if state.epoch < settings.patience or state.best_rmse <= means_rmse:
         return
-    if state.best_epoch < state.epoch or state.epoch == epochs:
+    still_better = state.best_epoch == state.epoch
+    if learns_too_little(state, state.best_rmse, still_better=still_better, at_end=state.epoch == epochs):
         found = f"the validation RMSE is {state.best_rmse:.4f}, that of the means of rows {means_rmse:.4f}"
         raise StepTooLarge(state.phase, state.epoch, "learned nothing", found, state.best_rmse)
 

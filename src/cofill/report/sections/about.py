@@ -124,8 +124,8 @@ def _lowered_rate(history: Sequence[EpochRecord]) -> Markup | str:
         return ""
     return paragraph(
         f"With the learning rate of the settings training diverged, or was no better than the means of rows: it began "
-        f"anew {'once' if times == 1 else f'{times} times'} with another one. The epochs below are those of the training "
-        f"that was kept; its last step was {history[-1].learning_rate:.2g}."
+        f"anew {'once' if times == 1 else f'{times} times'} with another one. The epochs below are those of the "
+        f"training that was kept; its last step was {history[-1].learning_rate:.2g}."
     )
 
 
