@@ -18,7 +18,7 @@ from cofill.models.cfn.kernels import Floats
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.pretraining import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.step_size import StepTooLarge, diverged, lower
+from cofill.models.cfn.step_size import StepTooLarge, diverged, lower, starts_silent
 from cofill.models.cfn.training import (
     EngineMaker,
     TrainingState,
@@ -142,7 +142,7 @@ def _train_phase(
     lowers_rate: bool,
     new_engine: EngineMaker,
 ) -> CFNetwork:
-    """Train from the weights of a checkpoint, or from new ones; with every lower rate anew, from the same new ones.
+    """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
 
     No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
     """
@@ -197,6 +197,10 @@ def _network_of(
     network = new_network(rows, settings, state.phase)
     if weights is not None:
         network.load_state_dict(weights)
+    elif starts_silent(state):
+        with torch.no_grad():
+            network.output.weight.zero_()
+            network.output.bias.zero_()
     return network
 
 

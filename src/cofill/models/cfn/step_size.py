@@ -108,6 +108,15 @@ def learns_too_little(steps: Steps, rmse: float, *, still_better: bool, at_end: 
     return not still_better or (at_end and any(one.rmse < rmse for one in in_vain))
 
 
+def starts_silent(steps: Steps) -> bool:
+    """Whether output weights shall begin at zero.
+
+    Random ones are noise in all predictions until they are trained, and the lower the rate, the longer it stays. Where
+    there is little to learn, that alone is worse than the means of rows, which is what zeros predict.
+    """
+    return any(one.why == "learned nothing" for one in steps.lowered)
+
+
 def diverged(failure: StepTooLarge, settings: CFNSettings, rate: float, *, in_parts: bool) -> TrainingDivergedError:
     usual = type(settings).model_fields["learning_rate"].default
     lowered = f" at a learning rate that was lowered to {rate:.2g}" if rate < settings.learning_rate else ""
