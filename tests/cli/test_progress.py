@@ -9,7 +9,7 @@ import pytest
 
 from cofill import progress
 from cofill.progress import Step, shown, unseen
-from tests.cli.conftest import HYBRID
+from tests.cli.conftest import HYBRID, Run
 from tests.cli.test_process import COFILL
 
 
@@ -31,6 +31,18 @@ def test_solving_that_is_quick_is_not_worth_a_line(capsys: pytest.CaptureFixture
         for share in (0.0, 0.5):
             show(Step("solving the columns", share, 1.0, share))
     assert capsys.readouterr().err == ""
+
+
+def test_what_happened_on_the_way_has_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown() as show:
+        show(Step("training", 0, 1, 0.0, note="training diverged; begins anew"))
+    assert capsys.readouterr().err == "training: training diverged; begins anew\n"
+
+
+def test_a_learning_rate_that_was_lowered_is_told(some: Path, tmp_path: Path, run: Run) -> None:
+    rate = ["--learning-rate", "50", "--weight-decay", "0"]
+    told = run("train", some, "--out", tmp_path / "m", "--epochs", "3", "--hidden", "6", *rate).err
+    assert "training diverged in epoch 1 with a learning rate of 50; begins anew with 12.5\n" in told
 
 
 def test_on_a_terminal(some: Path, about: list[str], tmp_path: Path) -> None:

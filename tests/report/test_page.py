@@ -49,6 +49,12 @@ def test_a_page_with_a_test_part_is_whole(subject: Subject) -> None:
     assert page.tags["circle"] > 30  # the map
 
 
+def test_a_learning_rate_that_was_lowered_is_told(subject: Subject, parts: tuple[Ratings, Ratings]) -> None:
+    assert "learning rate of the settings" not in check(report_page(subject)).text
+    model = CFN(**QUICK, learning_rate=50.0, weight_decay=0.0).fit(parts[0])
+    assert "training diverged, or was no better than" in check(report_page(replace(subject, model=model))).text
+
+
 def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
     found, ranking = evaluate(model, parts[1]), evaluate_ranking(model, parts[1])
     tables = check(report_page(subject)).tables

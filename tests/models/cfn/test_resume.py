@@ -110,7 +110,7 @@ def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Pa
 
 def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> None:
     """The best epoch lies before the kill: its weights must have survived too."""
-    changes = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.8, "weight_decay": 0.0}
+    changes = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.2, "weight_decay": 0.0}
     checkpoint = tmp_path / "checkpoint.safetensors"
     never_killed = fit(file, changes)
     best = int(never_killed.measures["epochs"] or 0)
@@ -118,6 +118,18 @@ def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> No
     state = kill_after(file, changes, checkpoint, best + 2, resume=False)
     assert state["best_epoch"] == best < state["epoch"]
     resumed = fit(file, changes, checkpoint, resume=True)
+    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+
+
+@pytest.mark.parametrize("saves", [1, 5, 8])
+def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, saves: int) -> None:
+    """Before and after: the first weights are those of a rate with which nothing is learned."""
+    changes = {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6}
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    state = kill_after(file, changes, checkpoint, saves, resume=False)
+    assert state["rate_share"] == (1 if saves < 5 else 0.25)
+    resumed, never_killed = fit(file, changes, checkpoint, resume=True), fit(file, changes)
+    assert never_killed.history[-1].lowered == 1
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
 
 

@@ -1,0 +1,295 @@
+"""Learning rates that are too large: lowered until training goes well, told, kept in checkpoints; and shapes of data
+that no single learning rate suits."""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cofill import CFN
+from cofill.config import CFNSettings, Orientation
+from cofill.data.datasets.world import make_world
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import SparseRows
+from cofill.errors import TrainingDivergedError
+from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
+from cofill.models.cfn.full_batch import FullBatchEngine
+from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
+from cofill.models.cfn.training import TrainingState
+from cofill.models.history import EpochRecord, LoweredRate
+from cofill.models.recommender import Recommender
+from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
+from cofill.progress import Step
+
+Grid = npt.NDArray[np.bool_]
+
+QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "epochs": 12}
+TOO_LARGE: dict[str, Any] = QUICK | {"learning_rate": 50.0, "weight_decay": 0.0}
+DEEP: dict[str, Any] = {"hidden": (8, 4, 8), "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
+
+
+@cache
+def ratings() -> Ratings:
+    return make_world(users=80, items=60, ratings=2_000, seed=3).ratings
+
+
+def weights(model: CFN) -> list[bytes]:
+    return [weight.numpy().tobytes() for weight in model.completion.network.state_dict().values()]
+
+
+# Lowering
+
+
+@pytest.mark.parametrize("changes", [{}, {"orientation": "user"}, {"engine": "sparse"}, {"refit": False}, DEEP])
+def test_a_training_that_diverges_ends_well_with_a_lower_rate_and_says_so(changes: dict[str, Any]) -> None:
+    seen: list[Step] = []
+    model = CFN(**TOO_LARGE | changes).fit(ratings(), progress=seen.append)
+    told = [step.note for step in seen if step.note]
+    times = model.history[-1].lowered
+    assert told[0].startswith("training diverged in epoch 1 with a learning rate of 50; begins anew with 12.5")
+    assert len(told) == times
+    assert (model.measures["validation_rmse"] or 9) < 1.01 * rmse_of_means(ratings().rows(model.orientation), model)
+    assert all(record.learning_rate < 50 / 4 for record in model.history)
+
+
+@pytest.mark.parametrize("epochs", [1, 12])
+def test_without_validation_too(epochs: int) -> None:
+    """Also where the very last step would have been the one that goes wrong."""
+    model = CFN(**TOO_LARGE | {"validation": 0.0, "epochs": epochs, "batch": 1000}).fit(ratings())
+    assert model.history[-1].lowered
+    assert [record.epoch for record in model.history] == list(range(1, epochs + 1))
+    network = model.completion.network
+    assert all(bool(weight.isfinite().all()) for weight in network.state_dict().values())
+    assert model.history[-1].loss < 1
+
+
+def test_the_training_on_all_ratings_has_the_rate_that_the_search_has_found() -> None:
+    model = CFN(**TOO_LARGE).fit(ratings())
+    search, train = ([r for r in model.history if r.phase == phase] for phase in ("search", "train"))
+    assert [r.epoch for r in search] == list(range(1, len(search) + 1))
+    assert [r.epoch for r in train] == list(range(1, int(model.measures["epochs"] or 0) + 1))
+    assert train[0].learning_rate == search[0].learning_rate
+    assert train[0].lowered == search[0].lowered > 0
+
+
+def test_it_is_the_training_that_would_have_been_with_that_rate() -> None:
+    """Same first weights, same draws."""
+    changes = TOO_LARGE | {"validation": 0.0}
+    model = CFN(**changes).fit(ratings())
+    rate = 50 / 4.0 ** model.history[-1].lowered
+    assert weights(CFN(**changes | {"learning_rate": rate}).fit(ratings())) == weights(model)
+
+
+def test_a_model_file_tells(tmp_path: Path) -> None:
+    model = CFN(**TOO_LARGE).fit(ratings())
+    model.save(tmp_path)
+    assert Recommender.load(tmp_path).history == model.history
+    assert "lowered" not in CFN(**QUICK | {"epochs": 1}).fit(ratings()).history[0].as_json()
+
+
+def test_a_rate_that_cannot_be_lowered_enough_is_an_error_on_one_line() -> None:
+    with pytest.raises(TrainingDivergedError) as caught:
+        CFN(**TOO_LARGE | {"learning_rate": 1e30}).fit(ratings())
+    told = str(caught.value)
+    assert told.startswith("training diverged in epoch 1 at a learning rate that was lowered to 1.5e+25: the loss is ")
+    assert told.endswith("Lower learning_rate (now 1e+30, try 0.1), or raise batch (now 8)")
+    assert "\n" not in told
+
+
+def test_whoever_searches_for_a_rate_is_told_at_once() -> None:
+    settings = CFNSettings.of(TOO_LARGE)
+    with pytest.raises(TrainingDivergedError, match=r"^training diverged in epoch 1: .* \(now 50, try 0.1\)"):
+        fit(ratings().rows("item"), settings, ratings().scale, lowers_rate=False)
+
+
+# Rates with which nothing is learned
+
+
+def nothing(rmse: float) -> StepTooLarge:
+    return StepTooLarge("search", 4, "learned nothing", "", rmse)
+
+
+def tried(*reached: float) -> tuple[list[float], TrainingState]:
+    settings, state = CFNSettings.of({"learning_rate": 0.64}), TrainingState("search")
+    return [lower(state, nothing(rmse), settings, in_parts=True).after / 0.64 for rmse in reached], state
+
+
+def test_rates_are_lowered_while_that_helps_and_at_most_three_times() -> None:
+    assert tried(4.0, 3.0, 2.0, 1.5)[0] == [1 / 4, 1 / 16, 1 / 64, 1 / 64]
+    assert tried(4.0, 3.0, 3.5)[0] == [1 / 4, 1 / 16, 1 / 4]
+    assert tried(4.0, 5.0)[0] == [1 / 4, 1]
+
+
+def test_the_best_of_all_is_kept() -> None:
+    for reached in ((4.0, 3.0, 2.0, 1.5), (4.0, 5.0)):
+        state = tried(*reached)[1]
+        assert not learns_too_little(state, 9.0, still_better=False, at_end=True)
+        assert starts_silent(state)
+
+
+def test_a_training_that_still_gets_better_has_its_time() -> None:
+    state = TrainingState("search")
+    assert not learns_too_little(state, 2.0, still_better=True, at_end=True)
+    assert learns_too_little(state, 2.0, still_better=False, at_end=False)
+    lower(state, nothing(1.5), CFNSettings(), in_parts=True)
+    assert not learns_too_little(state, 2.0, still_better=True, at_end=False)
+    assert learns_too_little(state, 2.0, still_better=True, at_end=True)
+    assert not learns_too_little(state, 1.4, still_better=True, at_end=True)
+
+
+def test_divergence_is_counted_with_all_others() -> None:
+    _, state = tried(4.0, 3.0)
+    for _ in range(6):
+        lower(state, StepTooLarge("search", 1, "diverged", "the loss is nan"), CFNSettings(), in_parts=False)
+    with pytest.raises(TrainingDivergedError, match=r"the loss is nan\. Lower learning_rate \(now 0\.105, try "):
+        lower(state, StepTooLarge("search", 1, "diverged", "the loss is nan"), CFNSettings(), in_parts=False)
+
+
+def test_what_is_told() -> None:
+    lowered = LoweredRate("search", 4, "learned nothing", 0.105, 0.02625, 1.2)
+    assert str(lowered) == (
+        "training was no better than the means of rows by epoch 4 with a learning rate of 0.105; "
+        "begins anew with 0.0262"
+    )
+    assert str(LoweredRate("search", 4, "learned nothing", 0.02625, 0.105, 1.2)).endswith("0.105, the best so far")
+
+
+# Checkpoints
+
+
+def test_a_state_of_before_loads() -> None:
+    record = EpochRecord("search", 1, 0.2, 1.0, 0.1, 1.0, 1e6)
+    old = {"phase": "search", "epoch": 1, "best_epoch": 1, "best_rmse": 1.0, "history": [record.as_json()]}
+    assert TrainingState.from_json(old) == TrainingState("search", 1, 1, 1.0, [record])
+
+
+@pytest.mark.parametrize("changes", [{}, {"refit": False}, {"learning_rate": 3.0, "patience": 2}, DEEP])
+def test_every_checkpoint_leads_to_the_same_end(changes: dict[str, Any], tmp_path: Path) -> None:
+    """Also one that was written before the rate was lowered: what follows happens once more."""
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    settings = TOO_LARGE | {"epochs": 5, "checkpoint_seconds": 0} | changes
+    kept: list[bytes] = []
+
+    def keep(step: Step) -> None:
+        if (step.unit == "epoch" or step.note) and checkpoint.exists():
+            kept.append(checkpoint.read_bytes())
+
+    model = CFN(**settings).fit(ratings(), checkpoint=checkpoint, progress=keep)
+    assert model.history[-1].lowered
+    expected = [(r.phase, r.epoch, r.loss, r.learning_rate, r.lowered) for r in model.history]
+    for content in dict.fromkeys(kept):
+        checkpoint.write_bytes(content)
+        resumed = CFN(**settings).fit(ratings(), checkpoint=checkpoint, resume=True)
+        assert weights(resumed) == weights(model)
+        assert [(r.phase, r.epoch, r.loss, r.learning_rate, r.lowered) for r in resumed.history] == expected
+
+
+# The first rate
+
+
+def rows_of(count: int, length: int, columns: int) -> ScaledRows:
+    indptr = np.arange(count + 1, dtype=np.int64) * length
+    indices = np.tile(np.arange(length, dtype=np.int32), count)
+    known = SparseRows(indptr, indices, np.zeros(count * length, np.float32), columns)
+    return ScaledRows(known, np.ones(count, np.float32), np.zeros((count, 0), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("orientation", "count", "length", "columns"),
+    [("item", 3706, 270, 6040), ("user", 6040, 166, 3706), ("item", 1000, 936, 69878), ("user", 7000, 143, 10677)],
+)
+def test_data_like_movielens_is_trained_with_the_rate_of_the_settings(
+    orientation: Orientation, count: int, length: int, columns: int
+) -> None:
+    settings = CFNSettings.of({"orientation": orientation})
+    assert share_that_rows_bear(rows_of(count, length, columns), settings) == 1
+
+
+def test_few_items_with_very_many_ratings_have_a_lower_one() -> None:
+    assert 0.05 < share_that_rows_bear(rows_of(100, 18_000, 20_000), CFNSettings()) < 0.07
+    assert share_that_rows_bear(rows_of(0, 5, 10), CFNSettings()) == 1
+
+
+@given(st.integers(1, 300), st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 100))
+def test_it_never_rises_with_the_length_of_rows(count: int, length: int, more: int, batch: int) -> None:
+    settings = CFNSettings.of({"batch": batch})
+    shares = [share_that_rows_bear(rows_of(count, n, 6000), settings) for n in (length, length + more)]
+    assert 0 < shares[1] <= shares[0] <= 1
+
+
+# Shapes
+
+
+def grid(users: int, items: int, share: float) -> Grid:
+    chosen: Grid = np.random.default_rng(1).random((users, items)) < share
+    return chosen
+
+
+def with_everything(known: Grid) -> Grid:
+    known[0] = True
+    return known
+
+
+SHAPES: dict[str, tuple[Grid, Scale]] = {
+    "few items, rated by nearly all": (grid(2000, 20, 0.9), Scale(1.0, 5.0)),
+    "two items": (grid(1000, 2, 0.75), Scale(1.0, 5.0)),
+    "one user with everything": (with_everything(grid(100, 400, 0.03)), Scale(1.0, 5.0)),
+    "one user alone": (grid(1, 500, 1.0), Scale(1.0, 5.0)),
+    "300 ratings": (grid(60, 50, 0.1), Scale(1.0, 5.0)),
+    "-10 to 10": (grid(200, 150, 0.1), Scale(-10.0, 10.0)),
+}
+
+
+def matrix(known: Grid, scale: Scale, orientation: Orientation) -> SparseRows:
+    """Means, five tastes, noise."""
+    rng = np.random.default_rng(0)
+    users, items = known.shape
+    tastes = rng.normal(size=(users, 5)) @ rng.normal(size=(5, items)) / np.sqrt(5)
+    values = 0.4 * rng.normal(size=(users, 1)) + 0.4 * rng.normal(size=(1, items)) + 0.5 * tastes
+    values += 0.8 * rng.normal(size=(users, items))
+    low, high = scale
+    values = np.clip(np.round((low + high) / 2 + values * (high - low) / 4), low, high)
+    if orientation == "item":
+        known, values = known.T, values.T
+    indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
+    return SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known].astype(np.float32), known.shape[1])
+
+
+def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) -> Fitted:
+    return fit_matrix(rows, scale, settings, features=np.zeros((rows.rows, 0), np.float32), **others)
+
+
+def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None = None) -> float:
+    settings, on = (of.settings, of.scale) if isinstance(of, CFN) else (of, scale or Scale(1.0, 5.0))
+    part, validation = _hold_out(rows, _validation_entries(rows, settings))
+    scaling = Scaling.fit(part, on, settings, np.zeros((rows.rows, 0), np.float32))
+    means = scaling.means[validation.entry_rows]
+    return float(np.sqrt(np.mean((scaling.up(np.zeros_like(means), means) - validation.ratings) ** 2)))
+
+
+@pytest.mark.parametrize("orientation", ["item", "user"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_defaults_are_never_worse_than_the_means_of_rows(name: str, orientation: Orientation) -> None:
+    known, scale = SHAPES[name]
+    rows = matrix(known, scale, orientation)
+    settings = CFNSettings.of({"orientation": orientation, "epochs": 12, "threads": 1})
+    fitted = fit(rows, settings, scale)
+    assert (fitted.validation_rmse or 99) <= 1.01 * rmse_of_means(rows, settings, scale)
+    rival = AutoRecSettings.of({"orientation": orientation, "epochs": 25, "threads": 1, "hidden": 50})
+    found = fit(rows, rival, scale, new_engine=FullBatchEngine).validation_rmse
+    assert (found or 99) <= 1.01 * rmse_of_means(rows, rival, scale)
+
+
+def test_resilient_propagation_is_lowered_too() -> None:
+    """Its first steps are the learning rate, whatever the gradient is and however long the rows are."""
+    model = AutoRec(learning_rate=50.0, weight_decay=0.0, hidden=8, epochs=12, threads=1).fit(ratings())
+    lowered = model.history[-1].lowered
+    assert lowered
+    assert model.history[0].learning_rate == 50 / 4.0**lowered
+    assert (model.measures["validation_rmse"] or 9) < 1.01 * rmse_of_means(ratings().rows("item"), model)
