@@ -48,13 +48,15 @@ FRIENDS = "1 2\n2 3\n"
 KINDS = {"ml-25m": "ml-20m", "ml-32m": "ml-20m", "ml-latest-small": "ml-20m"}
 """Which sets are laid out as another one is."""
 
-# The MATLAB set, users by items: user 3 rates nothing, but has a friend.
+# The MATLAB sets, users by items: user 3 of Douban rates nothing, but has a friend.
 MATRICES = {
     "M": np.array([[3.0, 5.0], [1.0, 0.0], [0.0, 0.0]]),
     "Otraining": np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]),
     "Otest": np.array([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0]]),
     "W_users": np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]),
 }
+FLIXSTER = MATRICES | {"W_movies": np.array([[0.0, 1.0], [1.0, 0.0]])}
+YAHOO_MUSIC = {name: FLIXSTER[name] for name in ("M", "Otraining", "Otest")} | {"W_tracks": FLIXSTER["W_movies"]}
 
 
 def members(entry: Dataset) -> dict[str, bytes]:
@@ -99,14 +101,16 @@ def put_in_the_open(folder: Path, name: str, content: dict[str, bytes] | None = 
     return own / entry.ratings_member
 
 
-def put_matlab(folder: Path, matrices: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]]) -> Path:
+def put_matlab(
+    folder: Path, matrices: dict[str, np.ndarray[tuple[int, ...], np.dtype[np.float64]]], name: str = "monti-douban"
+) -> Path:
     """A file such as MATLAB writes, which holds every matrix transposed."""
     h5py = pytest.importorskip("h5py", reason="h5py is not installed; pip install 'cofill[hdf5]'")
-    path = folder / "data" / "monti-douban" / "training_test_dataset.mat"
+    path = folder / "data" / name / "training_test_dataset.mat"
     path.parent.mkdir(exist_ok=True)
     with h5py.File(path, "w", userblock_size=512) as file:
-        for name, matrix in matrices.items():
-            file.create_dataset(name, data=matrix.T, compression="gzip" if matrix.size else None)
+        for member, matrix in matrices.items():
+            file.create_dataset(member, data=matrix.T, compression="gzip" if matrix.size else None)
     return path
 
 

@@ -46,7 +46,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_catalogue() -> None:
     assert list(catalogue()) == [
         "ml-100k", "ml-1m", "ml-10m", "ml-20m", "ml-25m", "ml-32m", "ml-latest-small", "douban", "monti-douban",
-        "movietweetings",
+        "monti-flixster", "monti-yahoo-music", "movietweetings",
     ]  # fmt: skip
     for name, entry in catalogue().items():
         assert entry.name == name
@@ -158,9 +158,12 @@ def test_the_named_folder_may_be_that_folder(own_folders: Path, monkeypatch: pyt
 
 
 def test_files_of_the_same_name_are_kept_apart(own_folders: Path) -> None:
-    for paper in ("flixster", "yahoo_music"):
-        (own_folders / "data" / paper).mkdir()
-        (own_folders / "data" / paper / "training_test_dataset.mat").touch()
+    files = {}
+    for name, folder in (("monti-flixster", "flixster"), ("monti-yahoo-music", "yahoo_music")):
+        files[name] = own_folders / "data" / folder / "training_test_dataset.mat"
+        files[name].parent.mkdir()
+        files[name].touch()
+    assert {name: locate(name) for name in files} == files
     assert locate("monti-douban") is None
 
 
@@ -172,7 +175,15 @@ def test_a_file_that_should_lie_beside(own_folders: Path) -> None:
         load("movietweetings")
 
 
-@pytest.mark.parametrize(("name", "advice"), [("monti-douban", "graph networks"), ("movietweetings", "sidooms")])
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("monti-douban", r"douban/training_test_dataset\.mat \(M, Otraining, Otest, W_users\)"),
+        ("monti-flixster", r"flixster/training_test_dataset\.mat \(M, Otraining, Otest, W_users, W_movies\)"),
+        ("monti-yahoo-music", r"yahoo_music/training_test_dataset\.mat \(M, Otraining, Otest, W_tracks\)"),
+        ("movietweetings", "sidooms"),
+    ],
+)
 def test_sets_without_an_address_say_what_to_do(name: str, advice: str) -> None:
     with pytest.raises(DatasetError, match=rf"{name} cannot be downloaded\. .*{advice}.*COFILL_DATA"):
         load(name)
@@ -300,7 +311,7 @@ def test_folds_share_the_vocabularies_of_the_whole_set(own_folders: Path) -> Non
 
 
 def test_a_set_without_folds() -> None:
-    with pytest.raises(DatasetError, match=r"ml-1m was published without folds\. .* ml-100k, monti-douban\."):
+    with pytest.raises(DatasetError, match=r"ml-1m was published without folds\. .* monti-douban, monti-flixster,"):
         published_folds("ml-1m")
 
 

@@ -1,4 +1,4 @@
-"""Data sets that are one MATLAB file: small ones made here, and the real one where it is."""
+"""Data sets that are one MATLAB file: small ones made here, and the real ones where they are."""
 
 import os
 import sys
@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from cofill.data.datasets import dataset, fetch, load, matlab, published_folds
-from cofill.data.datasets.matlab import read_links
+from cofill.data.datasets.matlab import Link, read_links
+from cofill.data.ratings import Ratings
 from cofill.errors import DatasetError
-from tests.data.dataset_files import MATRICES, put_matlab, shrink
+from tests.data.dataset_files import FLIXSTER, MATRICES, YAHOO_MUSIC, put_matlab, shrink
 
 REAL = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 ADVICE = r"It has no address of its own; .*COFILL_DATA\."
 
 
@@ -43,6 +45,25 @@ def test_the_given_split(own_folder: Path) -> None:
     assert test.frame().rows() == [(1, 2, 5.0)]
     assert train.users == test.users
     assert train.items == test.items
+
+
+@pytest.mark.parametrize(
+    ("name", "matrices", "scale"),
+    [("monti-flixster", FLIXSTER, (0.5, 5.0)), ("monti-yahoo-music", YAHOO_MUSIC, (1.0, 100.0))],
+)
+def test_the_others_of_the_same_paper(
+    own_folder: Path, name: str, matrices: dict[str, Matrix], scale: tuple[float, float]
+) -> None:
+    ratings = np.array([[3.0, scale[1]], [scale[0], 0.0], [0.0, 0.0]])
+    path = put_matlab(own_folder, matrices | {"M": ratings}, name)
+    ((train, test),) = published_folds(name)
+    assert train.frame().rows() == [(1, 1, 3.0), (2, 1, scale[0])]
+    assert test.frame().rows() == [(1, 2, scale[1])]
+    assert tuple(train.scale) == scale
+    ratings[0, 1] += 0.5
+    put_matlab(own_folder, matrices | {"M": ratings}, name)
+    with pytest.raises(DatasetError, match=rf"^{path}: M: the arrays, row 2, the ratings: .*{ADVICE}$"):
+        load(name)
 
 
 def test_the_links_have_their_weights(own_folder: Path) -> None:
@@ -132,31 +153,60 @@ def test_without_h5py_the_error_says_what_to_install(own_folder: Path, monkeypat
     )
 
 
-@pytest.mark.real_data
-def test_the_real_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def real_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Ratings, Ratings, Path]:
+    """The published training and test part, and the file."""
     pytest.importorskip("h5py", reason="h5py is not installed; pip install 'cofill[hdf5]'")
-    if not next(REAL.glob("**/monti-douban/training_test_dataset.mat"), None):
-        pytest.skip(f"monti-douban/training_test_dataset.mat is not in {REAL}; name its folder in COFILL_DATA")
+    path = next(REAL.glob(f"**/{name}/training_test_dataset.mat"), None)
+    if path is None:
+        pytest.skip(f"{name}/training_test_dataset.mat is not in {REAL}; name its folder in COFILL_DATA")
     monkeypatch.undo()
     monkeypatch.setenv("COFILL_DATA", str(REAL))
-    entry = dataset("monti-douban")
-    ((train, test),) = published_folds("monti-douban")
+    entry = dataset(name)
+    ((train, test),) = published_folds(name)
     assert (len(train.users), len(train.items)) == (entry.users, entry.items)
-    assert (len(train), len(test)) == (123_202, 13_689)
     assert len(train) + len(test) == entry.ratings
-    assert 2_998 not in train.users  # the one who rates nothing
-    whole = load("monti-douban")
+    whole = load(name)
     assert train.values.sum() + test.values.sum() == whole.values.sum()
-    # Friends watch the same films, so the axis that the links agree with is that of the users.
+    return train, test, path
+
+
+def alike(train: Ratings, test: Ratings, links: list[Link], side: str) -> float:
+    """How much what is linked was rated by the same people, or people who are linked rated the same."""
     seen = np.zeros((3_001, 3_001), np.float32)
-    for user, item, _ in whole.frame().iter_rows():
-        seen[user, item] = 1.0
-    links = read_links(entry, next(REAL.glob("**/monti-douban/training_test_dataset.mat")), "W_users")
+    for part in (train, test):
+        frame = part.frame()
+        seen[frame["user"].to_numpy(), frame["item"].to_numpy()] = 1.0
+    rows = seen if side == "users" else seen.T
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+    ones, others = (np.array(end) for end in list(zip(*links, strict=True))[:2])
+    return float((rows[ones] * rows[others]).sum(axis=1).mean())
+
+
+@pytest.mark.real_data
+def test_the_real_douban(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test, path = real_parts("monti-douban", monkeypatch)
+    assert (len(train), len(test)) == (123_202, 13_689)
+    assert 2_998 not in train.users  # the one who rates nothing
+    # Friends watch the same films, so the axis that the links agree with is that of the users.
+    links = read_links(dataset("monti-douban"), path, "W_users")
     assert len(links) == 2_690
-    ones, others = (np.array(side) for side in list(zip(*links, strict=True))[:2])
+    assert alike(train, test, links, "users") > 1.5 * alike(train, test, links, "items")
 
-    def alike(rows: np.ndarray[tuple[int, int], np.dtype[np.float32]]) -> float:
-        rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-        return float((rows[ones] * rows[others]).sum(axis=1).mean())
 
-    assert alike(seen) > 1.5 * alike(seen.T)
+@pytest.mark.real_data
+def test_the_real_flixster(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test, path = real_parts("monti-flixster", monkeypatch)
+    assert (len(train), len(test)) == (23_556, 2_617)
+    assert np.isin(train.values * 2, np.arange(1, 11)).all()
+    links = read_links(dataset("monti-flixster"), path, "W_movies")
+    assert len(links) == 50_918
+    assert alike(train, test, links, "items") > 10 * alike(train, test, links, "users")
+    assert len(read_links(dataset("monti-flixster"), path, "W_users")) == 59_354
+
+
+@pytest.mark.real_data
+def test_the_real_yahoo_music(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test, path = real_parts("monti-yahoo-music", monkeypatch)
+    assert (len(train), len(test)) == (4_802, 533)
+    assert (train.values.min(), train.values.max()) == (1.0, 100.0)
+    assert len(read_links(dataset("monti-yahoo-music"), path, "W_tracks")) == 56_890

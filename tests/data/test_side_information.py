@@ -13,7 +13,17 @@ from cofill.data.datasets import SideInformation, UnpublishedFileWarning, datase
 from cofill.data.datasets.catalogue import CATALOGUE
 from cofill.data.features import Features
 from cofill.errors import DatasetError
-from tests.data.dataset_files import MATRICES, RATINGS, members, put, put_in_the_open, put_matlab, shrink
+from tests.data.dataset_files import (
+    FLIXSTER,
+    MATRICES,
+    RATINGS,
+    YAHOO_MUSIC,
+    members,
+    put,
+    put_in_the_open,
+    put_matlab,
+    shrink,
+)
 
 REAL = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CSV = ["ml-20m", "ml-25m", "ml-32m", "ml-latest-small"]
@@ -161,6 +171,20 @@ def test_monti_douban(own_folder: Path) -> None:
     put_matlab(own_folder, MATRICES | {"W_users": np.zeros((3, 3))})
     with pytest.raises(DatasetError, match=rf"^{path}, W_users: .*It has no address"):
         side_information("monti-douban")
+
+
+def test_monti_flixster_and_yahoo_music(own_folder: Path) -> None:
+    put_matlab(own_folder, FLIXSTER, "monti-flixster")
+    users, items = side_information("monti-flixster")
+    assert users is not None
+    assert items is not None
+    assert users.described(load("monti-flixster").users).all()
+    assert items.described(load("monti-flixster").items).all()
+    put_matlab(own_folder, YAHOO_MUSIC, "monti-yahoo-music")
+    users, items = side_information("monti-yahoo-music")
+    assert users is None
+    assert items is not None
+    assert sorted(items.ids.ids, key=str) == [1, 2]
 
 
 def test_movietweetings(own_folder: Path) -> None:
@@ -311,6 +335,21 @@ def test_the_real_monti_douban(monkeypatch: pytest.MonkeyPatch) -> None:
     assert users is not None
     assert (len(users.ids), users.width) == (1_169, 50)
     assert users.described(load("monti-douban").users).sum() == 1_169
+
+
+@pytest.mark.real_data
+def test_the_real_monti_flixster_and_yahoo_music(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("h5py", reason="h5py is not installed; pip install 'cofill[hdf5]'")
+    real("monti-flixster/training_test_dataset.mat", monkeypatch)
+    users, items = side_information("monti-flixster")
+    for features in (users, items):
+        assert features is not None
+        assert (len(features.ids), features.width) == (3_000, 50)
+    real("monti-yahoo-music/training_test_dataset.mat", monkeypatch)
+    users, items = side_information("monti-yahoo-music")
+    assert users is None
+    assert items is not None
+    assert (len(items.ids), items.width) == (3_000, 50)
 
 
 @pytest.mark.real_data

@@ -84,9 +84,17 @@ HAO_MA = (
     "Hao Ma, Dengyong Zhou, Chao Liu, Michael R. Lyu and Irwin King (2011). Recommender Systems with Social "
     "Regularization. WSDM 2011."
 )
+JAMALI_ESTER = (
+    "Mohsen Jamali and Martin Ester (2010). A Matrix Factorization Technique with Trust Propagation for Recommendation "
+    "in Social Networks. RecSys 2010."
+)
+DROR = (
+    "Gideon Dror, Noam Koenigstein, Yehuda Koren and Markus Weimer (2012). The Yahoo! Music Dataset and KDD-Cup'11. "
+    "Proceedings of Machine Learning Research 18."
+)
 MONTI = (
     "Federico Monti, Michael M. Bronstein and Xavier Bresson (2017). Geometric Matrix Completion with Recurrent "
-    f"Multi-Graph Neural Networks. NIPS 2017. https://arxiv.org/abs/1704.06803; its ratings are of {HAO_MA}"
+    "Multi-Graph Neural Networks. NIPS 2017. https://arxiv.org/abs/1704.06803"
 )
 DOOMS = (
     "Simon Dooms, Toon De Pessemier and Luc Martens (2013). MovieTweetings: a Movie Rating Dataset Collected From "
@@ -123,6 +131,33 @@ def _movielens_csv(
                 columns={"title": "date", "genres": "several"}, separator=",", header=True,
             ),
             SideSource(f"{name}/tags.csv", "tags", ("tags",), id="movieId", separator=",", header=True),
+        ),
+    )  # fmt: skip
+
+
+def _graph(matrix: str, name: str) -> SideSource:
+    """Links as a symmetric matrix."""
+    return SideSource(matrix, "links", (name,), name=name, both_ways=False)
+
+
+def _monti(
+    part_of: str, title: str, ratings_of: str, counts: tuple[int, int, int], scale: tuple[float, float],
+    *, about_users: tuple[SideSource, ...] = (), about_items: tuple[SideSource, ...] = (),
+) -> Dataset:  # fmt: skip
+    """The three sets of one paper are laid out alike, in files of the same name in folders of their own."""
+    users, items, ratings = counts
+    name, folder, file = f"monti-{part_of}", part_of.replace("-", "_"), "training_test_dataset.mat"
+    graphs = ", ".join(source.member for source in (*about_users, *about_items))
+    return Dataset(
+        name=name, title=title, address=None, md5=None, size=None, users=users, items=items, ratings=ratings,
+        licence="ask its authors; nothing is known of a licence", citation=f"{MONTI}; its ratings are of {ratings_of}",
+        file_names=(f"{name}/{file}", f"{folder}/{file}", f"{name}.mat"),
+        ratings_member="M", titles_member=None, separator="", header=False, encoding="", scale=scale,
+        folds=(("Otraining", "Otest"),), about_users=about_users, about_items=about_items, matlab=True,
+        missing=(
+            "It has no address of its own; it is in public repositories of papers on graph networks, as "
+            f"{folder}/{file} (M, Otraining, Otest, {graphs}). Put that into a folder {name} in the folder named in "
+            "COFILL_DATA."
         ),
     )  # fmt: skip
 
@@ -269,35 +304,20 @@ _ALL = (
             "are taken from social.index beside it (or in the zip): two users a line, with any usual separator."
         ),
     ),
-    Dataset(
-        name="monti-douban",
-        title="Douban, 3,000 x 3,000 of it (2017)",
-        address=None,
-        md5=None,
-        size=None,
-        users=2_999,
-        items=3_000,
-        ratings=136_891,
-        licence="ask its authors; nothing is known of a licence",
-        citation=MONTI,
-        # Others of the same paper have files of the same name, in folders flixster and yahoo_music.
-        file_names=(
-            "monti-douban/training_test_dataset.mat", "douban/training_test_dataset.mat", "monti-douban.mat",
-        ),
-        ratings_member="M",
-        titles_member=None,
-        separator="",
-        header=False,
-        encoding="",
-        scale=(1.0, 5.0),
-        folds=(("Otraining", "Otest"),),
-        about_users=(SideSource("W_users", "links", ("friends",), name="friends", both_ways=False),),
-        matlab=True,
-        missing=(
-            "It has no address of its own; it is in public repositories of papers on graph networks, as "
-            "douban/training_test_dataset.mat (M, Otraining, Otest, W_users). Put that into a folder monti-douban in "
-            "the folder named in COFILL_DATA."
-        ),
+    _monti(
+        "douban", "Douban, 3,000 x 3,000 of it (2017)", HAO_MA, (2_999, 3_000, 136_891), (1.0, 5.0),
+        about_users=(_graph("W_users", "friends"),),
+    ),
+    # In these two everything is linked to ten others or more, as in a graph of nearest neighbours. Linked films of
+    # Flixster are rated by the same people five times as often as others: their links may have been drawn from the
+    # ratings, those of the test part included. Links of Yahoo Music agree with nothing in its ratings.
+    _monti(
+        "flixster", "Flixster, 3,000 x 3,000 of it (2017)", JAMALI_ESTER, (2_341, 2_956, 26_173), (0.5, 5.0),
+        about_users=(_graph("W_users", "similar users"),), about_items=(_graph("W_movies", "similar movies"),),
+    ),
+    _monti(
+        "yahoo-music", "Yahoo Music, 3,000 x 3,000 of it (2017)", DROR, (1_357, 1_363, 5_335), (1.0, 100.0),
+        about_items=(_graph("W_tracks", "similar tracks"),),
     ),
     Dataset(
         name="movietweetings",
