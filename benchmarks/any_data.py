@@ -26,7 +26,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -36,174 +36,17 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cofill import Ratings, Recommender, Scale, algorithm, load_dataset, split
+from any_data_sets import SETS, Doubles, Make, Part, at_hand, plain_world
+from cofill import Ratings, Recommender, algorithm
 from cofill.config import Orientation
-from cofill.data.datasets import UnpublishedFileWarning, dataset, locate, published_folds
-from cofill.data.datasets.world import World, make_world
-from cofill.data.datasets.world_traits import backgrounds, standardized
-from cofill.data.features import Features
+from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.splits import at_most_each
-from cofill.data.vocabulary import Vocabulary
 from cofill.evaluation import paired_ratio
 
-Doubles = npt.NDArray[np.float64]
-
-MEASURED = ("ml-100k", "ml-1m", "monti-douban", "monti-flixster", "monti-yahoo-music", "movietweetings")
-PERCENT = (50, 20, 10, 5, 2)
-QUICK_RATINGS = 3_000
 NEAR = 1.005  # times the best RMSE
 GIVEN = (1, 3, 5, 10, 20)
 LEAST_OF_NEWCOMERS, MOST_NEWCOMERS = 30, 500
 MYFM_RANK, MYFM_TURNS = 10, 200
-
-
-# Data
-
-
-@dataclass(frozen=True)
-class Part:
-    """What is trained on and tested on; features where the set has some."""
-
-    train: Ratings
-    test: Ratings
-    user_features: Features | None = None
-    item_features: Features | None = None
-
-
-def named(name: str, quick: bool, seed: int) -> Part:
-    """A data set by its name: published fold number `seed`, as far as there are any, or a random split."""
-    folds = dataset(name).folds
-    if not folds:
-        return random_part(loaded(name), quick, seed)
-    parts = list(published_folds(name, quiet=True))
-    train, test = parts[seed % len(parts)]
-    return Part(few(train, quick, seed), few(test, quick, seed))
-
-
-@cache
-def loaded(name: str) -> Ratings:
-    return load_dataset(name, quiet=True)
-
-
-def thinned(percent: int, quick: bool, seed: int) -> Part:
-    ratings = loaded("ml-1m")
-    kept = np.random.default_rng(seed).permutation(len(ratings))[: len(ratings) * percent // 100]
-    return random_part(repacked(ratings.select(kept)), quick, seed)
-
-
-def stretched(make: Callable[[bool, int], Part], low: float, high: float, quick: bool, seed: int) -> Part:
-    part = make(quick, seed)
-    return replace(part, train=on_scale(part.train, low, high), test=on_scale(part.test, low, high))
-
-
-def on_scale(ratings: Ratings, low: float, high: float) -> Ratings:
-    """The same on another scale, by a linear map."""
-    old = ratings.scale
-    values = low + (ratings.values - old.low) * (high - low) / (old.high - old.low)
-    return replace(ratings, values=values.astype(np.float32), scale=Scale(low, high))
-
-
-def repacked(ratings: Ratings) -> Ratings:
-    """Without the users and items that have no rating."""
-    users, user_index = np.unique(ratings.user_index, return_inverse=True)
-    items, item_index = np.unique(ratings.item_index, return_inverse=True)
-    return replace(
-        ratings,
-        users=Vocabulary(ratings.users.array()[users]),
-        items=Vocabulary(ratings.items.array()[items]),
-        user_index=user_index.astype(np.int32),
-        item_index=item_index.astype(np.int32),
-    )
-
-
-def random_part(ratings: Ratings, quick: bool, seed: int) -> Part:
-    train, test = split(few(ratings, quick, seed), "random", 0.9, seed)
-    return Part(train, test)
-
-
-def few(ratings: Ratings, quick: bool, seed: int) -> Ratings:
-    """In quick runs some of the ratings."""
-    if not quick or len(ratings) <= QUICK_RATINGS:
-        return ratings
-    return ratings.select(np.random.default_rng(seed).permutation(len(ratings))[:QUICK_RATINGS])
-
-
-def world(users: int, items: int, ratings: int, quick: bool, seed: int) -> World:
-    """People, items and ratings; in quick runs as dense, but small."""
-    shrink = min(1.0, QUICK_RATINGS / ratings) if quick else 1.0
-    users, items = (max(5, round(count * shrink**0.5)) for count in (users, items))
-    return make_world(users=users, items=items, ratings=min(round(ratings * shrink), users * items), seed=seed)
-
-
-def plain_world(users: int, items: int, ratings: int, quick: bool, seed: int) -> Part:
-    return random_part(repacked(world(users, items, ratings, quick, seed).ratings), False, seed)
-
-
-def featured(quick: bool, seed: int) -> Part:
-    """Tastes, attributes and biases that follow from what is known of people and items."""
-    made = world(3_000, 1_500, 60_000, quick, seed)
-    about_users = backgrounds(made.people.ages, made.people.occupations)
-    about_items = np.hstack([made.films.genres, standardized(made.films.years[:, None])])
-    truth = replace(
-        made.truth,
-        taste=explained(made.truth.taste, about_users),
-        user_bias=explained(made.truth.user_bias[:, None], about_users)[:, 0],
-        attributes=explained(made.truth.attributes, about_items),
-        item_bias=explained(made.truth.item_bias[:, None], about_items)[:, 0],
-    )
-    part = random_part(rated_anew(replace(made, truth=truth), seed), False, seed)
-    people, films = part.train.users.array(), part.train.items.array()
-    return replace(
-        part,
-        user_features=Features.read((people, about_users.astype(np.float32)), name="background"),
-        item_features=Features.read((films, about_items.astype(np.float32)), name="genres and year"),
-    )
-
-
-def explained(traits: npt.NDArray[np.float32], known: Doubles) -> npt.NDArray[np.float32]:
-    """The part of the traits that is a linear function of what is known, with the spread of the whole."""
-    centred = known - known.mean(axis=0)
-    fitted = centred @ np.linalg.lstsq(centred, traits - traits.mean(axis=0), rcond=None)[0]
-    spread = np.where(fitted.std(axis=0) > 0, traits.std(axis=0) / np.maximum(fitted.std(axis=0), 1e-9), 1.0)
-    return np.asarray(traits.mean(axis=0) + spread * fitted, np.float32)
-
-
-def tasteless(quick: bool, seed: int) -> Part:
-    """Nobody likes anything more than others do: biases and noise."""
-    made = world(2_000, 1_000, 60_000, quick, seed)
-    return random_part(rated_anew(replace(made, truth=replace(made.truth, strength=0.0)), seed), False, seed)
-
-
-def rated_anew(made: World, seed: int) -> Ratings:
-    """The same pairs, rated by the world's truth as it is now, in half stars."""
-    ratings = made.ratings
-    said = made.truth(ratings.user_index, ratings.item_index)
-    said += np.random.default_rng(seed).normal(0, made.noise, len(said))
-    return replace(ratings, values=np.clip(np.round(2 * said) / 2, *ratings.scale).astype(np.float32))
-
-
-Make = Callable[[bool, int], Part]
-TENTH: Make = partial(thinned, 10)
-SETS: Mapping[str, Make] = {
-    **{name: partial(named, name) for name in MEASURED},
-    **{f"ml-1m-{percent}%": partial(thinned, percent) for percent in PERCENT},
-    "ml-100k-to-1-10": partial(stretched, partial(named, "ml-100k"), 1.0, 10.0),
-    "ml-100k-to-±10": partial(stretched, partial(named, "ml-100k"), -10.0, 10.0),
-    "ml-1m-10%-to-1-10": partial(stretched, TENTH, 1.0, 10.0),
-    "ml-1m-10%-to-±10": partial(stretched, TENTH, -10.0, 10.0),
-    "few-items": partial(plain_world, 20_000, 100, 1_000_000),
-    "sparse": partial(plain_world, 50_000, 50_000, 150_000),
-    "tiny": partial(plain_world, 60, 40, 300),
-    "dense": partial(plain_world, 1_000, 500, 150_000),
-    "featured": featured,
-    "tasteless": tasteless,
-}
-
-
-def at_hand(name: str) -> bool:
-    """Whether a set can be made here: a world always, the others if their file is here."""
-    source = next((known for known in (*MEASURED[:2][::-1], *MEASURED[2:]) if name.startswith(known)), None)
-    return source is None or locate(source) is not None
 
 
 # Algorithms: each predicts the test ratings
@@ -217,9 +60,11 @@ def of_the_house(name: str, settings: Mapping[str, Any], part: Part, seed: int) 
 
 def fitted(name: str, settings: Mapping[str, Any], part: Part, seed: int) -> Recommender:
     kind = algorithm(name)
-    about = {"user_features": part.user_features, "item_features": part.item_features} if kind.takes_features else {}
-    seeded = {"seed": seed} if "seed" in kind.settings_class.model_fields else {}
-    return kind(**seeded, **settings).fit(part.train, **about)
+    seeded: dict[str, Any] = {"seed": seed} if "seed" in kind.settings_class.model_fields else {}
+    model = kind(**seeded, **settings)
+    if not kind.takes_features:
+        return model.fit(part.train)
+    return model.fit(part.train, user_features=part.user_features, item_features=part.item_features)
 
 
 def indices(model: Recommender, test: Ratings) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
@@ -320,7 +165,8 @@ def squared_errors(predicted: Doubles, test: Ratings) -> Doubles:
     """Summed by user, of those who are tested; no prediction is outside the scale."""
     squares = (np.clip(predicted, *test.scale) - test.values) ** 2
     tested = np.unique(test.user_index, return_inverse=True)[1]
-    return np.bincount(tested, weights=squares)
+    summed: Doubles = np.bincount(tested, weights=squares).astype(np.float64)
+    return summed
 
 
 @dataclass(frozen=True)
@@ -351,10 +197,18 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Standing:
-    """One of cofill's on one set: None where it failed, or there is nothing to compare with."""
+    """One of cofill's on one set; a ratio is None where either of the two failed or was not run."""
 
+    failed: bool
     to_best: Ratio | None
     to_biases: Ratio | None
+
+    def verdict(self) -> dict[str, bool]:
+        """What fails is neither first nor near, and worse than the biases."""
+        beaten = self.failed or (self.to_best is not None and self.to_best.ratio >= 1)
+        far = self.failed or (self.to_best is not None and self.to_best.ratio > NEAR)
+        worse = self.failed or (self.to_biases is not None and self.to_biases.worse)
+        return {"first": not beaten, "near": not far, "worse than the biases": worse}
 
     def as_json(self) -> dict[str, Any]:
         ratios = {"to_best": self.to_best, "to_biases": self.to_biases}
@@ -362,14 +216,16 @@ class Standing:
 
 
 def standing(name: str, found: Mapping[str, Found]) -> Standing:
+    failed = found[name].failed is not None
     others = {other: found[other] for other in OTHERS if other in found and not found[other].failed}
-    if found[name].failed or not others:
-        return Standing(None, None)
+    if failed or not others:
+        return Standing(failed, None, None)
     best = min(others, key=lambda other: others[other].mean)
-    to_biases = others.get(BIASES)
+    own = found[name].squares
     return Standing(
-        Ratio.of(found[name].squares, others[best].squares, best),
-        to_biases and Ratio.of(found[name].squares, to_biases.squares, BIASES),
+        failed,
+        Ratio.of(own, others[best].squares, best),
+        Ratio.of(own, others[BIASES].squares, BIASES) if BIASES in others else None,
     )
 
 
@@ -397,23 +253,18 @@ def run_set(
                 predicted = ALGORITHMS[name](part, seed)
                 found[name].take(predicted, part, time.perf_counter() - begun)
             except Exception as error:  # of any library: what fails has lost, and the others go on
-                found[name].failed = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                found[name].failed = reason(error)
     standings = {name: standing(name, found) for name in algorithms if name in COFILL}
     return {
         "shape": shape,
         "algorithms": {name: of.as_json() for name, of in found.items()},
         "cofill": {name: of.as_json() for name, of in standings.items()},
-        "verdicts": {name: verdict(of) for name, of in standings.items()},
+        "verdicts": {name: of.verdict() for name, of in standings.items()},
     }
 
 
-def verdict(of: Standing) -> dict[str, bool]:
-    """What fails is neither first nor near, and worse than the biases."""
-    return {
-        "first": of.to_best is not None and of.to_best.ratio < 1,
-        "near": of.to_best is not None and of.to_best.ratio <= NEAR,
-        "worse than the biases": of.to_best is None or (of.to_biases is not None and of.to_biases.worse),
-    }
+def reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
 
 
 def show_set(name: str, result: Mapping[str, Any]) -> None:
@@ -441,6 +292,8 @@ def show_summary(results: Mapping[str, Mapping[str, Any]], algorithms: Sequence[
         cells = ["failed" if m is None else f"**{m:.4f}**" if m == best else f"{m:.4f}" for m in means]
         print(f"| {name} | " + " | ".join(cells) + " |")
     summary: dict[str, dict[str, int]] = {}
+    if not any(name in OTHERS for name in algorithms):
+        return summary
     for name in algorithms:
         if name not in COFILL:
             continue
@@ -474,7 +327,10 @@ def newcomers(make: Make, algorithms: Sequence[str], quick: bool, seed: int) -> 
     models = {BIASES: fitted("means", {}, known, seed)}
     for name in algorithms:
         if name in COFILL:
-            models[name] = fitted("cfn", {"orientation": name.removeprefix("cfn-")}, known, seed)
+            try:
+                models[name] = fitted("cfn", {"orientation": name.removeprefix("cfn-")}, known, seed)
+            except Exception as error:  # as above
+                print(f"  {name} failed: {reason(error)}")
     rows = []
     for count, told in given.items():
         squares = {name: newcomer_errors(model, told, asked) for name, model in models.items()}
