@@ -42,7 +42,8 @@ def test_what_happened_on_the_way_has_a_line_of_its_own(capsys: pytest.CaptureFi
 def test_a_learning_rate_that_was_lowered_is_told(some: Path, tmp_path: Path, run: Run) -> None:
     rate = ["--learning-rate", "50", "--weight-decay", "0"]
     told = run("train", some, "--out", tmp_path / "m", "--epochs", "3", "--hidden", "6", *rate).err
-    assert "training diverged in epoch 1 with a learning rate of 50; begins anew with 12.5\n" in told
+    assert "finding the epochs: training diverged in epoch " in told
+    assert " with a learning rate of 50; begins anew with 12.5\n" in told
 
 
 def test_on_a_terminal(some: Path, about: list[str], tmp_path: Path) -> None:
