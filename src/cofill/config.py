@@ -18,6 +18,7 @@ Noise = Literal["mask", "gaussian", "salt-and-pepper"]
 Output = Literal["tanh", "identity"]
 Activation = Literal["tanh", "sigmoid", "identity"]
 Engine = Literal["auto", "fused", "sparse", "dense"]
+Decoder = Literal["process", "network"]
 
 
 def _by_orientation(*, user: Any, item: Any, **constraints: Any) -> Any:
@@ -246,25 +247,38 @@ class TrainingSettings(Stage):
 class CompletionSettings(Stage):
     """From a trained network to predictions."""
 
+    decoder: Decoder = Field(
+        default="process",
+        description="process: biases with learned variances, the network on what they leave over, and Gaussian process "
+        "regression on its codes, with amplitudes that are learned on validation ratings, so that it is believed as "
+        "far as it helps; network: the row's mean and the network's own output, as in the paper",
+    )
+    neighbours: int = _by_orientation(
+        user=0,
+        item=100,
+        ge=0,
+        description="with decoder = process, how many of the rows most like it the local kernel of a row looks at "
+        "(nearest neighbours); 0: no local kernel",
+    )
     trust_length: float = _by_orientation(
         user=0.1,
         item=0.015,
         ge=0,
-        description="shrinkage towards the fitted means: a row with this share of a typical row's ratings is predicted "
-        "half by the network and half by them; 0: by the network alone, as in the paper",
+        description="with decoder = network, shrinkage towards the fitted means: a row with this share of a typical "
+        "row's ratings is predicted half by the network and half by them; 0: by the network alone, as in the paper",
     )
     trust_features: float = _by_orientation(
         user=0.25,
         item=1.0,
         ge=0,
         le=1,
-        description="weight of the network for a row of which only side features are known; the rest is that of the "
-        "fitted means (shrinkage)",
+        description="with decoder = network, the weight of the network for a row of which only side features are "
+        "known; the rest is that of the fitted means (shrinkage)",
     )
     solve_columns: bool = Field(
         default=True,
-        description="after training, let the output weights of every column follow the closed form too, which is best "
-        "for columns with few ratings; otherwise they stay as trained, as in the paper",
+        description="with decoder = network, let the output weights of every column follow the closed form too after "
+        "training, which is best for columns with few ratings; otherwise they stay as trained, as in the paper",
     )
 
 

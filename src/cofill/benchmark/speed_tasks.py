@@ -106,7 +106,6 @@ def compare(
     from cofill.data.ratings import Ratings
     from cofill.models.cfn.corruption import Corruption
     from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
-    from cofill.models.cfn.fitting import row_damping
     from cofill.models.cfn.minibatch import Minibatch, corrupt, gather
     from cofill.models.cfn.scaling import ScaledRows, Scaling
     from cofill.models.cfn.training import new_network
@@ -117,8 +116,7 @@ def compare(
 
     def scaled(width: int) -> ScaledRows:
         side = np.random.default_rng(config.seed).standard_normal((raw.rows, width), np.float32) / max(width, 1) ** 0.5
-        damping = row_damping(raw, config, side)
-        return Scaling.fit(raw, ratings.scale, config, side, damping=damping).down(raw, side)
+        return Scaling.of_scale(raw, ratings.scale, config, side).down(raw, side)
 
     rows, rows_with_features = scaled(0), scaled(features)
     generator = torch.Generator().manual_seed(config.seed)

@@ -59,6 +59,7 @@ class Given(NamedTuple):
     ratings: Floats  # (n,), NaN for what was done and not rated
     features: Floats | None = None  # (P,), None where nothing is known
     widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
+    number: int = -1  # which row or column it is, if it is one of the matrix
 
 
 class Shares(NamedTuple):

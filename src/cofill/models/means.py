@@ -1,6 +1,7 @@
 """The fitted means (baseline predictor, biases): overall mean plus row and column deviations of learned variance."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,30 @@ class FittedMeans:
         self.trained_row = rows.deviations.astype(np.float32)
         self.trained_column = columns.deviations.astype(np.float32)
         self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """As they were fitted, for a model file."""
+        numbers = (self.overall, self.noise, self.row_variance, self.column_variance)
+        return {
+            "numbers": np.array([*numbers, self.row_damping, self.column_damping], np.float64),
+            "rows": self.trained_row,
+            "columns": self.trained_column,
+            "by_row_features": self.by_row_features.slope,
+            "by_column_features": self.by_column_features.slope,
+        }
+
+    @classmethod
+    def restored(cls, arrays: dict[str, npt.NDArray[Any]]) -> "FittedMeans":
+        """From what a file kept."""
+        means = object.__new__(cls)
+        overall, *numbers = (float(number) for number in arrays["numbers"])
+        means.overall = np.float32(overall)
+        means.noise, means.row_variance, means.column_variance, means.row_damping, means.column_damping = numbers
+        means.trained_row, means.trained_column = arrays["rows"], arrays["columns"]
+        means.by_row_features = FeatureRegression(arrays["by_row_features"])
+        means.by_column_features = FeatureRegression(arrays["by_column_features"])
+        means.row, means.column = means.trained_row.copy(), means.trained_column.copy()
+        return means
 
     def row_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The deviation of a row with these ratings and features (P,)."""

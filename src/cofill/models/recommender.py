@@ -851,10 +851,10 @@ class Recommender(ABC):
         """What is known of somebody, and the names of the columns of their features."""
         vector = self._features_of(person)
         if vector is None:
-            return Given(person.items, person.ratings), []
+            return Given(person.items, person.ratings, number=person.number), []
         columns = [column for source in self._learned("user").sources for column in source.widths()]
         widths = tuple(width for _, width in columns)
-        return Given(person.items, person.ratings, vector, widths), [name for name, _ in columns]
+        return Given(person.items, person.ratings, vector, widths, person.number), [name for name, _ in columns]
 
     def _features_of(self, person: Person) -> Floats | None:
         """(P,): what is known of somebody beside what they did."""

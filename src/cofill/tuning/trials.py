@@ -113,7 +113,9 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     """The lowest validation RMSE of a training with the trial's settings, without training again on all ratings."""
     from optuna import TrialPruned
 
+    from cofill.data.described import SideFeatures
     from cofill.models.cfn.fitting import fit_matrix
+    from cofill.models.known import KnownRatings
 
     try:
         settings = plan.settings.changed({**trial.params, "refit": False, "threads": 1})
@@ -128,7 +130,15 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         if trial.should_prune():
             raise TrialPruned(f"stopped early in epoch {record.epoch}")
 
-    fitted = fit_matrix(data.rows, data.scale, settings, features=data.features, report=report, lowers_rate=False)
+    fitted = fit_matrix(
+        KnownRatings(data.rows, data.rows.transpose()),
+        data.scale,
+        settings,
+        row_features=SideFeatures(data.features),
+        column_features=SideFeatures.none(data.rows.columns),
+        report=report,
+        lowers_rate=False,
+    )
     assert fitted.validation_rmse is not None  # SearchData.check
     trial.set_user_attr("epochs", fitted.epochs)
     return fitted.validation_rmse

@@ -10,7 +10,9 @@ from cofill.config import CFNSettings, Orientation, Settings
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.engines import TrainingEngine, make_engine
+from cofill.models.cfn.first_decoder import FirstDecoder
 from cofill.models.cfn.fitting import fit_matrix
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.network import CFNetwork
@@ -20,6 +22,7 @@ from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.matrix import Matrix
+from cofill.models.means import FittedMeans
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.progress import Progress, Step
 
@@ -69,10 +72,10 @@ class CFN(Recommender):
     # The border: a network whose rows are items is seen from above as a transposed matrix
 
     @property
-    def completion(self) -> Completion:
+    def completion(self) -> Completion | DecodedMatrix:
         """The matrix in rows and columns of the network."""
         completion = self._turned(self.matrix)
-        assert isinstance(completion, Completion)
+        assert isinstance(completion, Completion | DecodedMatrix)
         return completion
 
     def _turned(self, matrix: Matrix) -> Matrix:
@@ -88,11 +91,13 @@ class CFN(Recommender):
         row_features, column_features = self._rows_and_columns(data.users, data.items)
         rows, columns = self._rows_and_columns(data.ratings.rows("user"), data.ratings.rows("item"))
         warn_of_width(row_features.width, self.settings.hidden, rows.columns)
+        known = KnownRatings(rows, columns)
         fitted = fit_matrix(
-            rows,
+            known,
             data.ratings.scale,
             self.settings,
-            features=row_features.values,
+            row_features=row_features,
+            column_features=column_features,
             checkpoint_path=fitting.checkpoint,
             resume=fitting.resume,
             report=_report(fitting.progress, self.settings),
@@ -101,22 +106,40 @@ class CFN(Recommender):
         )
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        completion = Completion(
-            fitted.network,
-            fitted.scaling,
-            KnownRatings(rows, columns),
-            self.settings,
-            row_features=row_features,
-            column_features=column_features,
+
+        def solved(share: float) -> None:
+            fitting.progress(Step(_SOLVING, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
+
+        if fitted.biases is None or fitted.amplitudes is None:
+            completion = Completion(
+                fitted.network,
+                fitted.scaling,
+                known,
+                self.settings,
+                row_features=row_features,
+                column_features=column_features,
+            )
+            if self.settings.solve_columns:
+                completion.column_weights.solve_trained(solved)
+                solved(1.0)
+            return self._turned(completion)
+        first = FirstDecoder(
+            fitted.network, fitted.scaling, fitted.biases, rows, columns, row_features, column_features
         )
-        if self.settings.solve_columns:
-
-            def solved(share: float) -> None:
-                fitting.progress(Step(_SOLVING, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
-
-            completion.column_weights.solve_trained(solved)
-            solved(1.0)
-        return self._turned(completion)
+        decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved))
+        solved(1.0)
+        return self._turned(
+            DecodedMatrix(
+                fitted.network,
+                fitted.scaling,
+                known,
+                fitted.biases,
+                decoder,
+                self.settings,
+                row_features=row_features,
+                column_features=column_features,
+            )
+        )
 
     @classmethod
     def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
@@ -140,22 +163,25 @@ class CFN(Recommender):
 
     def _kept(self) -> Kept:
         completion = self.completion
-        prior, scaling = completion.column_weights.prior, completion.scaling
+        scaling = completion.scaling
         weights: Arrays = {name: tensor.detach().numpy() for name, tensor in completion.network.state_dict().items()}
-        weights |= {
-            "row_means": scaling.means,
-            "mean_by_features": scaling.by_features.slope,
-            "prior.mean": prior.mean,
-            "prior.by_features": prior.by_features.slope,
-            "prior.factor": prior.factor,
-            "prior.pull": prior.precision,
-            "prior.noise": np.array([prior.noise], np.float64),
-        }
-        numbers = {
-            "overall_mean": scaling.overall,
-            "typical_length": scaling.typical_length,
-            "mean_damping": scaling.damping,
-        }
+        numbers = {"typical_length": scaling.typical_length}
+        if isinstance(completion, DecodedMatrix):
+            weights |= {f"biases.{name}": array for name, array in completion.means.arrays().items()}
+            weights |= {f"decoder.{name}": array for name, array in completion.decoder.arrays().items()}
+            numbers |= {"unit": scaling.unit}
+        else:
+            prior = completion.column_weights.prior
+            weights |= {
+                "row_means": scaling.means,
+                "mean_by_features": scaling.by_features.slope,
+                "prior.mean": prior.mean,
+                "prior.by_features": prior.by_features.slope,
+                "prior.factor": prior.factor,
+                "prior.pull": prior.precision,
+                "prior.noise": np.array([prior.noise], np.float64),
+            }
+            numbers |= {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
         return Kept(weights, known_arrays(completion.known), numbers)
 
     @classmethod
@@ -165,6 +191,8 @@ class CFN(Recommender):
             added["presence"] = 0.0
         if version < 5:
             added["length_cap"] = _NO_CAP
+        if version < 7:
+            added["decoder"] = "network"
         return {**added, **settings}
 
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
@@ -173,14 +201,40 @@ class CFN(Recommender):
         rows, columns = known.trained.rows, known.trained.columns
         if self.settings.hidden[0] != weights["input.weight"].shape[1]:
             raise ValueError("the network has another width than the settings say")
-        if len(weights["row_means"]) != rows:
-            raise ValueError("there is another number of row means than the ratings have rows")
         if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
             raise ValueError("the network has another number of columns than the ratings")
         of_rows, of_columns = self._rows_and_columns(users, items)
         row_features, column_features = of_rows or SideFeatures.none(rows), of_columns or SideFeatures.none(columns)
         if (len(row_features.trained), len(column_features.trained)) != (rows, columns):
             raise ValueError("the features do not fit the ratings")
+        read = weights["input.side"].shape[0] if "input.side" in weights else 0
+        if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
+            raise ValueError("the network was made for another number of features")
+        marks_empty = read > row_features.width  # formats 1 to 3 have no mark
+        if self.settings.decoder == "process":
+            biases = FittedMeans.restored(_taken(weights, "biases."))
+            if (len(biases.trained_row), len(biases.trained_column)) != (rows, columns):
+                raise ValueError("there is another number of biases than the ratings have rows and columns")
+            decoder = Decoder.restored(_taken(weights, "decoder."), weights, known.trained.nnz)
+            unit = kept.numbers["unit"]
+            scaling = Scaling.of_biases_in(
+                unit, kept.numbers["typical_length"], biases, scale, self.settings, marks_empty=marks_empty
+            )
+            network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, self.settings)
+            return self._turned(
+                DecodedMatrix(
+                    network,
+                    scaling,
+                    known,
+                    biases,
+                    decoder,
+                    self.settings,
+                    row_features=row_features,
+                    column_features=column_features,
+                )
+            )
+        if len(weights["row_means"]) != rows:
+            raise ValueError("there is another number of row means than the ratings have rows")
         prior = ColumnPrior(
             mean=weights.pop("prior.mean"),
             by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
@@ -188,14 +242,13 @@ class CFN(Recommender):
             precision=weights.pop("prior.pull"),
             noise=float(weights.pop("prior.noise")[0]),
         )
-        read = weights["input.side"].shape[0] if "input.side" in weights else 0
-        if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
-            raise ValueError("the network was made for another number of features")
         damping = kept.numbers.get("mean_damping", self.settings.mean_damping)
         if damping is None:
             raise ValueError("the damping of the means is missing")
         scaling = Scaling(
             scale=scale,
+            centre=(scale.high + scale.low) / 2,
+            unit=(scale.high - scale.low) / 2,
             damping=damping,
             length_power=self.settings.length_power,
             length_cap=self.settings.length_cap,
@@ -203,20 +256,28 @@ class CFN(Recommender):
             typical_length=kept.numbers["typical_length"],
             overall=kept.numbers["overall_mean"],
             by_features=_regression(weights, "mean_by_features", outputs=1),
+            columns=np.zeros(columns, np.float32),
             means=weights.pop("row_means"),
-            marks_empty=read > row_features.width,  # formats 1 to 3 have no mark
+            marks_empty=marks_empty,
         )
         network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, self.settings)
-        completion = Completion(
-            network,
-            scaling,
-            known,
-            self.settings,
-            row_features=row_features,
-            column_features=column_features,
-            prior=prior,
+        return self._turned(
+            Completion(
+                network,
+                scaling,
+                known,
+                self.settings,
+                row_features=row_features,
+                column_features=column_features,
+                prior=prior,
+            )
         )
-        return self._turned(completion)
+
+
+def _taken(weights: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names begin so, without that, taken out of the others."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}
 
 
 def _report(progress: Progress, settings: CFNSettings) -> Report:

@@ -169,7 +169,9 @@ class Completion(FilledMatrix):
         features = _or_zeros(given.features, self.row_features.width)
         read = given.others < network.columns
         row = SparseRows(np.array([0, read.sum()]), given.others[read], given.ratings[read], network.columns)
-        scaled = scaling.down_with(row, np.array([scaling.mean_of(given.ratings, features)]), features[None])
+        scaled = scaling.down_with(
+            row, np.array([scaling.mean_of(given.others, given.ratings, features)]), features[None]
+        )
         weight, bias = self.column_weights.now()
         path = along_the_path(
             network,
@@ -181,7 +183,7 @@ class Completion(FilledMatrix):
             bias[columns],
         )
         # The row's own mean comes back on top of what the network says.
-        nobody = scaling.mean_of(given.ratings[:0], np.zeros_like(features))
+        nobody = scaling.mean_of(given.others[:0], given.ratings[:0], np.zeros_like(features))
         surplus = scaling.down_values(given.ratings, np.array(nobody))
         of_mean = of_damped_mean(surplus, features, scaling.by_features, scaling.damping)
         by_rating = np.tile(of_mean.ratings, (len(columns), 1))
@@ -225,8 +227,7 @@ class Completion(FilledMatrix):
         )
 
     def _in_ratings(self, by_rating: Doubles, by_feature: Doubles) -> Shares:
-        low, high = self.scale
-        return Shares(by_rating * ((high - low) / 2), by_feature * ((high - low) / 2))
+        return Shares(by_rating * self.scaling.unit, by_feature * self.scaling.unit)
 
     # Representations
 

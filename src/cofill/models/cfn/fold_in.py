@@ -57,16 +57,7 @@ class ColumnPrior:
         """From the weights (columns, width) and biases (columns,) of the columns, how many ratings they were trained
         on (columns,), their features (columns, Q), and some of their ratings.
         """
-        columns = np.flatnonzero(ratings > 0)
-        mean, by_features = _expectation(weight, bias, ratings, features, columns)
-        square = np.zeros((len(mean), len(mean)))
-        for first in range(0, len(columns), _CHUNK):  # in chunks: the weights are the largest thing in memory
-            chosen = columns[first : first + _CHUNK]
-            surprise = np.column_stack([weight[chosen], bias[chosen]]) - mean - by_features.expected(features[chosen])
-            square += surprise.T @ surprise
-        values, vectors = np.linalg.eigh(square / max(len(columns), 1))
-        kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
-        factor = vectors[:, kept] * np.sqrt(values[kept])
+        mean, by_features, factor = spread_of_weights(weight, bias, ratings, features)
         codes = np.concatenate([example.codes for example in examples] or [np.zeros((1, len(mean)), np.float32)])
         along = codes @ factor
         precision, turn = np.linalg.eigh(along.T @ along / len(along))
@@ -143,6 +134,28 @@ class ExampleColumn(NamedTuple):
     codes: Floats
     ratings: Floats
     features: Floats
+
+
+class WeightSpread(NamedTuple):
+    """How the weights (and biases) of trained columns differ."""
+
+    mean: Floats  # (width + 1,)
+    by_features: FeatureRegression  # what a column's weights exceed the mean by
+    factor: npt.NDArray[np.float64]  # (width + 1, directions): times itself transposed, the covariance of the rest
+
+
+def spread_of_weights(weight: Floats, bias: Floats, ratings: npt.NDArray[np.int64], features: Floats) -> WeightSpread:
+    """From weights (columns, width), biases (columns,), how many ratings these had (columns,), and their features."""
+    columns = np.flatnonzero(ratings > 0)
+    mean, by_features = _expectation(weight, bias, ratings, features, columns)
+    square = np.zeros((len(mean), len(mean)))
+    for first in range(0, len(columns), _CHUNK):  # in chunks: the weights are the largest thing in memory
+        chosen = columns[first : first + _CHUNK]
+        surprise = np.column_stack([weight[chosen], bias[chosen]]) - mean - by_features.expected(features[chosen])
+        square += surprise.T @ surprise
+    values, vectors = np.linalg.eigh(square / max(len(columns), 1))
+    kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
+    return WeightSpread(mean, by_features, vectors[:, kept] * np.sqrt(values[kept]))
 
 
 def _expectation(

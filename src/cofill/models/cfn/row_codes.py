@@ -56,7 +56,7 @@ class RowCodes:
 
         A column that the network was not trained on tells it nothing.
         """
-        mean = self._scaling.mean_of(ratings, features)
+        mean = self._scaling.mean_of(columns, ratings, features)
         trained = columns < self._network.columns
         row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
         return encode_rows(self._network, self._scaling.down_with(row, np.array([mean]), features[None]))[0], mean

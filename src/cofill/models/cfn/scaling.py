@@ -1,4 +1,4 @@
-"""Rating scale -> [-1, 1] with the row's mean taken off; and back."""
+"""Ratings -> what the network reads and predicts, which is what the biases leave over; and back."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,14 +6,22 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.config import ScalingSettings
+from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.means import FittedMeans
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+
+# The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
+# MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.
+_SPREAD = 0.45
+# The damping of a row's mean where the paper's scaling is asked for and none is given.
+_PAPERS_DAMPING = 7.0
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,11 @@ class ScaledRows:
 
 @dataclass(frozen=True)
 class Scaling:
-    """x = (r - centre) / half - mean of the row; both ends of the rating scale become -1 and 1 before the mean.
+    """x = (r - centre) / unit - deviation of the column - mean of the row.
+
+    With the decoder "process" these are the biases with learned variances, and the unit is such that what they leave
+    over has a standard deviation of 0.45. With the decoder "network" both ends of the rating scale become -1 and 1,
+    and the row's mean alone is taken off, as in the paper.
 
     A row's mean is damped: `damping` ratings of the value expected from its features are added to it (shrinkage). The
     mean of a row with no ratings is that value; without features it is the overall mean. The input scale of a row
@@ -45,6 +57,8 @@ class Scaling:
     """
 
     scale: Scale
+    centre: float
+    unit: float
     damping: float
     length_power: float
     length_cap: float
@@ -52,45 +66,96 @@ class Scaling:
     typical_length: float
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
+    columns: Floats  # (columns,) deviations, scaled
     means: Floats  # (rows,) scaled
     marks_empty: bool
 
     @classmethod
-    def fit(
-        cls,
-        rows: SparseRows,
-        scale: Scale,
-        settings: ScalingSettings,
-        features: Floats,
-        *,
-        damping: float,
-        marks_empty: bool = False,
+    def of_biases(
+        cls, rows: SparseRows, biases: FittedMeans, scale: Scale, settings: CFNSettings, *, marks_empty: bool = False
     ) -> Self:
-        """From the ratings and the features (rows, P) of the rows; P may be 0. The damping may have been learned."""
-        scaled = _to_unit(rows.values, scale)
+        """For the decoder "process": what the biases of these rows leave over."""
+        deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
+        spread = float(np.std(rows.values - biases.overall - deviations, dtype=np.float64)) if rows.nnz else 0.0
+        # Ratings that are all alike leave nothing over: then any unit will do.
+        unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
+        return cls.of_biases_in(unit, _typical_length(rows), biases, scale, settings, marks_empty=marks_empty)
+
+    @classmethod
+    def of_biases_in(
+        cls,
+        unit: float,
+        typical_length: float,
+        biases: FittedMeans,
+        scale: Scale,
+        settings: CFNSettings,
+        *,
+        marks_empty: bool,
+    ) -> Self:
+        """The same in a unit that is known."""
+        return cls(
+            scale=scale,
+            centre=float(biases.overall),
+            unit=unit,
+            damping=biases.row_damping,
+            length_power=settings.length_power,
+            length_cap=settings.length_cap,
+            presence=settings.presence,
+            typical_length=typical_length,
+            overall=0.0,
+            by_features=FeatureRegression(biases.by_row_features.slope / np.float32(unit)),
+            columns=biases.trained_column / np.float32(unit),
+            means=biases.trained_row / np.float32(unit),
+            marks_empty=marks_empty,
+        )
+
+    @classmethod
+    def of_scale(
+        cls, rows: SparseRows, scale: Scale, settings: CFNSettings, features: Floats, *, marks_empty: bool = False
+    ) -> Self:
+        """For the decoder "network": by the range of the rating scale, from the ratings and features of the rows."""
+        centre, unit = (scale.high + scale.low) / 2, (scale.high - scale.low) / 2
+        scaled = _scaled(rows.values, centre, unit)
         overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
         counts = rows.counts()
         sums = rows.row_sums(scaled)
         by_features = FeatureRegression.fit(features, (sums / np.maximum(counts, 1) - overall)[:, None], counts)
         expected = overall + by_features.expected(features)[:, 0]
+        damping = _PAPERS_DAMPING if settings.mean_damping is None else settings.mean_damping
         return cls(
             scale=scale,
+            centre=centre,
+            unit=unit,
             damping=damping,
             length_power=settings.length_power,
             length_cap=settings.length_cap,
             presence=settings.presence,
-            typical_length=rows.nnz / max(int((counts > 0).sum()), 1),
+            typical_length=_typical_length(rows),
             overall=overall,
             by_features=by_features,
+            columns=np.zeros(rows.columns, np.float32),
             means=_damped(sums, counts, damping, expected),
             marks_empty=marks_empty,
         )
 
-    def mean_of(self, ratings: Floats, features: Floats) -> np.float32:
+    def mean_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
         """The mean of a row that arrived later, from its ratings and its features (P,)."""
-        total = _to_unit(ratings, self.scale).sum(dtype=np.float64)
+        total = self.without_column(columns, ratings).sum(dtype=np.float64)
         expected = self.overall + self.by_features.expected(features[None])[0]
         return np.float32(_damped(np.array([total]), np.array([len(ratings)]), self.damping, expected)[0])
+
+    def without_column(self, columns: Ints, ratings: Floats) -> Floats:
+        """Scaled ratings (n,) with the deviation of their column taken off; the mean of their row is still in them.
+
+        A column that came after the training has none: it is compared with an average one.
+        """
+        values = _scaled(ratings, self.centre, self.unit)
+        old = columns < len(self.columns)
+        if old.all():
+            values -= self.columns[columns]
+        else:
+            values[old] -= self.columns[columns[old]]
+        return values
 
     def down(self, rows: SparseRows, features: Floats) -> ScaledRows:
         """The rows that were fitted, as the network reads them."""
@@ -98,33 +163,39 @@ class Scaling:
 
     def down_with(self, rows: SparseRows, means: Floats, features: Floats) -> ScaledRows:
         """Any rows, given their means (rows,) and features (rows, P), before any mark."""
-        values = _to_unit(rows.values, self.scale)
+        values = self.without_column(rows.indices, rows.values)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
-        lengths = np.maximum(rows.counts(), 1) / max(min(self.typical_length, self.length_cap), 1e-9)
-        input_scale = (lengths**-self.length_power).astype(np.float32)
         if self.marks_empty:
             features = np.column_stack([features, (rows.counts() == 0).astype(np.float32)])
-        return ScaledRows(known, input_scale, features, self.presence, self.marks_empty)
+        return ScaledRows(known, self.input_scale(rows.counts()), features, self.presence, self.marks_empty)
+
+    def input_scale(self, counts: npt.NDArray[np.integer]) -> Floats:
+        """(rows,): by what the inputs of rows with so many ratings are multiplied."""
+        lengths = np.maximum(counts, 1) / max(min(self.typical_length, self.length_cap), 1e-9)
+        return np.asarray(lengths**-self.length_power, np.float32)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
-        """Single ratings, each with the mean of its row."""
-        return _to_unit(ratings, self.scale) - means
+        """Single ratings, each with the mean of its row taken off; the deviation of its column is still in it."""
+        return _scaled(ratings, self.centre, self.unit) - means
 
     def up(self, outputs: Floats, means: np.float32 | Floats) -> Floats:
-        """Outputs of the network -> ratings, clipped to the scale."""
+        """Outputs of the network and what was taken off -> ratings, clipped to the scale."""
         return np.clip(self.unclipped(outputs, means), self.scale.low, self.scale.high)
 
     def unclipped(self, outputs: Floats, means: np.float32 | Floats) -> Floats:
-        low, high = self.scale
-        ratings: Floats = (outputs + means) * np.float32((high - low) / 2) + np.float32((high + low) / 2)
+        ratings: Floats = (outputs + means) * np.float32(self.unit) + np.float32(self.centre)
         return ratings
 
 
-def _to_unit(ratings: Floats, scale: Scale) -> Floats:
-    unit: Floats = ratings - np.float32((scale.high + scale.low) / 2)
-    unit /= np.float32((scale.high - scale.low) / 2)  # in place: the ratings are among the largest arrays there are
-    return unit
+def _scaled(ratings: Floats, centre: float, unit: float) -> Floats:
+    scaled: Floats = ratings - np.float32(centre)
+    scaled /= np.float32(unit)  # in place: the ratings are among the largest arrays there are
+    return scaled
+
+
+def _typical_length(rows: SparseRows) -> float:
+    return rows.nnz / max(int((rows.counts() > 0).sum()), 1)
 
 
 def _damped(sums: Doubles, counts: Longs, damping: float, expected: Floats) -> Floats:

@@ -19,6 +19,7 @@ from cofill.models.cfn.minibatch import corrupt, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, loss_of_zeros, share_that_rows_bear
+from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 
 _RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
@@ -49,6 +50,8 @@ class TrainingState:
     lowered: list[LoweredRate] = field(default_factory=list)
     rate_share: float = 1.0
     """Of the learning rate of the settings, after trainings that failed with more."""
+    amplitudes: Amplitudes | None = None
+    """Of the decoder, once the search has ended."""
 
     def begin_phase_anew(self) -> None:
         """As if this phase had not begun yet; what an earlier one has found remains."""
@@ -66,7 +69,9 @@ class TrainingState:
         """Of checkpoints that were written before learning rates could be lowered, too."""
         history = [EpochRecord(**record) for record in document["history"]]
         lowered = [LoweredRate(**record) for record in document.get("lowered", ())]
-        return cls(**{**document, "history": history, "lowered": lowered})
+        amplitudes = document.get("amplitudes")
+        known = Amplitudes(**amplitudes) if amplitudes else None
+        return cls(**{**document, "history": history, "lowered": lowered, "amplitudes": known})
 
 
 EngineMaker = Callable[[CFNetwork, CFNSettings], TrainingEngine]
@@ -114,7 +119,8 @@ def run_epochs(
     A learning rate that is too large for the data is a `StepTooLarge`; with `checks_learning` also one with which
     validation gets no better than the means of rows.
     """
-    keep_best = validation is not None and not settings.refit
+    # The decoder learns its amplitudes from the codes of the best epoch.
+    keep_best = validation is not None and (not settings.refit or settings.decoder == "process")
     best = _copy_of(network) if keep_best and state.best_epoch == state.epoch else None
     if keep_best and best is None and checkpoint is not None:
         best = checkpoint.best_weights()
@@ -188,8 +194,14 @@ def _told_loss(loss: float, bearable: float) -> str:
 
 def _validation_rmse(engine: TrainingEngine, rows: ScaledRows, scaling: Scaling, validation: ValidationPart) -> float:
     outputs = engine.outputs(rows, validation.entry_rows, validation.entry_columns)
-    predicted = scaling.up(outputs, scaling.means[validation.entry_rows])
+    predicted = scaling.up(outputs, _taken_off(scaling, validation))
     return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
+
+
+def _taken_off(scaling: Scaling, validation: ValidationPart) -> Floats:
+    """What the network does not see of validation ratings, scaled."""
+    taken: Floats = scaling.means[validation.entry_rows] + scaling.columns[validation.entry_columns]
+    return taken
 
 
 def _gave_up(state: TrainingState, settings: CFNSettings, validation: ValidationPart | None) -> bool:
@@ -198,7 +210,7 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
 
 def _rmse_of_means(scaling: Scaling, validation: ValidationPart) -> float:
     """The validation RMSE of a network that outputs zeros."""
-    means = scaling.means[validation.entry_rows]
+    means = _taken_off(scaling, validation)
     predicted = scaling.up(np.zeros_like(means), means)
     return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
-from cofill.config import Activation, CFNSettings, Settings
+from cofill.config import Activation, CFNSettings, Decoder, Settings
 from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.engines import TrainingEngine
 from cofill.models.cfn.full_batch import FullBatchEngine
@@ -69,6 +69,7 @@ class AutoRecSettings(CFNSettings):
     beta: float = 1.0
     batch: int = 2**31 - 1
     learning_rate_decay: float = 0.0
+    decoder: Decoder = "network"
     trust_length: float = 0.0
     trust_features: float = 0.0
     solve_columns: bool = False

@@ -1,0 +1,532 @@
+"""The matrix as the Bayesian decoder fills it in, hot, warm or cold; it follows new ratings at once."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch.nn import Parameter
+
+from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
+from cofill.data.ratings import Scale
+from cofill.data.sparse import SparseRows
+from cofill.models.cfn.first_decoder import expected_of_columns
+from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.row_codes import RowCodes
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.shares import along_the_path, blended, of_damped_mean
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
+from cofill.models.decoder.neighbours import (
+    Nearest,
+    Neighbours,
+    nearest_to,
+    pulls_at_pairs,
+    pulls_of_rows,
+    spread_pulls,
+)
+from cofill.models.decoder.solving import DecodedColumns
+from cofill.models.explanation import Given, Shares
+from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.file import Arrays
+from cofill.models.known import KnownRatings
+from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
+from cofill.models.means import FittedMeans
+
+_ENTRIES_AT_ONCE = 8192
+_NO_PULL = np.empty(0, np.float32)
+# Numbers of the table of nearest rows: with very many rows each has fewer.
+_MOST_NEIGHBOURS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """All that a trained network's decoder is made of."""
+
+    space: CodeSpace
+    amplitudes: Amplitudes
+    columns: DecodedColumns  # as trained
+
+    def arrays(self) -> Arrays:
+        """For a model file; the weights of codes are kept in the place of the network's own."""
+        return {
+            "amplitudes": self.amplitudes.as_array(),
+            "mean": self.space.mean,
+            "by_features": self.space.by_features.slope,
+            "factor": self.space.factor,
+            "centre": self.space.centre,
+            "turn": self.columns.turn,
+            "bias": self.columns.bias,
+            "pull": self.columns.pull,
+        }
+
+    @classmethod
+    def restored(cls, arrays: Arrays, network: Arrays, ratings: int) -> Self:
+        """From what a file kept, and the weights of the network; ValueError where they do not fit together."""
+        taste = np.column_stack([network["output.weight"], network["output.bias"]])
+        columns = DecodedColumns(taste, arrays["turn"], arrays["bias"], arrays["pull"])
+        width = taste.shape[1] - 1
+        shapes = {
+            "turn": (len(taste), width),
+            "bias": (len(taste),),
+            "pull": (ratings,),
+            "mean": (width + 1,),
+            "centre": (width,),
+            "factor": (width + 1, arrays["factor"].shape[-1]),
+            "by_features": (len(arrays["by_features"]), width + 1),
+        }
+        for name, shape in shapes.items():
+            if arrays[name].shape != shape:
+                raise ValueError(f"decoder.{name} has shape {list(arrays[name].shape)} instead of {list(shape)}")
+        space = CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"])
+        return cls(space, Amplitudes.from_array(arrays["amplitudes"]), columns)
+
+
+class DecodedMatrix(FilledMatrix):
+    """Predictions in terms of rows and columns, in ratings, not clipped to the scale.
+
+        overall + deviation of the row + unit * (bias + trust (code . taste + direction . turn + local part))
+
+    - A row is read by the network as it stands now: its ratings, and its side features. The fewer ratings it has, the
+      less its code is believed; of a row of which nothing is known, nothing but the column's bias is left.
+    - A column has weights in closed form, from its ratings at the codes of the rows as they were trained, without its
+      own rating; of rows that came later, as they stand now. It is solved again when its ratings or features change.
+    """
+
+    def __init__(
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        biases: FittedMeans,
+        decoder: Decoder,
+        settings: CFNSettings,
+        *,
+        row_features: SideFeatures,
+        column_features: SideFeatures,
+    ) -> None:
+        super().__init__(known, biases, row_features, column_features)
+        self.network, self.scaling, self.decoder = network, scaling, decoder
+        # The network's own output weights have done their work: these are the largest arrays there are.
+        network.output.weight = Parameter(torch.from_numpy(decoder.columns.taste[:, :-1]))
+        network.output.bias = Parameter(torch.from_numpy(decoder.columns.taste[:, -1]))
+        self.codes = RowCodes(network, scaling, known, row_features)
+        self._space, self._amplitudes = decoder.space, decoder.amplitudes
+        self._neighbours = settings.neighbours if decoder.amplitudes.local else 0
+        self._table: Neighbours | None = None
+        self._left_out: LeaveOneOut | None = None
+        self._pull_by_row: Floats | None = None
+        self._directions: Floats | None = None
+        trained = decoder.columns
+        self._taste, self._turn, self._bias = trained.taste, trained.turn, trained.bias
+        self._pulls: dict[int, tuple[Ints, Floats]] = {}  # of columns that have changed since the training
+        self._moved: set[int] = set()  # columns whose weights are out of date
+        self._read = known.trained.counts()  # (rows,) ratings that the network takes in
+        self._catch_up()
+
+    @property
+    def scale(self) -> Scale:
+        return self.scaling.scale
+
+    # Changes
+
+    def _make_room(self) -> None:
+        self._read = grown(self._read, self.rows)
+
+    def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
+        self._read[row] = self._count_read(columns)
+        self.codes.changed(row)
+
+    def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
+        self._moved.add(column)
+
+    def _row_was_trained(self, row: int) -> bool:
+        return bool(self.codes.was_trained(np.array([row]))[0])
+
+    def _settle(self) -> None:
+        """Give the columns that have moved the weights that follow what is known of them now."""
+        if not self._moved:
+            return
+        trained = self.decoder.columns
+        if self._taste is trained.taste:  # the file's or the training's own memory until a column moves
+            self._taste, self._turn, self._bias = self._taste.copy(), self._turn.copy(), self._bias.copy()
+        if self.columns > len(self._bias):  # with room to spare: the next new column should not copy it all again
+            room = self.columns + self.columns // 16
+            self._taste, self._turn, self._bias = (grown(part, room) for part in (self._taste, self._turn, self._bias))
+        for column in self._moved:
+            if self.column_as_trained(column):
+                self._pulls.pop(column, None)
+                found = Decoded(trained.taste[column], trained.turn[column], trained.bias[column], _NO_PULL)
+            else:
+                rows, ratings = self.known.column(column)
+                posterior = self._posterior(rows, ratings, self.column_features.values[column], column)
+                found = posterior.decoded()
+                self._pulls[column] = (rows, found.pull)
+            self._taste[column], self._turn[column], self._bias[column] = found.taste, found.turn, found.bias
+        self._moved.clear()
+
+    # Columns
+
+    def _posterior(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> Posterior:
+        """Of a column with these ratings and features (Q,); `column` where it is one of the matrix."""
+        seen, means = self._seen_by(rows, ratings, column)
+        targets = self.scaling.down_values(ratings, means)
+        return Posterior(self._space, self._amplitudes, seen, targets, self._expected(features))
+
+    def _expected(self, features: Floats) -> Expected:
+        weights, biases = expected_of_columns(self._space, self.means, self.scaling, features[None])
+        return Expected(weights[0], float(biases[0]))
+
+    def _seen_by(self, rows: Ints, ratings: Floats, column: int | None) -> tuple[Seen, Floats]:
+        """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
+        longs = rows.astype(np.int64)
+        codes, means = self.codes.for_regression(longs)
+        old = self.codes.was_trained(longs)
+        counts = np.zeros(len(rows), np.int64)
+        counts[old] = self.known.trained.counts()[longs[old]]
+        counts[~old] = self._read[longs[~old]]
+        described = self.row_features.described[longs]
+        described[old] = self.row_features.trained_described[longs[old]]
+        if column is not None and column < self.network.columns:
+            own_rows, own_ratings = self.known.trained_columns.row(column)
+            own = np.isin(rows, own_rows)
+            if own.any():
+                before = own_ratings[np.searchsorted(own_rows, rows[own])]
+                without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
+                codes[own], means[own], counts[own] = without.codes.numpy(), without.means, without.counts
+            for place in np.flatnonzero(~old).tolist():  # rows that came later have this column's rating in them, too
+                others, theirs = self.known.row(int(rows[place]))
+                kept = others != column
+                vector = self.row_features.values[rows[place]]
+                codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
+                counts[place] = self._count_read(others[kept])
+        return self._space.seen(codes, self._amplitudes.trust(counts, described)), means
+
+    def _leave_one_out(self) -> LeaveOneOut:
+        if self._left_out is None:
+            self._left_out = LeaveOneOut(self.network, self.scaling, self.known.trained, self.row_features)
+        return self._left_out
+
+    # Rows
+
+    def _trust(self) -> Floats:
+        """(rows,)"""
+        return self._amplitudes.trust(self._read, self.row_features.described)
+
+    def _count_read(self, columns: Ints) -> int:
+        return int((columns < self.network.columns).sum())
+
+    # Predictions
+
+    def row(self, row: int) -> Floats:
+        features = self.row_features
+        return self.new_row(*self.known.row(row), features.values[row] if features.described[row] else None)
+
+    def column(self, column: int) -> Floats:
+        self._settle()
+        found = Decoded(self._taste[column], self._turn[column], self._bias[column], self._pull_of(column)[1])
+        return self._down_a_column(found, self._pull_of(column)[0], slice(None))
+
+    def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        return self._along_a_row(columns, ratings, features, slice(None))
+
+    def new_row_at(self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._along_a_row(columns, ratings, features, asked)
+
+    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        return self._along_a_column(rows, ratings, features, slice(None))
+
+    def new_column_at(self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        return self._along_a_column(rows, ratings, features, asked)
+
+    def _along_a_row(self, columns: Ints, ratings: Floats, features: Floats | None, at: Ints | slice) -> Floats:
+        self._settle()
+        described = features is not None
+        vector = _or_zeros(features, self.row_features.width)
+        code, _ = self.codes.of_ratings(columns, ratings, vector)
+        trust = self._amplitudes.trust(np.array([self._count_read(columns)]), np.array([described]))[0]
+        direction = self._space.directions(code[None])[0]
+        known = slice(self.columns) if isinstance(at, slice) else at
+        said = self._taste[known, :-1] @ code + self._taste[known, -1] + self._turn[known] @ direction
+        if self._neighbours and trust:
+            said += self._local_of_row(self._nearest_now(direction))[known]
+        deviation = self.means.row_of(columns, ratings, vector)
+        return self._up(self._bias[known] + trust * said, deviation)
+
+    def _along_a_column(self, rows: Ints, ratings: Floats, features: Floats | None, at: Ints | slice) -> Floats:
+        vector = _or_zeros(features, self.column_features.width)
+        return self._down_a_column(self._posterior(rows, ratings, vector, None).decoded(), rows, at)
+
+    def _down_a_column(self, found: Decoded, rated: Ints, at: Ints | slice) -> Floats:
+        codes, _ = self.codes.all_now()
+        codes = codes[at]
+        both = codes @ np.column_stack([found.taste[:-1], found.turn])  # one pass over the codes
+        lengths = self._lengths()[at]
+        said = both[:, 0] + found.taste[-1] + (both[:, 1] - self._space.centre @ found.turn) / lengths
+        if self._neighbours:
+            said += self._local_of_column(rated, found.pull)[at]
+        return self._up(found.bias + self._trust()[at] * said, self.means.row[at])
+
+    def _lengths(self) -> Floats:
+        """(rows,): of the centred codes."""
+        codes, _ = self.codes.all_now()
+        return self._space.centred(codes)[1]
+
+    def _up(self, scaled: Floats, deviations: np.float32 | Floats) -> Floats:
+        """Scaled predictions without the row's deviation, which is in ratings -> ratings."""
+        ratings: Floats = self.means.overall + deviations + np.float32(self.scaling.unit) * scaled
+        return ratings
+
+    def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
+        self._settle()
+        trust = self._trust()
+        for first in range(0, len(seen), _ENTRIES_AT_ONCE):
+            at = seen[first : first + _ENTRIES_AT_ONCE]
+            row, column = rows[at], columns[at]
+            distinct, place = np.unique(row, return_inverse=True)
+            codes, _ = self.codes.now(distinct.astype(np.int64))
+            directions = self._space.directions(codes)
+            said = np.einsum("ij,ij->i", codes[place], self._taste[column, :-1]) + self._taste[column, -1]
+            said += np.einsum("ij,ij->i", directions[place], self._turn[column])
+            if self._neighbours:
+                said += self._local_at(row, column, distinct, directions, place)
+            predicted[at] = self._up(self._bias[column] + trust[row] * said, self.means.row[row])
+
+    def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
+        return np.lexsort((rows, columns))
+
+    def many_rows(self, rows: Longs) -> Floats:
+        self._settle()
+        codes, _ = self.codes.now(rows)
+        directions = self._space.directions(codes)
+        known = slice(self.columns)
+        said = codes @ self._taste[known, :-1].T + self._taste[known, -1] + directions @ self._turn[known].T
+        if self._neighbours:
+            for place, row in enumerate(rows.tolist()):
+                said[place] += self._local_of_row(self._nearest(row, directions[place]))
+        scaled = self._bias[known] + self._trust()[rows][:, None] * said
+        return self._up(scaled, self.means.row[rows][:, None])
+
+    def many_columns(self, columns: Longs) -> Floats:
+        self._settle()
+        codes, _ = self.codes.all_now()
+        turn = self._turn[columns]
+        said = self._taste[columns, :-1] @ codes.T + self._taste[columns, -1:]
+        said += (turn @ codes.T - (turn @ self._space.centre)[:, None]) / self._lengths()
+        if self._neighbours:
+            for place, column in enumerate(columns.tolist()):
+                said[place] += self._local_of_column(*self._pull_of(column))
+        return self._up(self._bias[columns][:, None] + self._trust() * said, self.means.row)
+
+    def row_known(self) -> Flags:
+        """(rows,): of which rows there is a rating or a feature."""
+        known: Flags = (self.row_counts > 0) | self.row_features.described
+        return known
+
+    def column_known(self) -> Flags:
+        """(columns,): of which columns there is a rating or a feature."""
+        known: Flags = (self.column_counts > 0) | self.column_features.described
+        return known
+
+    # The local part: between a row that is asked about, as it stands now, and rows that a column has rated, as they
+    # were trained. A row that came later is near to the rows that are its own nearest.
+
+    def _pull_of(self, column: int) -> tuple[Ints, Floats]:
+        """Rows that a column has rated, and its pull on rows like these."""
+        if column in self._pulls:
+            return self._pulls[column]
+        by_column = self.known.trained_columns
+        if column >= by_column.rows:
+            return np.empty(0, np.int32), _NO_PULL
+        known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
+        return by_column.indices[known], self.decoder.columns.pull[known]
+
+    def _trained_directions(self) -> Floats:
+        """(rows of the training, width), zeros where a row had no ratings: it is like no other."""
+        if self._directions is None:
+            codes, _ = self.codes.as_trained()
+            self._directions = self._space.directions(codes)
+            self._directions[self.known.trained.counts() == 0] = 0
+        return self._directions
+
+    def _near(self) -> Neighbours:
+        if self._table is None:
+            directions = self._trained_directions()
+            most = min(self._neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
+            self._table = Neighbours.of(directions, most)
+        return self._table
+
+    def _nearest(self, row: int, direction: Floats) -> Nearest:
+        """Of a row of the matrix, in its present direction."""
+        if self.codes.is_as_trained(row):
+            return self._near().of_row(row)
+        return self._nearest_now(direction)
+
+    def _nearest_now(self, direction: Floats) -> Nearest:
+        return nearest_to(direction, self._trained_directions(), self._near().rows.shape[1])
+
+    def _changed_rows(self) -> Longs:
+        """Rows that are not as they were trained, or that the training did not know."""
+        changed = {*self.known.changed_rows().tolist(), *self.row_features.later()[0].tolist()}
+        changed |= set(range(self.known.trained.rows, self.rows))
+        return np.array(sorted(changed), np.int64)
+
+    def _local_of_column(self, rated: Ints, pull: Floats) -> Floats:
+        """(rows,)"""
+        table, trained = self._near(), self.known.trained.rows
+        local = np.zeros(self.rows, np.float32)
+        old = rated < trained
+        spread_pulls(table.starts, table.near_to, table.near_kernel, rated[old], pull[old], local)
+        changed = self._changed_rows()
+        if len(changed):
+            dense = np.zeros(trained, np.float32)
+            dense[rated[old]] = pull[old]
+            directions = self._space.directions(self.codes.now(changed)[0])
+            for place, row in enumerate(changed.tolist()):
+                near = self._nearest(row, directions[place])
+                local[row] = near.kernel @ dense[near.rows]
+        for row, weight in zip(rated[~old].tolist(), pull[~old].tolist(), strict=True):
+            near = self._nearest_now(self._space.directions(self.codes.now(np.array([row]))[0])[0])
+            local[near.rows] += near.kernel * np.float32(weight)
+        return local
+
+    def _local_of_row(self, near: Nearest) -> Floats:
+        """(columns,)"""
+        trained = self.known.trained
+        if self._pull_by_row is None:
+            self._pull_by_row = self.decoder.columns.pull[np.argsort(self.known.trained_columns.indices, kind="stable")]
+        local = np.zeros(self.columns, np.float32)
+        pulls_of_rows(near.rows, near.kernel, trained.indptr, trained.indices, self._pull_by_row, local)
+        for column, (rated, pull) in self._pulls.items():
+            dense = np.zeros(trained.rows, np.float32)
+            old = rated < trained.rows
+            dense[rated[old]] = pull[old]
+            local[column] = near.kernel @ dense[near.rows]
+        return local
+
+    def _local_at(self, row: Ints, column: Ints, distinct: Ints, directions: Floats, place: Longs) -> Floats:
+        """(n,) at pairs; `directions` are those of the distinct rows, `place` (n,) says which."""
+        table, trained = self._near(), self.known.trained
+        local = np.zeros(len(row), np.float32)
+        changed = np.isin(distinct, self._changed_rows())[place]
+        moved = np.isin(column, list(self._pulls)) | (column >= self.known.trained_columns.rows)
+        plain = np.flatnonzero(~changed & ~moved)
+        plain = plain[np.argsort(column[plain], kind="stable")]
+        by_column = self.known.trained_columns
+        found = np.zeros(len(plain), np.float32)
+        pulls_at_pairs(
+            table.rows, table.kernel, by_column.indptr, by_column.indices, self.decoder.columns.pull,
+            row[plain], column[plain], np.zeros(trained.rows, np.float32), found,
+        )  # fmt: skip
+        local[plain] = found
+        others = np.flatnonzero(changed | moved)
+        for one in np.unique(column[others]).tolist():
+            chosen = others[column[others] == one]
+            local[chosen] = self._local_of_column(*self._pull_of(one))[row[chosen]]
+        return local
+
+    # Shares of ratings and features in a prediction
+
+    def column_shares(self, given: Given, rows: Ints) -> Shares:
+        """Exact: a prediction is a sum over the column's ratings, each times its gain."""
+        self._settle()
+        scaling, amplitudes = self.scaling, self._amplitudes
+        vector = _or_zeros(given.features, self.column_features.width)
+        column = given.number if given.number >= 0 else None
+        posterior = self._posterior(given.others, given.ratings, vector, column)
+        codes, _ = self.codes.now(rows.astype(np.int64))
+        asked = self._space.seen(codes, self._trust()[rows])
+        gain = posterior.gain(asked, self._cut_between(rows, asked.directions, given.others))
+        seen, means = self._seen_by(given.others, given.ratings, column)
+        nothing = self._expected(np.zeros_like(vector))
+
+        def expected(at: Seen, about: Floats, bias: Floats) -> Floats:
+            """(n, Q) or (n, 1): what weights (width + 1, Q) and biases (Q,) say of rows."""
+            said = at.codes @ about[:-1] + about[-1]
+            found: Floats = bias + np.float32(amplitudes.mean) * at.trust[:, None] * said
+            return found
+
+        weights, bias = nothing.weights[:, None], np.array([nothing.bias], np.float32)
+        left = scaling.down_values(given.ratings, means) - expected(seen, weights, bias)[:, 0]
+        by_rating = gain * left
+        # What the ratings tell is taken off what the features had led one to expect.
+        slope = self._space.by_features.slope[:-1].T
+        slope_of_bias = self.means.by_column_features.slope[:-1, 0] / np.float32(scaling.unit)
+        by_feature = (expected(asked, slope, slope_of_bias) - gain @ expected(seen, slope, slope_of_bias)) * vector
+        return _in_columns(given, by_rating * scaling.unit, by_feature * scaling.unit)
+
+    def row_shares(self, given: Given, columns: Ints) -> Shares:
+        """Along the path from nothing to the row through the network, as far as its code is believed in the end."""
+        self._settle()
+        network, scaling, space = self.network, self.scaling, self._space
+        vector = _or_zeros(given.features, self.row_features.width)
+        read = given.others < network.columns
+        row = SparseRows(np.array([0, read.sum()]), given.others[read], given.ratings[read], network.columns)
+        mean = scaling.mean_of(given.others, given.ratings, vector)
+        scaled = scaling.down_with(row, np.array([mean]), vector[None])
+        code, _ = self.codes.of_ratings(given.others, given.ratings, vector)
+        trust = self._amplitudes.trust(np.array([read.sum()]), np.array([given.features is not None]))[0]
+        length = space.centred(code[None])[1][0]
+        turn = self._turn[columns] / length
+        path = along_the_path(
+            network,
+            scaled.known.indices,
+            (scaled.known.values + np.float32(scaled.presence)) * scaled.input_scale,
+            vector,
+            scaled.features[0, len(vector) :],
+            trust * (self._taste[columns, :-1] + turn),
+            trust * (self._taste[columns, -1] - turn @ space.centre),
+        )
+        # The row's own deviation comes on top of what the decoder says.
+        nobody = scaling.mean_of(given.others[:0], given.ratings[:0], np.zeros_like(vector))
+        surplus = scaling.without_column(given.others, given.ratings) - nobody
+        of_mean = of_damped_mean(surplus, vector, scaling.by_features, scaling.damping)
+        by_rating = np.tile(of_mean.ratings, (len(columns), 1))
+        by_rating[:, read] += path.by_input
+        by_feature = path.by_feature + of_mean.features
+        local = np.zeros(len(columns), np.float32)
+        if self._neighbours and trust:
+            local = trust * self._local_of_row(self._nearest_now(space.directions(code[None])[0]))[columns]
+        return blended(
+            given,
+            trust=np.ones(len(columns), np.float32),
+            of_means=of_mean,
+            of_network=Shares(by_rating * scaling.unit, by_feature * scaling.unit),
+            difference=np.float32(scaling.unit) * (path.start + local),
+            read=read,
+        )
+
+    def _cut_between(self, rows: Ints, directions: Floats, rated: Ints) -> Floats | None:
+        """(m, n): the local kernel between rows that are asked about and rated ones, as predictions see it."""
+        if not self._neighbours:
+            return None
+        cut = np.zeros((len(rows), len(rated)), np.float32)
+        for place in range(len(rated)):
+            alone = np.zeros(len(rated), np.float32)
+            alone[place] = 1
+            cut[:, place] = self._local_of_column(rated[place : place + 1], alone[place : place + 1])[rows]
+        return cut
+
+    # Representations
+
+    def row_vectors(self) -> Floats:
+        """(rows, width): the codes."""
+        return self.codes.all_now()[0]
+
+    def column_vectors(self) -> Floats:
+        """(columns, width): the weights of codes."""
+        self._settle()
+        return self._taste[: self.columns, :-1]
+
+
+def _or_zeros(features: Floats | None, width: int) -> Floats:
+    return np.zeros(width, np.float32) if features is None else features
+
+
+def _in_columns(given: Given, by_rating: npt.NDArray[np.float64], by_feature: npt.NDArray[np.float64]) -> Shares:
+    """Features of one input column are explained as one."""
+    ends = np.cumsum(given.widths, dtype=np.int64)[:-1]
+    parts = [part.sum(1) for part in np.split(by_feature, ends, axis=1)] if given.widths else []
+    return Shares(by_rating, np.array(parts).reshape(len(parts), len(by_rating)).T)
