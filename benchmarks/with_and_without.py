@@ -1,6 +1,7 @@
 """A data set by name without and with the side information that it brings.
 
     COFILL_DATA=folder python benchmarks/with_and_without.py monti-douban      its published split, seeds 0 to 4
+    COFILL_DATA=folder python benchmarks/with_and_without.py monti-flixster    the same (or monti-yahoo-music)
     COFILL_DATA=folder python benchmarks/with_and_without.py movietweetings    random 90/10, splits 0 to 4
 
 Every test rating counts, and no test part chooses anything.
@@ -30,7 +31,7 @@ def parts(name: str, seeds: int) -> Iterator[tuple[int, Ratings, Ratings]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("dataset", choices=("monti-douban", "movietweetings"))
+    parser.add_argument("dataset", choices=("monti-douban", "monti-flixster", "monti-yahoo-music", "movietweetings"))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--set", action="append", type=name_and_value, default=[], metavar="NAME=VALUE")
     options = parser.parse_args()
