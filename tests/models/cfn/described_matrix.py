@@ -16,6 +16,8 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.completion import Completion
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.first_decoder import FirstDecoder
 from cofill.models.cfn.fitting import Fitted, fit_matrix
 from cofill.models.known import KnownRatings
 
@@ -56,13 +58,24 @@ def matrix() -> Matrix:
 
 
 def settings(**changes: Any) -> CFNSettings:
+    """Of the former decoder, unless changes say otherwise."""
     quick = {"hidden": 12, "epochs": 25, "validation": 0, "batch": 5, "threads": 1, "weight_decay": 0.05}
-    return CFNSettings.of(quick | changes)
+    return CFNSettings.of({**quick, "decoder": "network", **changes})
+
+
+def known_ratings() -> KnownRatings:
+    return KnownRatings(matrix().rows, matrix().rows.transpose())
 
 
 @cache
 def _fitted(**changes: Any) -> Fitted:
-    return fit_matrix(matrix().rows, SCALE, settings(**changes), features=matrix().row_features)
+    return fit_matrix(
+        known_ratings(),
+        SCALE,
+        settings(**changes),
+        row_features=SideFeatures(matrix().row_features),
+        column_features=SideFeatures(matrix().column_features),
+    )
 
 
 def fitted(**changes: Any) -> Fitted:
@@ -77,7 +90,7 @@ def completion(*, solved: bool = True, features: bool = True, **changes: Any) ->
     made = Completion(
         trained.network,
         trained.scaling,
-        KnownRatings(world.rows, world.rows.transpose()),
+        known_ratings(),
         settings(**changes),
         row_features=SideFeatures(of_rows),
         column_features=SideFeatures(of_columns),
@@ -85,6 +98,27 @@ def completion(*, solved: bool = True, features: bool = True, **changes: Any) ->
     if solved:
         made.column_weights.solve_trained()
     return made
+
+
+def decoded(**changes: Any) -> DecodedMatrix:
+    """The same by the Bayesian decoder, as right after a fit."""
+    changes = {"decoder": "process", **changes}
+    trained, world = fitted(**changes), matrix()
+    assert trained.biases is not None
+    assert trained.amplitudes is not None
+    of_rows, of_columns = SideFeatures(world.row_features.copy()), SideFeatures(world.column_features.copy())
+    by_column = world.rows.transpose()
+    first = FirstDecoder(trained.network, trained.scaling, trained.biases, world.rows, by_column, of_rows, of_columns)
+    return DecodedMatrix(
+        trained.network,
+        trained.scaling,
+        known_ratings(),
+        trained.biases,
+        Decoder(first.space, trained.amplitudes, first.solve(trained.amplitudes)),
+        settings(**changes),
+        row_features=of_rows,
+        column_features=of_columns,
+    )
 
 
 def vector(*values: float) -> Floats:

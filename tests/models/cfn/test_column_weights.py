@@ -2,16 +2,19 @@
 
 import copy
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 from cofill import CFN
 from cofill.data.datasets.world import make_world
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.models.cfn import column_weights
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.fitting import fit_matrix
+from cofill.models.known import KnownRatings
 from tests.models.cfn.described_matrix import COLD_COLUMN, NOTHING, Floats, completion, fitted, indices, matrix, vector
 
 
@@ -145,14 +148,17 @@ def ratings() -> Ratings:
 
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> None:
-    models = [
-        CFN(orientation=orientation, hidden=8, epochs=3, validation=0, threads=1, solve_columns=solve).fit(ratings())
-        for solve in (False, True)
-    ]
+    few: dict[str, Any] = {"hidden": 8, "epochs": 3, "validation": 0, "threads": 1, "decoder": "network"}
+    models = [CFN(orientation=orientation, solve_columns=solve, **few).fit(ratings()) for solve in (False, True)]
     unsolved, solved = (model.completion.network.output.weight.detach().numpy() for model in models)
     rows = ratings().rows(models[0].orientation)
-    no_features = np.zeros((rows.rows, 0), np.float32)
-    trained = fit_matrix(rows, ratings().scale, models[0].settings, features=no_features).network.output.weight
+    trained = fit_matrix(
+        KnownRatings(rows, rows.transpose()),
+        ratings().scale,
+        models[0].settings,
+        row_features=SideFeatures.none(rows.rows),
+        column_features=SideFeatures.none(rows.columns),
+    ).network.output.weight
     rated = rows.transpose().counts() > 0
     np.testing.assert_array_equal(unsolved[rated], trained.detach().numpy()[rated])
     assert (np.abs(solved - unsolved).max(axis=1)[rated] > 1e-4).all()

@@ -256,6 +256,7 @@ def test_the_path_is_that_of_the_network() -> None:
         features,
         mark,
         *(part.detach().numpy()[asked] for part in (output.weight, output.bias)),
+        squash=network.squash,
     )
 
     def outputs(way: float, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.config import ScalingSettings
+from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.scaling import Scaling
@@ -25,6 +25,11 @@ def rows_of(*rows: list[float]) -> SparseRows:
     )
 
 
+def first(count: int) -> npt.NDArray[np.int32]:
+    """The first columns."""
+    return np.arange(count, dtype=np.int32)
+
+
 def none(rows: int = 1) -> Floats:
     """Features of rows of which there are none."""
     return np.zeros((rows, 0), np.float32)
@@ -33,8 +38,8 @@ def none(rows: int = 1) -> Floats:
 def fit(
     rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0, features: Floats | None = None
 ) -> Scaling:
-    settings = ScalingSettings(length_power=length_power)
-    return Scaling.fit(rows, scale, settings, none(rows.rows) if features is None else features, damping=damping)
+    settings = CFNSettings(length_power=length_power, mean_damping=damping)
+    return Scaling.of_scale(rows, scale, settings, none(rows.rows) if features is None else features)
 
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
@@ -73,8 +78,8 @@ def test_the_damped_mean_by_hand() -> None:
     assert scaling.overall == pytest.approx(1 / 3)
     expected = [(2 + 5 / 3) / 7, (-1 + 5 / 3) / 6, 1 / 3]
     np.testing.assert_allclose(scaling.means, expected, rtol=1e-6)
-    assert scaling.mean_of(np.array([5.0, 5.0], np.float32), none()[0]) == pytest.approx(expected[0])
-    assert scaling.mean_of(np.empty(0, np.float32), none()[0]) == pytest.approx(1 / 3)
+    assert scaling.mean_of(first(2), np.array([5.0, 5.0], np.float32), none()[0]) == pytest.approx(expected[0])
+    assert scaling.mean_of(first(0), np.empty(0, np.float32), none()[0]) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("damping", [0.0, 5.0])
@@ -97,7 +102,7 @@ def test_no_ratings_at_all() -> None:
 def test_a_row_that_comes_later_has_the_mean_it_would_have_had(shares: list[float], damping: float) -> None:
     ratings = [1 + 4 * share for share in shares]
     scaling = fit(rows_of([1.0, 2.0, 4.0], ratings), Scale(1, 5), damping)
-    later = scaling.mean_of(np.array(ratings, np.float32), none()[0])
+    later = scaling.mean_of(first(len(ratings)), np.array(ratings, np.float32), none()[0])
     np.testing.assert_allclose(later, scaling.means[1], rtol=0, atol=1e-5)
 
 
@@ -115,9 +120,9 @@ def test_the_input_scale_by_hand() -> None:
 
 def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
     rows = rows_of([1.0] * 8, [5.0] * 8)
-    settings = {cap: ScalingSettings(length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
+    settings = {cap: CFNSettings(length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
     found = {
-        cap: Scaling.fit(rows, Scale(1, 5), of, none(2), damping=5).down(rows, none(2)).input_scale
+        cap: Scaling.of_scale(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).input_scale
         for cap, of in settings.items()
     }
     np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
@@ -170,13 +175,13 @@ def test_ratings_outweigh_features_the_more_there_are() -> None:
 def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, damping: float, width: int) -> None:
     rows, features, _ = rows_that_follow_features(12, seed, width)
     scaling = fit(rows, Scale(1, 5), damping, features=features)
-    later = [scaling.mean_of(rows.row(row)[1], features[row]) for row in range(12)]
+    later = [scaling.mean_of(*rows.row(row), features[row]) for row in range(12)]
     np.testing.assert_allclose(later, scaling.means, rtol=0, atol=1e-5)
 
 
 def test_rows_without_a_rating_are_marked_where_the_network_learns_what_that_means() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
-    scaling = Scaling.fit(rows, Scale(1, 5), ScalingSettings(), features, damping=7, marks_empty=True)
+    scaling = Scaling.of_scale(rows, Scale(1, 5), CFNSettings(), features, marks_empty=True)
     down = scaling.down(rows, features)
     assert down.marks_empty
     np.testing.assert_array_equal(down.features[:, :-1], features)

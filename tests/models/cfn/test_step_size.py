@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from cofill import CFN
 from cofill.config import CFNSettings, Orientation
 from cofill.data.datasets.world import make_world
+from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
@@ -23,6 +24,7 @@ from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
 from cofill.models.cfn.training import TrainingState
 from cofill.models.history import EpochRecord, LoweredRate
+from cofill.models.known import KnownRatings
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
 from cofill.progress import Step
@@ -262,13 +264,20 @@ def matrix(known: Grid, scale: Scale, orientation: Orientation) -> SparseRows:
 
 
 def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) -> Fitted:
-    return fit_matrix(rows, scale, settings, features=np.zeros((rows.rows, 0), np.float32), **others)
+    return fit_matrix(
+        KnownRatings(rows, rows.transpose()),
+        scale,
+        settings,
+        row_features=SideFeatures.none(rows.rows),
+        column_features=SideFeatures.none(rows.columns),
+        **others,
+    )
 
 
 def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None = None) -> float:
     settings, on = (of.settings, of.scale) if isinstance(of, CFN) else (of, scale or Scale(1.0, 5.0))
     part, validation = _hold_out(rows, _validation_entries(rows, settings))
-    scaling = Scaling.fit(part, on, settings, np.zeros((rows.rows, 0), np.float32))
+    scaling = Scaling.of_scale(part, on, settings, np.zeros((rows.rows, 0), np.float32))
     means = scaling.means[validation.entry_rows]
     return float(np.sqrt(np.mean((scaling.up(np.zeros_like(means), means) - validation.ratings) ** 2)))
 

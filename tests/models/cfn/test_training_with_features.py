@@ -17,16 +17,27 @@ import safetensors.torch
 import torch
 
 from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.engines import TorchEngine
-from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix, row_damping
+from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import TrainingState, new_network, run_epochs
 from tests.models import contract
-from tests.models.cfn.described_matrix import COLD_COLUMN, COLD_ROW, COLUMNS, ROWS, SCALE, Floats, P, matrix
+from tests.models.cfn.described_matrix import (
+    COLD_COLUMN,
+    COLD_ROW,
+    COLUMNS,
+    ROWS,
+    SCALE,
+    Floats,
+    P,
+    known_ratings,
+    matrix,
+)
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
@@ -48,8 +59,15 @@ def fit(
     changes: dict[str, Any], checkpoint: Path | None = None, *, features: Floats | None = None, **others: Any
 ) -> Fitted:
     features = matrix().row_features if features is None else features
-    settings = CFNSettings.of(QUICK | changes)
-    return fit_matrix(matrix().rows, SCALE, settings, features=features, checkpoint_path=checkpoint, **others)
+    return fit_matrix(
+        known_ratings(),
+        SCALE,
+        CFNSettings.of(QUICK | changes),
+        row_features=SideFeatures(features),
+        column_features=SideFeatures(matrix().column_features),
+        checkpoint_path=checkpoint,
+        **others,
+    )
 
 
 def weights(fitted: Fitted) -> bytes:
@@ -146,7 +164,7 @@ def test_pre_training_reads_the_features() -> None:
 
 def test_the_stack_starts_from_the_outermost_pair() -> None:
     settings, world = CFNSettings.of(QUICK | DEEP), matrix()
-    scaling = Scaling.fit(world.rows, SCALE, settings, world.row_features, damping=7.0)
+    scaling = Scaling.of_scale(world.rows, SCALE, settings, world.row_features)
     rows = scaling.down(world.rows, world.row_features)
     stack = pretrained_network(rows, scaling, settings, "train", [], None)
     alone = settings.changed({"hidden": [8], "pretrain": False})
@@ -197,10 +215,10 @@ def test_without_cold_rows_in_training_empty_ones_have_no_mark() -> None:
 
 def test_validation_reads_the_features() -> None:
     """The RMSE that chose the epochs, computed anew from the weights that were kept."""
-    fitted, settings, world = fit({"refit": False}), CFNSettings.of(QUICK | {"refit": False}), matrix()
+    changes = {"refit": False, "decoder": "network"}
+    fitted, settings, world = fit(changes), CFNSettings.of(QUICK | changes), matrix()
     part, asked = _hold_out(world.rows, _validation_entries(world.rows, settings))
-    damping = row_damping(part, settings, world.row_features)
-    scaling = Scaling.fit(part, SCALE, settings, world.row_features, damping=damping, marks_empty=True)
+    scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, marks_empty=True)
     engine = TorchEngine(fitted.network, settings)
     outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
@@ -240,7 +258,7 @@ def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
     """Validation does not show it, for its rows have ratings: what a row without any gets does."""
     world, errors = matrix(), []
     for ratio in (0.0, 0.3):
-        fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "orientation": "user", "hidden": [16]})
+        fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "hidden": [16], "decoder": "network"})
         nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
         cold = fitted.scaling.down_with(nothing, fitted.scaling.means, world.row_features)
         with torch.no_grad():

@@ -181,6 +181,7 @@ class Completion(FilledMatrix):
             scaled.features[0, len(features) :],
             weight[columns],
             bias[columns],
+            squash=network.squash,
         )
         # The row's own mean comes back on top of what the network says.
         nobody = scaling.mean_of(given.others[:0], given.ratings[:0], np.zeros_like(features))

@@ -18,7 +18,7 @@ from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import along_the_path, blended, of_damped_mean
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import (
     Nearest,
     Neighbours,
@@ -119,6 +119,9 @@ class DecodedMatrix(FilledMatrix):
         self._left_out: LeaveOneOut | None = None
         self._pull_by_row: Floats | None = None
         self._directions: Floats | None = None
+        self._rated = known.trained.counts() > 0
+        self._nearest_of_changed: dict[int, Nearest] = {}
+        self._later: tuple[Longs, Floats] | None = None
         trained = decoder.columns
         self._taste, self._turn, self._bias = trained.taste, trained.turn, trained.bias
         self._pulls: dict[int, tuple[Ints, Floats]] = {}  # of columns that have changed since the training
@@ -138,6 +141,8 @@ class DecodedMatrix(FilledMatrix):
     def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
         self._read[row] = self._count_read(columns)
         self.codes.changed(row)
+        self._nearest_of_changed.pop(row, None)
+        self._later = None
 
     def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
         self._moved.add(column)
@@ -196,7 +201,8 @@ class DecodedMatrix(FilledMatrix):
                 before = own_ratings[np.searchsorted(own_rows, rows[own])]
                 without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
                 codes[own], means[own], counts[own] = without.codes.numpy(), without.means, without.counts
-            for place in np.flatnonzero(~old).tolist():  # rows that came later have this column's rating in them, too
+        if column is not None:  # rows that came later have this column's rating in them, too
+            for place in np.flatnonzero(~old).tolist():
                 others, theirs = self.known.row(int(rows[place]))
                 kept = others != column
                 vector = self.row_features.values[rows[place]]
@@ -221,8 +227,8 @@ class DecodedMatrix(FilledMatrix):
     # Predictions
 
     def row(self, row: int) -> Floats:
-        features = self.row_features
-        return self.new_row(*self.known.row(row), features.values[row] if features.described[row] else None)
+        alone: Floats = self.many_rows(np.array([row]))[0]
+        return alone
 
     def column(self, column: int) -> Floats:
         self._settle()
@@ -251,7 +257,7 @@ class DecodedMatrix(FilledMatrix):
         known = slice(self.columns) if isinstance(at, slice) else at
         said = self._taste[known, :-1] @ code + self._taste[known, -1] + self._turn[known] @ direction
         if self._neighbours and trust:
-            said += self._local_of_row(self._nearest_now(direction))[known]
+            said += self._local_of_row(self._nearest_now(direction), direction)[known]
         deviation = self.means.row_of(columns, ratings, vector)
         return self._up(self._bias[known] + trust * said, deviation)
 
@@ -305,7 +311,7 @@ class DecodedMatrix(FilledMatrix):
         said = codes @ self._taste[known, :-1].T + self._taste[known, -1] + directions @ self._turn[known].T
         if self._neighbours:
             for place, row in enumerate(rows.tolist()):
-                said[place] += self._local_of_row(self._nearest(row, directions[place]))
+                said[place] += self._local_of_row(self._nearest(row, directions[place]), directions[place])
         scaled = self._bias[known] + self._trust()[rows][:, None] * said
         return self._up(scaled, self.means.row[rows][:, None])
 
@@ -330,8 +336,8 @@ class DecodedMatrix(FilledMatrix):
         known: Flags = (self.column_counts > 0) | self.column_features.described
         return known
 
-    # The local part: between a row that is asked about, as it stands now, and rows that a column has rated, as they
-    # were trained. A row that came later is near to the rows that are its own nearest.
+    # The local part: between a row that is asked about, as it stands now, and rows that a column has rated. Of those
+    # that were trained, as they were then, the nearest to the row count; those that came later are few, and all count.
 
     def _pull_of(self, column: int) -> tuple[Ints, Floats]:
         """Rows that a column has rated, and its pull on rows like these."""
@@ -344,66 +350,91 @@ class DecodedMatrix(FilledMatrix):
         return by_column.indices[known], self.decoder.columns.pull[known]
 
     def _trained_directions(self) -> Floats:
-        """(rows of the training, width), zeros where a row had no ratings: it is like no other."""
+        """(rows of the training, width)"""
         if self._directions is None:
-            codes, _ = self.codes.as_trained()
-            self._directions = self._space.directions(codes)
-            self._directions[self.known.trained.counts() == 0] = 0
+            self._directions = self._space.directions(self.codes.as_trained()[0])
         return self._directions
 
     def _near(self) -> Neighbours:
         if self._table is None:
             directions = self._trained_directions()
             most = min(self._neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
-            self._table = Neighbours.of(directions, most)
+            self._table = Neighbours.of(directions, most, self._rated)
         return self._table
 
     def _nearest(self, row: int, direction: Floats) -> Nearest:
         """Of a row of the matrix, in its present direction."""
         if self.codes.is_as_trained(row):
             return self._near().of_row(row)
-        return self._nearest_now(direction)
+        if row not in self._nearest_of_changed:
+            self._nearest_of_changed[row] = self._nearest_now(direction)
+        return self._nearest_of_changed[row]
 
     def _nearest_now(self, direction: Floats) -> Nearest:
-        return nearest_to(direction, self._trained_directions(), self._near().rows.shape[1])
+        return nearest_to(direction, self._trained_directions(), self._near().rows.shape[1], self._rated)
 
     def _changed_rows(self) -> Longs:
         """Rows that are not as they were trained, or that the training did not know."""
         changed = {*self.known.changed_rows().tolist(), *self.row_features.later()[0].tolist()}
         changed |= set(range(self.known.trained.rows, self.rows))
-        return np.array(sorted(changed), np.int64)
+        return np.array([row for row in sorted(changed) if not self.codes.is_as_trained(row)], np.int64)
 
     def _local_of_column(self, rated: Ints, pull: Floats) -> Floats:
         """(rows,)"""
-        table, trained = self._near(), self.known.trained.rows
+        table = self._near()
         local = np.zeros(self.rows, np.float32)
-        old = rated < trained
+        old = self.codes.was_trained(rated.astype(np.int64))
         spread_pulls(table.starts, table.near_to, table.near_kernel, rated[old], pull[old], local)
         changed = self._changed_rows()
         if len(changed):
-            dense = np.zeros(trained, np.float32)
+            dense = np.zeros(self.known.trained.rows, np.float32)
             dense[rated[old]] = pull[old]
-            directions = self._space.directions(self.codes.now(changed)[0])
-            for place, row in enumerate(changed.tolist()):
-                near = self._nearest(row, directions[place])
-                local[row] = near.kernel @ dense[near.rows]
-        for row, weight in zip(rated[~old].tolist(), pull[~old].tolist(), strict=True):
-            near = self._nearest_now(self._space.directions(self.codes.now(np.array([row]))[0])[0])
-            local[near.rows] += near.kernel * np.float32(weight)
+            near = self._nearest_of_all(changed)
+            local[changed] = (near.kernel * dense[near.rows]).sum(1)
+        if not old.all():
+            codes, _ = self.codes.all_now()
+            later = self._space.directions(codes[rated[~old]])
+            cosines: Floats = (codes @ later.T - later @ self._space.centre) / self._lengths()[:, None]
+            local += local_kernel(cosines) @ pull[~old]
         return local
 
-    def _local_of_row(self, near: Nearest) -> Floats:
+    def _nearest_of_all(self, changed: Longs) -> Nearest:
+        """(n, m) both, of rows that are not as they were trained."""
+        unknown = np.array([row for row in changed.tolist() if row not in self._nearest_of_changed], np.int64)
+        if len(unknown):
+            directions = self._space.directions(self.codes.now(unknown)[0])
+            for place, row in enumerate(unknown.tolist()):
+                self._nearest(row, directions[place])
+        found = [self._nearest_of_changed[row] for row in changed.tolist()]
+        return Nearest(np.stack([near.rows for near in found]), np.stack([near.kernel for near in found]))
+
+    def _kernel_with_rated(self, near: Nearest, direction: Floats) -> Floats:
+        """(rows,): the local kernel between a row that is asked about and all that a column may have rated."""
+        kernel = np.zeros(self.rows, np.float32)
+        kernel[near.rows] = near.kernel
+        later, directions = self._later_rows()
+        kernel[later] = local_kernel(directions @ direction)
+        return kernel
+
+    def _later_rows(self) -> tuple[Longs, Floats]:
+        """Rows (n,) whose first rating came after the training, and their directions (n, width)."""
+        if self._later is None:
+            changed = self.known.changed_rows().astype(np.int64)
+            later = changed[~self.codes.was_trained(changed)]
+            self._later = later, self._space.directions(self.codes.now(later)[0])
+        return self._later
+
+    def _local_of_row(self, near: Nearest, direction: Floats) -> Floats:
         """(columns,)"""
         trained = self.known.trained
         if self._pull_by_row is None:
             self._pull_by_row = self.decoder.columns.pull[np.argsort(self.known.trained_columns.indices, kind="stable")]
         local = np.zeros(self.columns, np.float32)
         pulls_of_rows(near.rows, near.kernel, trained.indptr, trained.indices, self._pull_by_row, local)
-        for column, (rated, pull) in self._pulls.items():
-            dense = np.zeros(trained.rows, np.float32)
-            old = rated < trained.rows
-            dense[rated[old]] = pull[old]
-            local[column] = near.kernel @ dense[near.rows]
+        if self._pulls:
+            kernel = self._kernel_with_rated(near, direction)
+            for column, (rated, pull) in self._pulls.items():
+                local[column] = kernel[rated] @ pull
         return local
 
     def _local_at(self, row: Ints, column: Ints, distinct: Ints, directions: Floats, place: Longs) -> Floats:
@@ -478,6 +509,7 @@ class DecodedMatrix(FilledMatrix):
             scaled.features[0, len(vector) :],
             trust * (self._taste[columns, :-1] + turn),
             trust * (self._taste[columns, -1] - turn @ space.centre),
+            squash=False,
         )
         # The row's own deviation comes on top of what the decoder says.
         nobody = scaling.mean_of(given.others[:0], given.ratings[:0], np.zeros_like(vector))
@@ -488,7 +520,9 @@ class DecodedMatrix(FilledMatrix):
         by_feature = path.by_feature + of_mean.features
         local = np.zeros(len(columns), np.float32)
         if self._neighbours and trust:
-            local = trust * self._local_of_row(self._nearest_now(space.directions(code[None])[0]))[columns]
+            direction = space.directions(code[None])[0]
+            near = self._nearest_now(direction) if given.number < 0 else self._nearest(given.number, direction)
+            local = trust * self._local_of_row(near, direction)[columns]
         return blended(
             given,
             trust=np.ones(len(columns), np.float32),
@@ -502,11 +536,10 @@ class DecodedMatrix(FilledMatrix):
         """(m, n): the local kernel between rows that are asked about and rated ones, as predictions see it."""
         if not self._neighbours:
             return None
-        cut = np.zeros((len(rows), len(rated)), np.float32)
-        for place in range(len(rated)):
-            alone = np.zeros(len(rated), np.float32)
-            alone[place] = 1
-            cut[:, place] = self._local_of_column(rated[place : place + 1], alone[place : place + 1])[rows]
+        cut = np.empty((len(rows), len(rated)), np.float32)
+        for place, row in enumerate(rows.tolist()):
+            direction = directions[place]
+            cut[place] = self._kernel_with_rated(self._nearest(row, direction), direction)[rated]
         return cut
 
     # Representations

@@ -49,11 +49,19 @@ class PathShares(NamedTuple):
 
 
 def along_the_path(
-    network: CFNetwork, columns: Ints, inputs: Floats, features: Floats, mark: Floats, weight: Floats, bias: Floats
+    network: CFNetwork,
+    columns: Ints,
+    inputs: Floats,
+    features: Floats,
+    mark: Floats,
+    weight: Floats,
+    bias: Floats,
+    *,
+    squash: bool,
 ) -> PathShares:
     """For inputs (n,) at columns (n,) and features (P,), seen through output weights (m, width) and biases (m,).
 
-    `mark` (0 or 1 of them) are further features that stay as they are all the way.
+    `mark` (0 or 1 of them) are further features that stay as they are all the way. `squash`: tanh follows the output.
     """
     into = network.input.weight.detach().numpy()[columns]  # (n, k)
     side = network.input.side
@@ -71,7 +79,7 @@ def along_the_path(
 
     slope = np.broadcast_to(weight, (len(_PLACES), *weight.shape))  # of the outputs by the code, (points, m, width)
     start = outputs[-1]
-    if network.squash:
+    if squash:
         start = np.tanh(start)
         slope = slope * (1 - np.tanh(outputs[:-1]) ** 2)[:, :, None]
     by_beside = np.zeros((len(weight), beside.shape[1]), np.float32)

@@ -13,6 +13,7 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
 _AT_ONCE = 8_000_000  # cosines
+_UNLIKE = np.float32(-2)  # below every cosine
 
 
 class Nearest(NamedTuple):
@@ -37,14 +38,18 @@ class Neighbours:
         self.near_kernel = kernel.ravel()[order]
 
     @classmethod
-    def of(cls, directions: Floats, most: int) -> "Neighbours":
-        """From directions (rows, width) of length 1; a row is among its own nearest."""
+    def of(cls, directions: Floats, most: int, rated: npt.NDArray[np.bool_]) -> "Neighbours":
+        """From directions (rows, width) of length 1; a row is among its own nearest.
+
+        Only rows that are `rated` (rows,) are chosen while there are any: no column has a pull on the others.
+        """
         count = len(directions)
         most = min(most, count)
         rows, kernel = np.empty((count, most), np.int32), np.empty((count, most), np.float32)
         step = max(1, _AT_ONCE // max(count, 1))
         for first in range(0, count, step):
             cosines = directions[first : first + step] @ directions.T
+            cosines[:, ~rated] = _UNLIKE
             chosen = _largest(cosines, most)
             rows[first : first + step] = chosen
             kernel[first : first + step] = local_kernel(np.take_along_axis(cosines, chosen, 1))
@@ -54,9 +59,10 @@ class Neighbours:
         return Nearest(self.rows[row], self.kernel[row])
 
 
-def nearest_to(direction: Floats, directions: Floats, most: int) -> Nearest:
+def nearest_to(direction: Floats, directions: Floats, most: int, rated: npt.NDArray[np.bool_]) -> Nearest:
     """Of a row (width,) that is not in the table, or has changed, among rows (n, width)."""
     cosines = directions @ direction
+    cosines[~rated] = _UNLIKE
     chosen = _largest(cosines[None], min(most, len(cosines)))[0]
     return Nearest(chosen.astype(np.int32), local_kernel(cosines[chosen]))
 
