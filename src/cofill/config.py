@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from cofill.errors import SettingsError
 
 Orientation = Literal["user", "item"]
+Networks = Literal["user", "item", "both"]
 Noise = Literal["mask", "gaussian", "salt-and-pepper"]
 Output = Literal["tanh", "identity"]
 Activation = Literal["tanh", "sigmoid", "identity"]
@@ -24,8 +25,9 @@ Decoder = Literal["process", "network"]
 def _by_orientation(*, user: Any, item: Any, **constraints: Any) -> Any:
     """A field whose default depends on the orientation: rows of users and rows of items differ in length."""
     defaults = {"user": user, "item": item}
+    # Of two networks each has its own; the settings of both show those of rows of items.
     return Field(
-        default_factory=lambda data: defaults[data.get("orientation", "item")],
+        default_factory=lambda data: defaults.get(data.get("orientation", "item"), item),
         json_schema_extra={"default_by_orientation": defaults},
         **constraints,
     )
@@ -111,8 +113,11 @@ _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "y": 365.25}
 class Stage(Settings):
     """What every stage of the network knows: the orientation of the matrix."""
 
-    orientation: Orientation = Field(
-        default="item", description="what a row is: an item (the paper's V-CFN) or a user (U-CFN)"
+    orientation: Networks = Field(
+        default="item",
+        description="what a row is: an item (the paper's V-CFN) or a user (U-CFN); both: a network of each kind, and a "
+        "gate between them that is learned on validation ratings; settings that differ by rows then have the default "
+        "of each",
     )
 
 

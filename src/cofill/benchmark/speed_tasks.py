@@ -112,7 +112,7 @@ def compare(
 
     config = CFNSettings.of(settings)
     ratings = Ratings.read(Path(path))
-    raw = ratings.rows(config.orientation)
+    raw = ratings.rows("user" if config.orientation == "user" else "item")
 
     def scaled(width: int) -> ScaledRows:
         side = np.random.default_rng(config.seed).standard_normal((raw.rows, width), np.float32) / max(width, 1) ** 0.5

@@ -143,6 +143,8 @@ def _planned(
         lists = ListSearchData.of(ratings, side.items, side.users)
         lists.check(settings, by)
         return lists, Plan.for_lists(settings, options.sampler, lists, by)
+    if settings.orientation == "both":
+        raise SettingsError("a search is for one network at a time; use --orientation item, then user")
     data = SearchData.of(ratings, settings.orientation, side.items, side.users)
     data.check(settings)
     features = data.features.shape[1] > 0

@@ -47,6 +47,13 @@ class SideFeatures:
     def none(cls, count: int) -> "SideFeatures":
         return cls(np.zeros((count, 0), np.float32))
 
+    def copy(self) -> "SideFeatures":
+        """The same features, whose changes from now on are its own."""
+        copied = SideFeatures(self.trained, self.trained_described)
+        copied.values, copied.described = self.values.copy(), self.described.copy()
+        copied._later = set(self._later)
+        return copied
+
     @property
     def width(self) -> int:
         return int(self.trained.shape[1])

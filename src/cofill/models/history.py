@@ -20,12 +20,11 @@ class EpochRecord:
     seconds: float
     ratings_per_second: float
     lowered: int = 0  # how often the learning rate had been changed before, because training failed with it
+    rows: str = ""  # which of two networks
 
     def as_json(self) -> dict[str, Any]:
-        record = asdict(self)
-        if not self.lowered:
-            del record["lowered"]
-        return record
+        usual = {"lowered": 0, "rows": ""}
+        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
 
 
 WhyLowered = Literal["diverged", "learned nothing"]

@@ -47,6 +47,15 @@ class KnownRatings:
         view._of_rows, view._of_columns = self._of_columns, self._of_rows
         return view
 
+    def copied(self) -> "KnownRatings":
+        """The same ratings, whose changes from now on are its own."""
+        view = object.__new__(KnownRatings)
+        view._of_rows, view._of_columns = (
+            _Side(side.trained, side.count, {index: dict(overlay) for index, overlay in side.overlays.items()})
+            for side in (self._of_rows, self._of_columns)
+        )
+        return view
+
     @property
     def trained(self) -> SparseRows:
         """The ratings of the training, row by row."""

@@ -1,35 +1,32 @@
 """CFN, the autoencoder of the paper, as a recommender: how it is fitted, and what its model file keeps."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
-import torch
+import numpy.typing as npt
 
-from cofill.config import CFNSettings, Orientation, Settings
+from cofill.config import CFNSettings, Networks, Orientation, Settings
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Scale
-from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.both import BothMatrix, Gate, Judged
 from cofill.models.cfn.engines import TrainingEngine, make_engine
-from cofill.models.cfn.first_decoder import FirstDecoder
-from cofill.models.cfn.fitting import fit_matrix
-from cofill.models.cfn.fold_in import ColumnPrior
+from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.cfn.oriented import SHARE_OF_SOLVING, NetworkMatrix, filled_in, kept_of, restored, taken
 from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.matrix import Matrix
-from cofill.models.means import FittedMeans
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.progress import Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
+_SIDES: tuple[Orientation, Orientation] = ("item", "user")
 _PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
-_SOLVING = "solving the columns"
-_SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
+_SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
 _NO_CAP = 1e12
 
 _Side = TypeVar("_Side")
@@ -42,10 +39,10 @@ class CFN(Recommender):
     >>> model.recommend(42, n=10)
     >>> model.recommend({"Alien": 5, "Notting Hill": 1})
 
-    `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN). Every field of
-    `CFNSettings` can be given by name. Whatever the orientation, users and items that were never seen are folded
-    in from their ratings, from what their side features tell, or from both; ids of which nothing is known get the
-    fitted means.
+    `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN); `"both"`: a network of each
+    kind, and a gate between them. Every field of `CFNSettings` can be given by name. Whatever the orientation, users
+    and items that were never seen are folded in from their ratings, from what their side features tell, or from both;
+    ids of which nothing is known get the fitted means.
     """
 
     kind = "cfn"
@@ -66,80 +63,120 @@ class CFN(Recommender):
         return self._settings
 
     @property
-    def orientation(self) -> Orientation:
+    def orientation(self) -> Networks:
         return self.settings.orientation
 
     # The border: a network whose rows are items is seen from above as a transposed matrix
 
     @property
-    def completion(self) -> Completion | DecodedMatrix:
-        """The matrix in rows and columns of the network."""
-        completion = self._turned(self.matrix)
-        assert isinstance(completion, Completion | DecodedMatrix)
-        return completion
+    def networks(self) -> dict[Orientation, NetworkMatrix]:
+        """The matrices in rows and columns of the networks, by what their rows are."""
+        matrix = self.matrix
+        if isinstance(matrix, BothMatrix):
+            found = {"item": matrix.by_item.transposed(), "user": matrix.by_user}
+        elif isinstance(matrix, NetworkMatrix):
+            found = {"user": matrix}
+        else:
+            found = {"item": matrix.transposed()}
+        networks: dict[Orientation, NetworkMatrix] = {}
+        for side in _SIDES:
+            if side in found:
+                network = found[side]
+                assert isinstance(network, NetworkMatrix)
+                networks[side] = network
+        return networks
 
-    def _turned(self, matrix: Matrix) -> Matrix:
-        """Rows and columns of the network -> users x items, and back."""
-        return matrix if self.orientation == "user" else matrix.transposed()
-
-    def _rows_and_columns(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
-        return (users, items) if self.orientation == "user" else (items, users)
+    @property
+    def completion(self) -> NetworkMatrix:
+        """The matrix in rows and columns of the network; where there are two, of the one that reads items."""
+        return next(iter(self.networks.values()))
 
     # Fitting
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
-        row_features, column_features = self._rows_and_columns(data.users, data.items)
-        rows, columns = self._rows_and_columns(data.ratings.rows("user"), data.ratings.rows("item"))
-        warn_of_width(row_features.width, self.settings.hidden, rows.columns)
+        if self.orientation != "both":
+            matrix, fitted = self._learn_one(data, fitting, self.orientation)
+            self.history = fitted.history
+            self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
+            return _turned(matrix, self.orientation)
+        # Both are judged by the same ratings.
+        by_user = data.ratings.rows("user")
+        flags = np.zeros(by_user.nnz, np.bool_)
+        flags[validation_entries(by_user, self.settings)] = True
+        held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
+        matrices: dict[Orientation, Matrix] = {}
+        fits: dict[Orientation, Fitted] = {}
+        for side in _SIDES:
+            # The file of the second network is not left behind: the first one's is what is resumed from.
+            checkpoint = fitting.checkpoint
+            if checkpoint is not None and side == "user":
+                checkpoint = _second(checkpoint)
+            part = fitting._replace(checkpoint=checkpoint, progress=_part_of(fitting.progress, side))
+            matrix, fits[side] = self._learn_one(data, part, side, np.flatnonzero(held_out[side]))
+            matrices[side] = _turned(matrix, side)
+        if fitting.checkpoint is not None:
+            _second(fitting.checkpoint).unlink(missing_ok=True)
+        self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
+        return self._joined(matrices, fits, data)
+
+    def _learn_one(
+        self,
+        data: DescribedRatings,
+        fitting: Fitting,
+        side: Orientation,
+        held_out: npt.NDArray[np.int64] | None = None,
+    ) -> tuple[NetworkMatrix, Fitted]:
+        """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
+        settings = self._settings_of(side)
+        users, items = (data.users, data.items) if held_out is None else (data.users.copy(), data.items.copy())
+        row_features, column_features = _rows_and_columns(side, users, items)
+        rows, columns = _rows_and_columns(side, data.ratings.rows("user"), data.ratings.rows("item"))
+        warn_of_width(row_features.width, settings.hidden, rows.columns)
         known = KnownRatings(rows, columns)
         fitted = fit_matrix(
             known,
             data.ratings.scale,
-            self.settings,
+            settings,
             row_features=row_features,
             column_features=column_features,
+            held_out=held_out,
             checkpoint_path=fitting.checkpoint,
             resume=fitting.resume,
-            report=_report(fitting.progress, self.settings),
+            report=_report(fitting.progress, settings),
             tell_lowered=_tell_lowered(fitting.progress),
             new_engine=self.new_engine,
         )
-        self.history = fitted.history
-        self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-
-        def solved(share: float) -> None:
-            fitting.progress(Step(_SOLVING, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
-
-        if fitted.biases is None or fitted.amplitudes is None:
-            completion = Completion(
-                fitted.network,
-                fitted.scaling,
-                known,
-                self.settings,
-                row_features=row_features,
-                column_features=column_features,
-            )
-            if self.settings.solve_columns:
-                completion.column_weights.solve_trained(solved)
-                solved(1.0)
-            return self._turned(completion)
-        first = FirstDecoder(
-            fitted.network, fitted.scaling, fitted.biases, rows, columns, row_features, column_features
+        matrix = filled_in(
+            fitted,
+            known,
+            settings,
+            row_features=row_features,
+            column_features=column_features,
+            progress=fitting.progress,
         )
-        decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved))
-        solved(1.0)
-        return self._turned(
-            DecodedMatrix(
-                fitted.network,
-                fitted.scaling,
-                known,
-                fitted.biases,
-                decoder,
-                self.settings,
-                row_features=row_features,
-                column_features=column_features,
-            )
-        )
+        return matrix, fitted
+
+    def _joined(
+        self, matrices: dict[Orientation, Matrix], fits: dict[Orientation, Fitted], data: DescribedRatings
+    ) -> Matrix:
+        """Both networks and their gate, or the one that is better alone."""
+        judged = {side: fits[side].judged for side in _SIDES}
+        best: Orientation = "item"
+        if judged["user"] is None or judged["item"] is None:  # no ratings to judge by: each counts half
+            gate = Gate(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2))
+            self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
+            return BothMatrix(matrices["user"], matrices["item"], gate)
+        found = Judged.of(judged["user"], judged["item"])
+        keeps_user, keeps_item = found.keeps
+        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": found.rmse}
+        if keeps_user and keeps_item:
+            return BothMatrix(matrices["user"], matrices["item"], found.gate)
+        best = "user" if keeps_user else "item"
+        return matrices[best]
+
+    def _settings_of(self, side: Orientation) -> CFNSettings:
+        """The settings of one network: where there are two, each has the defaults of its rows."""
+        return self.settings if self.orientation == side else self.settings.changed({"orientation": side})
 
     @classmethod
     def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
@@ -147,42 +184,40 @@ class CFN(Recommender):
         return make_engine(network, settings)
 
     def facts(self) -> list[tuple[str, str]]:
-        settings, completion = self.settings, self.completion
-        layers = [completion.columns, *settings.hidden, completion.columns]
-        width = completion.row_features.width
-        beside = f", and {width:,} feature columns at every layer" if width else ""
-        return [
-            ("a row of the network is", _ROWS[self.orientation]),
-            ("network", " → ".join(f"{units:,}" for units in layers) + f" units, output {settings.output}{beside}"),
-        ]
+        found = []
+        for side, matrix in self.networks.items():
+            settings = self._settings_of(side)
+            layers = [matrix.columns, *settings.hidden, matrix.columns]
+            width = matrix.row_features.width
+            beside = f", and {width:,} feature columns at every layer" if width else ""
+            found += [
+                ("a row of the network is", _ROWS[side]),
+                ("network", " → ".join(f"{units:,}" for units in layers) + f" units, output {settings.output}{beside}"),
+            ]
+        if self.orientation == "both" and len(self.networks) == 1:
+            found.append(("other network", "was of no help by validation, and is not kept"))
+        return found
 
     # Keeping
 
     def parameters(self) -> int:
-        return sum(parameter.numel() for parameter in self.completion.network.parameters())
+        return sum(p.numel() for matrix in self.networks.values() for p in matrix.network.parameters())
 
     def _kept(self) -> Kept:
-        completion = self.completion
-        scaling = completion.scaling
-        weights: Arrays = {name: tensor.detach().numpy() for name, tensor in completion.network.state_dict().items()}
-        numbers = {"typical_length": scaling.typical_length}
-        if isinstance(completion, DecodedMatrix):
-            weights |= {f"biases.{name}": array for name, array in completion.means.arrays().items()}
-            weights |= {f"decoder.{name}": array for name, array in completion.decoder.arrays().items()}
-            numbers |= {"unit": scaling.unit}
-        else:
-            prior = completion.column_weights.prior
-            weights |= {
-                "row_means": scaling.means,
-                "mean_by_features": scaling.by_features.slope,
-                "prior.mean": prior.mean,
-                "prior.by_features": prior.by_features.slope,
-                "prior.factor": prior.factor,
-                "prior.pull": prior.precision,
-                "prior.noise": np.array([prior.noise], np.float64),
-            }
-            numbers |= {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
-        return Kept(weights, known_arrays(completion.known), numbers)
+        networks = self.networks
+        if self.orientation != "both":
+            weights, numbers = kept_of(self.completion)
+            return Kept(weights, known_arrays(self.completion.known), numbers)
+        arrays: Arrays = {}
+        kept_numbers: dict[str, float] = {}
+        for side, matrix in networks.items():
+            weights, numbers = kept_of(matrix)
+            arrays |= {f"{side}.{name}": array for name, array in weights.items()}
+            kept_numbers |= {f"{side}.{name}": number for name, number in numbers.items()}
+        if isinstance(self.matrix, BothMatrix):
+            gate = self.matrix.gate
+            arrays |= {"gate.coefficients": gate.coefficients, "gate.centres": gate.centres}
+        return Kept(arrays, known_arrays(self.matrix.known), kept_numbers)
 
     @classmethod
     def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
@@ -191,98 +226,91 @@ class CFN(Recommender):
             added["presence"] = 0.0
         if version < 5:
             added["length_cap"] = _NO_CAP
-        if version < 7:
+        if version < 7 and cls.kind == "cfn":
             added["decoder"] = "network"
         return {**added, **settings}
 
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
+        if self.orientation != "both":
+            counts = _rows_and_columns(self.orientation, len(self.users), len(self.items))
+            known = known_from(kept.ratings, scale, *counts)
+            return self._restored_one(self.orientation, dict(kept.weights), kept.numbers, known, scale, users, items)
+        known = known_from(kept.ratings, scale, len(self.users), len(self.items))
         weights = dict(kept.weights)
-        known = known_from(kept.ratings, scale, *self._rows_and_columns(len(self.users), len(self.items)))
-        rows, columns = known.trained.rows, known.trained.columns
-        if self.settings.hidden[0] != weights["input.weight"].shape[1]:
-            raise ValueError("the network has another width than the settings say")
-        if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
-            raise ValueError("the network has another number of columns than the ratings")
-        of_rows, of_columns = self._rows_and_columns(users, items)
-        row_features, column_features = of_rows or SideFeatures.none(rows), of_columns or SideFeatures.none(columns)
-        if (len(row_features.trained), len(column_features.trained)) != (rows, columns):
-            raise ValueError("the features do not fit the ratings")
-        read = weights["input.side"].shape[0] if "input.side" in weights else 0
-        if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
-            raise ValueError("the network was made for another number of features")
-        marks_empty = read > row_features.width  # formats 1 to 3 have no mark
-        if self.settings.decoder == "process":
-            biases = FittedMeans.restored(_taken(weights, "biases."))
-            if (len(biases.trained_row), len(biases.trained_column)) != (rows, columns):
-                raise ValueError("there is another number of biases than the ratings have rows and columns")
-            decoder = Decoder.restored(_taken(weights, "decoder."), weights, known.trained.nnz)
-            unit = kept.numbers["unit"]
-            scaling = Scaling.of_biases_in(
-                unit, kept.numbers["typical_length"], biases, scale, self.settings, marks_empty=marks_empty
-            )
-            network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, self.settings)
-            return self._turned(
-                DecodedMatrix(
-                    network,
-                    scaling,
-                    known,
-                    biases,
-                    decoder,
-                    self.settings,
-                    row_features=row_features,
-                    column_features=column_features,
-                )
-            )
-        if len(weights["row_means"]) != rows:
-            raise ValueError("there is another number of row means than the ratings have rows")
-        prior = ColumnPrior(
-            mean=weights.pop("prior.mean"),
-            by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
-            factor=weights.pop("prior.factor"),
-            precision=weights.pop("prior.pull"),
-            noise=float(weights.pop("prior.noise")[0]),
+        gate = taken(weights, "gate.")
+        matrices: dict[Orientation, Matrix] = {}
+        for side in _SIDES:
+            own = taken(weights, f"{side}.")
+            if not own:
+                continue
+            numbers = {
+                name.removeprefix(f"{side}."): number
+                for name, number in kept.numbers.items()
+                if name.startswith(f"{side}.")
+            }
+            ratings = known if side == "user" else known.copied().transposed()
+            about = ((features.copy() if features else None) for features in (users, items))
+            matrices[side] = self._restored_one(side, own, numbers, ratings, scale, *about)
+        if len(matrices) == 2:
+            coefficients, centres = gate["coefficients"], gate["centres"]
+            if coefficients.shape != (4,) or centres.shape != (2,) or not np.isfinite(coefficients).all():
+                raise ValueError("the gate between the networks is damaged")
+            return BothMatrix(matrices["user"], matrices["item"], Gate(coefficients, centres))
+        if not matrices:
+            raise ValueError("there is no network inside")
+        return next(iter(matrices.values()))
+
+    def _restored_one(
+        self,
+        side: Orientation,
+        weights: Arrays,
+        numbers: Mapping[str, float],
+        known: KnownRatings,
+        scale: Scale,
+        users: SideFeatures | None,
+        items: SideFeatures | None,
+    ) -> Matrix:
+        of_rows, of_columns = _rows_and_columns(side, users, items)
+        matrix = restored(
+            weights,
+            numbers,
+            known,
+            scale,
+            self._settings_of(side),
+            row_features=of_rows or SideFeatures.none(known.trained.rows),
+            column_features=of_columns or SideFeatures.none(known.trained.columns),
         )
-        damping = kept.numbers.get("mean_damping", self.settings.mean_damping)
-        if damping is None:
-            raise ValueError("the damping of the means is missing")
-        scaling = Scaling(
-            scale=scale,
-            centre=(scale.high + scale.low) / 2,
-            unit=(scale.high - scale.low) / 2,
-            damping=damping,
-            length_power=self.settings.length_power,
-            length_cap=self.settings.length_cap,
-            presence=self.settings.presence,
-            typical_length=kept.numbers["typical_length"],
-            overall=kept.numbers["overall_mean"],
-            by_features=_regression(weights, "mean_by_features", outputs=1),
-            columns=np.zeros(columns, np.float32),
-            means=weights.pop("row_means"),
-            marks_empty=marks_empty,
-        )
-        network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, self.settings)
-        return self._turned(
-            Completion(
-                network,
-                scaling,
-                known,
-                self.settings,
-                row_features=row_features,
-                column_features=column_features,
-                prior=prior,
-            )
-        )
+        return _turned(matrix, side)
 
 
-def _taken(weights: Arrays, prefix: str) -> Arrays:
-    """The arrays whose names begin so, without that, taken out of the others."""
-    names = [name for name in weights if name.startswith(prefix)]
-    return {name.removeprefix(prefix): weights.pop(name) for name in names}
+def _turned(matrix: Matrix, side: Orientation) -> Matrix:
+    """Rows and columns of a network -> users x items."""
+    return matrix if side == "user" else matrix.transposed()
+
+
+def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+    return (users, items) if side == "user" else (items, users)
+
+
+def _second(checkpoint: Path) -> Path:
+    """Where the training of the second network is kept while it runs."""
+    return checkpoint.with_name(f".{checkpoint.stem}.second{checkpoint.suffix}")
+
+
+def _part_of(progress: Progress, side: Orientation) -> Progress:
+    """Of two networks, one: which it is, and what share of the whole it takes."""
+    begin, length = (0.0, _SHARE_OF_ITEMS) if side == "item" else (_SHARE_OF_ITEMS, 1 - _SHARE_OF_ITEMS)
+
+    def tell(step: Step) -> None:
+        progress(replace(step, what=f"{step.what}, rows are {side}s", share=begin + length * step.share))
+
+    return tell
 
 
 def _report(progress: Progress, settings: CFNSettings) -> Report:
     """Tells how far the whole training is, too: with a refit, as much is to be done again as has been done."""
-    last = 1 - _SHARE_OF_SOLVING if settings.solve_columns else 1.0
+    solves = settings.decoder == "process" or settings.solve_columns
+    last = 1 - SHARE_OF_SOLVING if solves else 1.0
     again = settings.refit and settings.validation > 0
     begin = {"pretrain": 0.0, "search": 0.0, "train": last / 2 if again else 0.0}
     length = {"pretrain": 0.0, "search": last / 2 if again else last, "train": last / 2 if again else last}
@@ -302,11 +330,3 @@ def _tell_lowered(progress: Progress) -> TellLowered:
         progress(Step(_PHASES[lowered.phase], 0, 1, 0.0, note=str(lowered)))
 
     return tell
-
-
-def _regression(weights: Arrays, name: str, outputs: int) -> FeatureRegression:
-    """Format 1 has none."""
-    slope = weights.pop(name, np.zeros((1, outputs), np.float32))
-    if slope.ndim != 2 or slope.shape[1] != outputs:
-        raise ValueError(f"{name} has shape {list(slope.shape)}, the network asks for {outputs} columns")
-    return FeatureRegression(slope)

@@ -14,9 +14,10 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.checkpoint import Checkpoint
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.engines import make_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
-from cofill.models.cfn.kernels import Floats
+from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.pretraining import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
@@ -24,6 +25,7 @@ from cofill.models.cfn.step_size import StepTooLarge, diverged, lower, starts_si
 from cofill.models.cfn.training import (
     EngineMaker,
     TrainingState,
+    ValidationAnswers,
     ValidationPart,
     new_network,
     run_epochs,
@@ -49,6 +51,7 @@ class Fitted:
     history: list[EpochRecord]
     epochs: int  # behind the weights that were kept
     validation_rmse: float | None
+    judged: ValidationAnswers | None  # if ratings to judge by were given
 
 
 def fit_matrix(
@@ -58,6 +61,7 @@ def fit_matrix(
     *,
     row_features: SideFeatures,
     column_features: SideFeatures,
+    held_out: Longs | None = None,
     checkpoint_path: Path | None = None,
     resume: bool = False,
     report: Report | None = None,
@@ -70,6 +74,9 @@ def fit_matrix(
     With a validation part, a first run on the rest finds the number of epochs, and the amplitudes of the decoder;
     then, if `refit`, a second run of that length uses every rating. With a checkpoint path, either run can be killed
     and resumed; the file is left for the caller to remove once the model is safe.
+
+    `held_out` are the places of validation ratings among all, row by row, where another network is to be judged by
+    the same; otherwise they are drawn.
 
     A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
     found. Without `lowers_rate`, which is for whoever searches for a learning rate, the first failure is an error.
@@ -113,7 +120,9 @@ def fit_matrix(
         )
         return Scaling.of_biases(part, biases, scale, settings, marks_empty=marks_empty), biases
 
-    held_out = _validation_entries(rows, settings)
+    judging = held_out is not None
+    if held_out is None:
+        held_out = validation_entries(rows, settings)
     if len(held_out) == 0 and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
     if state.phase == "search":
@@ -129,6 +138,21 @@ def fit_matrix(
             _forget_untrained_columns(network, part)
             decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features)
             state.amplitudes, state.best_rmse = decoder.learn(validation, settings)
+            if judging:
+                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes))
+                matrix = DecodedMatrix(
+                    network,
+                    scaling,
+                    KnownRatings(part, part_columns),
+                    biases,
+                    solved,
+                    settings,
+                    row_features=row_features.copy(),
+                    column_features=column_features.copy(),
+                )
+                said = matrix.entries(validation.entry_rows.astype(np.int32), validation.entry_columns)
+                state.judged = np.clip(said, scale.low, scale.high).tolist()
+                state.best_rmse = float(np.sqrt(np.mean((state.judged - validation.ratings) ** 2, dtype=np.float64)))
         if settings.refit:
             del network, scaled, part, part_columns, validation
             state.phase, state.epoch = "train", 0
@@ -138,7 +162,19 @@ def fit_matrix(
         scaled = scaling.down(rows, features)
         network = train(weights, scaled, scaling, epochs=state.best_epoch)
     _forget_untrained_columns(network, trained_on)
-    amplitudes = None
+    if judging and checkpoint is not None:
+        checkpoint.save(network.state_dict(), None, state.as_json())  # while another network is trained
+    amplitudes, judged = None, None
+    if state.judged is not None:
+        part, validation = _hold_out(rows, held_out)
+        judged = ValidationAnswers(
+            rows=validation.entry_rows,
+            columns=validation.entry_columns,
+            ratings=validation.ratings,
+            predicted=np.array(state.judged, np.float32),
+            row_counts=part.counts()[validation.entry_rows],
+            column_counts=np.bincount(part.indices, minlength=part.columns)[validation.entry_columns],
+        )
     if biases is not None:
         amplitudes = state.amplitudes or first_amplitudes(biases, scaling, settings)
     return Fitted(
@@ -149,6 +185,7 @@ def fit_matrix(
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if len(held_out) else None,
+        judged=judged,
     )
 
 
@@ -238,7 +275,7 @@ def _network_of(
     return network
 
 
-def _validation_entries(rows: SparseRows, settings: CFNSettings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def validation_entries(rows: SparseRows, settings: CFNSettings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
     wanted = min(round(rows.nnz * settings.validation), rows.nnz - 1)
     rng = np.random.default_rng([settings.seed, _VALIDATION_DRAW])

@@ -38,6 +38,18 @@ class ValidationPart:
     ratings: Floats
 
 
+@dataclass(frozen=True)
+class ValidationAnswers:
+    """Validation ratings and what a network and its decoder say of them, clipped to the scale; sorted by row."""
+
+    rows: Longs
+    columns: Ints
+    ratings: Floats
+    predicted: Floats
+    row_counts: Longs  # ratings that their rows were trained on
+    column_counts: Longs
+
+
 @dataclass
 class TrainingState:
     """Where a run stands between two epochs: with the weights, all that is needed to go on."""
@@ -52,6 +64,8 @@ class TrainingState:
     """Of the learning rate of the settings, after trainings that failed with more."""
     amplitudes: Amplitudes | None = None
     """Of the decoder, once the search has ended."""
+    judged: list[float] | None = None
+    """Its predictions of validation ratings, where they are asked for."""
 
     def begin_phase_anew(self) -> None:
         """As if this phase had not begun yet; what an earlier one has found remains."""

@@ -150,12 +150,12 @@ class Posterior:
         self.left = targets - self.prior_mean(seen)
         self._primal = in_primal(amplitudes, len(targets), space)
         if self._primal:
-            features = self._features(seen).astype(np.float64)
-            gram = features.T @ features
+            features = self._features(seen)
+            gram = (features.T @ features).astype(np.float64)
             gram[np.diag_indices_from(gram)] += amplitudes.noise
             self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             self._inputs = features
-            self._solved = self._solve(features.T @ self.left)
+            self._solved = self._solve((features.T @ self.left).astype(np.float64))
         else:
             gram = kernel_between(amplitudes, seen, seen).astype(np.float64)
             gram[np.diag_indices_from(gram)] += amplitudes.noise
@@ -187,7 +187,7 @@ class Posterior:
     def gain(self, rows: Seen, local: Floats | None = None) -> Doubles:
         """(m, n): how far each rating moves the prediction at some rows; `local` as in `kernel_between`."""
         if self._primal:
-            return np.asarray(self._features(rows) @ self._solve(self._inputs.T))
+            return np.asarray(self._features(rows) @ self._solve(self._inputs.T.astype(np.float64)))
         between = kernel_between(self._amplitudes, rows, self._seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
 

@@ -1,0 +1,195 @@
+"""One trained network and its decoder, in rows and columns: how it comes about, what a file keeps of it, and back."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+
+from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
+from cofill.data.ratings import Scale
+from cofill.models.cfn.completion import Completion
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.first_decoder import FirstDecoder
+from cofill.models.cfn.fitting import Fitted
+from cofill.models.cfn.fold_in import ColumnPrior
+from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.file import Arrays
+from cofill.models.known import KnownRatings
+from cofill.models.means import FittedMeans
+from cofill.progress import Progress, Step
+
+NetworkMatrix = Completion | DecodedMatrix
+
+_SOLVING = "solving the columns"
+SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
+
+
+def filled_in(
+    fitted: Fitted,
+    known: KnownRatings,
+    settings: CFNSettings,
+    *,
+    row_features: SideFeatures,
+    column_features: SideFeatures,
+    progress: Progress,
+) -> NetworkMatrix:
+    """The matrix that a trained network fills in, with the weights of all columns solved for."""
+
+    def solved(share: float) -> None:
+        progress(Step(_SOLVING, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
+
+    if fitted.biases is None or fitted.amplitudes is None:
+        completion = Completion(
+            fitted.network,
+            fitted.scaling,
+            known,
+            settings,
+            row_features=row_features,
+            column_features=column_features,
+        )
+        if settings.solve_columns:
+            completion.column_weights.solve_trained(solved)
+            solved(1.0)
+        return completion
+    first = FirstDecoder(
+        fitted.network,
+        fitted.scaling,
+        fitted.biases,
+        known.trained,
+        known.trained_columns,
+        row_features,
+        column_features,
+    )
+    decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved))
+    solved(1.0)
+    return DecodedMatrix(
+        fitted.network,
+        fitted.scaling,
+        known,
+        fitted.biases,
+        decoder,
+        settings,
+        row_features=row_features,
+        column_features=column_features,
+    )
+
+
+def kept_of(matrix: NetworkMatrix) -> tuple[Arrays, dict[str, float]]:
+    """What a file keeps of a network, apart from the ratings: arrays and numbers."""
+    scaling = matrix.scaling
+    weights: Arrays = {name: tensor.detach().numpy() for name, tensor in matrix.network.state_dict().items()}
+    numbers = {"typical_length": scaling.typical_length}
+    if isinstance(matrix, DecodedMatrix):
+        weights |= {f"biases.{name}": array for name, array in matrix.means.arrays().items()}
+        weights |= {f"decoder.{name}": array for name, array in matrix.decoder.arrays().items()}
+        return weights, numbers | {"unit": scaling.unit}
+    prior = matrix.column_weights.prior
+    weights |= {
+        "row_means": scaling.means,
+        "mean_by_features": scaling.by_features.slope,
+        "prior.mean": prior.mean,
+        "prior.by_features": prior.by_features.slope,
+        "prior.factor": prior.factor,
+        "prior.pull": prior.precision,
+        "prior.noise": np.array([prior.noise], np.float64),
+    }
+    return weights, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
+
+
+def restored(
+    arrays: Arrays,
+    numbers: Mapping[str, float],
+    known: KnownRatings,
+    scale: Scale,
+    settings: CFNSettings,
+    *,
+    row_features: SideFeatures,
+    column_features: SideFeatures,
+) -> NetworkMatrix:
+    """From what a file kept; ValueError or KeyError where it does not fit together."""
+    weights = dict(arrays)
+    rows, columns = known.trained.rows, known.trained.columns
+    if settings.hidden[0] != weights["input.weight"].shape[1]:
+        raise ValueError("the network has another width than the settings say")
+    if len(weights["input.weight"]) != columns or len(weights["output.weight"]) != columns:
+        raise ValueError("the network has another number of columns than the ratings")
+    if (len(row_features.trained), len(column_features.trained)) != (rows, columns):
+        raise ValueError("the features do not fit the ratings")
+    read = weights["input.side"].shape[0] if "input.side" in weights else 0
+    if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
+        raise ValueError("the network was made for another number of features")
+    marks_empty = read > row_features.width  # formats 1 to 3 have no mark
+    if settings.decoder == "process":
+        biases = FittedMeans.restored(taken(weights, "biases."))
+        if (len(biases.trained_row), len(biases.trained_column)) != (rows, columns):
+            raise ValueError("there is another number of biases than the ratings have rows and columns")
+        decoder = Decoder.restored(taken(weights, "decoder."), weights, known.trained.nnz)
+        unit = numbers["unit"]
+        scaling = Scaling.of_biases_in(
+            unit, numbers["typical_length"], biases, scale, settings, marks_empty=marks_empty
+        )
+        network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, settings)
+        return DecodedMatrix(
+            network,
+            scaling,
+            known,
+            biases,
+            decoder,
+            settings,
+            row_features=row_features,
+            column_features=column_features,
+        )
+    if len(weights["row_means"]) != rows:
+        raise ValueError("there is another number of row means than the ratings have rows")
+    prior = ColumnPrior(
+        mean=weights.pop("prior.mean"),
+        by_features=_regression(weights, "prior.by_features", outputs=weights["output.weight"].shape[1] + 1),
+        factor=weights.pop("prior.factor"),
+        precision=weights.pop("prior.pull"),
+        noise=float(weights.pop("prior.noise")[0]),
+    )
+    damping = numbers.get("mean_damping", settings.mean_damping)
+    if damping is None:
+        raise ValueError("the damping of the means is missing")
+    scaling = Scaling(
+        scale=scale,
+        centre=(scale.high + scale.low) / 2,
+        unit=(scale.high - scale.low) / 2,
+        damping=damping,
+        length_power=settings.length_power,
+        length_cap=settings.length_cap,
+        presence=settings.presence,
+        typical_length=numbers["typical_length"],
+        overall=numbers["overall_mean"],
+        by_features=_regression(weights, "mean_by_features", outputs=1),
+        columns=np.zeros(columns, np.float32),
+        means=weights.pop("row_means"),
+        marks_empty=marks_empty,
+    )
+    network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, settings)
+    return Completion(
+        network,
+        scaling,
+        known,
+        settings,
+        row_features=row_features,
+        column_features=column_features,
+        prior=prior,
+    )
+
+
+def taken(weights: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names begin so, without that, taken out of the others."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}
+
+
+def _regression(weights: Arrays, name: str, outputs: int) -> FeatureRegression:
+    """Format 1 has none."""
+    slope = weights.pop(name, np.zeros((1, outputs), np.float32))
+    if slope.ndim != 2 or slope.shape[1] != outputs:
+        raise ValueError(f"{name} has shape {list(slope.shape)}, the network asks for {outputs} columns")
+    return FeatureRegression(slope)
