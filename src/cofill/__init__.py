@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cofill.models.cfn.cfn import CFN
     from cofill.models.explanation import Contribution, Explanation
     from cofill.models.lists.ranked import Recommendation, Similar
-    from cofill.models.recommender import Recommender
+    from cofill.models.recommender import Predicted, Recommender
 
 __version__ = "0.1.0"
 
@@ -59,6 +59,7 @@ __all__ = [
     "Interactions",
     "Interval",
     "PairedComparison",
+    "Predicted",
     "RankingEvaluation",
     "Ratings",
     "Recommendation",
@@ -91,6 +92,7 @@ _HOMES = {
     "Interactions": "cofill.data.interactions",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
+    "Predicted": "cofill.models.recommender",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
     "Recommendation": "cofill.models.lists.ranked",

@@ -107,6 +107,10 @@ class Matrix(ABC):
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
 
+    def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
+        """(n,): how far to either side of predictions at pairs nine tenths of ratings are; None if that is unknown."""
+        return None
+
     @abstractmethod
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
@@ -385,6 +389,9 @@ class Transposed(Matrix):
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
         return self._of.entries(columns, rows)
+
+    def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
+        return self._of.half_widths(columns, rows, predicted)
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         return self._of.quickest_order(columns, rows)

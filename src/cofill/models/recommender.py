@@ -8,7 +8,7 @@ docs/rivals.md shows one.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, get_args, overload
 
 import numpy as np
 
@@ -61,6 +61,14 @@ class Person(NamedTuple):
     items: Ints  # (n,) ascending
     ratings: Floats  # (n,)
     features: Floats | None = None  # (P,): of somebody new
+
+
+class Predicted(NamedTuple):
+    """Predicted ratings with intervals that nine tenths of the true ones are expected in, all (n,)."""
+
+    ratings: Floats
+    low: Floats
+    high: Floats
 
 
 class Kept(NamedTuple):
@@ -248,13 +256,39 @@ class Recommender(ABC):
             self._scorer = self._fit_scorer(self._feedback(None, None), lambda share: None)
         return self._scorer
 
-    def predict(self, pairs: object) -> Floats:
+    @overload
+    def predict(self, pairs: object, *, with_interval: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, pairs: object, *, with_interval: Literal[True]) -> Predicted: ...
+
+    def predict(self, pairs: object, *, with_interval: bool = False) -> Floats | Predicted:
         """Ratings (n,) for pairs of user and item; unknown ids are allowed.
 
-        `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings.
+        `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
+        `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
         """
         users, items = read_pairs(pairs)
-        return self.predict_indices(self.users.find(users), self.items.find(items))
+        indices = self.users.find(users), self.items.find(items)
+        return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
+
+    def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
+        """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
+        low, high = (np.float32(end) for end in self.scale)
+        ratings = self.predict_indices(users, items)
+        width = self.matrix.half_widths(users, items, ratings)
+        if width is None:
+            raise DataError(
+                f"a model of {self.kind!r} does not know how far off its predictions are",
+                "train a CFN with the decoder process, which is the default",
+            )
+        return Predicted(ratings, np.clip(ratings - width, low, high), np.clip(ratings + width, low, high))
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the model knows how far off its predictions may be."""
+        nobody = np.array([-1], np.int32)
+        return self.rated and self.matrix.half_widths(nobody, nobody, np.zeros(1, np.float32)) is not None
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""

@@ -182,10 +182,20 @@ class BothMatrix(Matrix):
         )
 
     def entries(self, rows: Ints, columns: Ints) -> Floats:
+        weight = self._weight_at(rows, columns)
+        return _mixed(self.by_user.entries(rows, columns), self.by_item.entries(rows, columns), weight)
+
+    def _weight_at(self, rows: Ints, columns: Ints) -> Floats:
         row_counts = np.where(rows >= 0, self.row_counts[rows], 0)
         column_counts = np.where(columns >= 0, self.column_counts[columns], 0)
-        weight = self.gate.weight(row_counts, column_counts)
-        return _mixed(self.by_user.entries(rows, columns), self.by_item.entries(rows, columns), weight)
+        return self.gate.weight(row_counts, column_counts)
+
+    def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
+        """The mean of both, weighed by the gate: their mixture is not worse than that."""
+        by_user, by_item = (part.half_widths(rows, columns, predicted) for part in self._parts)
+        if by_user is None or by_item is None:
+            return None
+        return _mixed(by_user, by_item, self._weight_at(rows, columns))
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         return self.by_item.quickest_order(rows, columns)

@@ -12,12 +12,13 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.first_decoder import expected_of_columns
+from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import along_the_path, blended, of_damped_mean
+from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import (
     Nearest,
@@ -36,6 +37,7 @@ from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
 
 _ENTRIES_AT_ONCE = 8192
+_NO_ROWS = np.empty(0, np.int32)
 _NO_PULL = np.empty(0, np.float32)
 # Numbers of the table of nearest rows: with very many rows each has fewer.
 _MOST_NEIGHBOURS = 20_000_000
@@ -48,6 +50,7 @@ class Decoder:
     space: CodeSpace
     amplitudes: Amplitudes
     columns: DecodedColumns  # as trained
+    spread: Spread  # of errors
 
     def arrays(self) -> Arrays:
         """For a model file; the weights of codes are kept in the place of the network's own."""
@@ -60,6 +63,7 @@ class Decoder:
             "turn": self.columns.turn,
             "bias": self.columns.bias,
             "pull": self.columns.pull,
+            "spread": self.spread.as_array(),
         }
 
     @classmethod
@@ -81,7 +85,8 @@ class Decoder:
             if arrays[name].shape != shape:
                 raise ValueError(f"decoder.{name} has shape {list(arrays[name].shape)} instead of {list(shape)}")
         space = CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"])
-        return cls(space, Amplitudes.from_array(arrays["amplitudes"]), columns)
+        amplitudes, spread = Amplitudes.from_array(arrays["amplitudes"]), Spread.from_array(arrays["spread"])
+        return cls(space, amplitudes, columns, spread)
 
 
 class DecodedMatrix(FilledMatrix):
@@ -302,6 +307,29 @@ class DecodedMatrix(FilledMatrix):
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         return np.lexsort((rows, columns))
+
+    def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats:
+        """(n,): how far to either side of predictions nine tenths of ratings are; an index of -1 was never seen."""
+        self._settle()
+        amplitudes, read = self._amplitudes, np.where(rows >= 0, self._read[rows], 0)
+        posterior = np.empty(len(rows))
+        order = np.argsort(columns, kind="stable")
+        for chosen in np.split(order, np.flatnonzero(np.diff(columns[order])) + 1):
+            if not len(chosen):
+                continue
+            column, row = int(columns[chosen[0]]), rows[chosen].astype(np.int64)
+            codes, trust = np.zeros((len(row), self.network.width), np.float32), np.zeros(len(row), np.float32)
+            seen = row >= 0
+            codes[seen], trust[seen] = self.codes.now(row[seen])[0], self._trust()[row[seen]]
+            rated, ratings = self.known.column(column) if column >= 0 else (_NO_ROWS, _NO_PULL)
+            vector = self.column_features.values[column] if column >= 0 else np.zeros(self.column_features.width)
+            of_column = self._posterior(rated, ratings, vector.astype(np.float32), column if column >= 0 else None)
+            posterior[chosen] = of_column.variance(self._space.seen(codes, trust))
+        variances = whole_variance(posterior, amplitudes, self.means, self.scaling, read)
+        counts = np.where(columns >= 0, self.column_counts[columns], 0)
+        spread = self.decoder.spread
+        deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
+        return np.asarray(spread.quantile * deviation * self.scaling.unit, np.float32)
 
     def many_rows(self, rows: Longs) -> Floats:
         self._settle()

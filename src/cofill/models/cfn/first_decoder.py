@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
+from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fold_in import spread_of_weights
 from cofill.models.cfn.leave_one_out import LeaveOneOut
@@ -15,11 +16,13 @@ from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
+from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior, local_kernel
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.means import FittedMeans
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 1024
@@ -90,8 +93,8 @@ class FirstDecoder:
         self._left_out = LeaveOneOut(network, scaling, rows, row_features)
         self._scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
 
-    def learn(self, validation: ValidationPart, settings: CFNSettings) -> tuple[Amplitudes, float]:
-        """The amplitudes that predict validation ratings best, and the RMSE of doing so."""
+    def learn(self, validation: ValidationPart, settings: CFNSettings) -> tuple[Amplitudes, Spread, float]:
+        """The amplitudes that predict validation ratings best, how far off they are, and the RMSE of doing so."""
         scaling = self._scaling
         rows, columns = validation.entry_rows, validation.entry_columns
         held_out = HeldOut(rows, columns, scaling.down_values(validation.ratings, scaling.means[rows]))
@@ -109,11 +112,17 @@ class FirstDecoder:
         )
         at = learned.asked
         predicted = scaling.up(learned.predicted, scaling.means[rows[at]])
-        error = float(np.sqrt(np.mean((predicted - validation.ratings[at]) ** 2, dtype=np.float64)))
+        errors = predicted - validation.ratings[at]
         amplitudes = learned.amplitudes
+        counts, others = self._rows.counts()[rows[at]], self._by_column.counts()[columns[at]]
+        variances = whole_variance(learned.variances.astype(np.float64), amplitudes, self._biases, scaling, counts)
+        spread = Spread.fit(
+            errors / np.float32(scaling.unit), variances, counts, others, across(predicted, scaling.scale)
+        )
         if self._row_features.width:
             amplitudes = replace(amplitudes, features=self._worth_of_features(amplitudes, validation))
-        return amplitudes, error if len(at) else float("inf")
+        error = float(np.sqrt(np.mean(errors**2, dtype=np.float64))) if len(at) else float("inf")
+        return amplitudes, spread, error
 
     def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
         """The weights of all columns."""
@@ -165,6 +174,21 @@ class FirstDecoder:
             squares += float(said @ said)
         trust = min(max(products / squares, 0.0), _MOST_TRUST) if squares > 0 else 0.0
         return amplitudes.half * trust / (1 - trust)
+
+
+def whole_variance(
+    posterior: Doubles, amplitudes: Amplitudes, biases: FittedMeans, scaling: Scaling, counts: Longs
+) -> Doubles:
+    """(n,) scaled: of ratings, from what is uncertain of the column, of the row's deviation, and the noise."""
+    of_row = biases.noise / scaling.unit**2 / (counts + max(biases.row_damping, 1e-6))
+    variance: Doubles = posterior + of_row + amplitudes.noise
+    return variance
+
+
+def across(ratings: Floats, scale: Scale) -> Floats:
+    """Ratings -> from -1 to 1 across the scale."""
+    low, high = scale
+    return np.asarray((ratings - (high + low) / 2) / ((high - low) / 2), np.float32)
 
 
 def _no_entries() -> tuple[npt.NDArray[np.int32], Floats]:

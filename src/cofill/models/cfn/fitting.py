@@ -30,6 +30,7 @@ from cofill.models.cfn.training import (
     new_network,
     run_epochs,
 )
+from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.known import KnownRatings
@@ -48,6 +49,7 @@ class Fitted:
     scaling: Scaling
     biases: FittedMeans | None  # with the decoder "process"
     amplitudes: Amplitudes | None  # of that decoder
+    spread: Spread  # of its errors
     history: list[EpochRecord]
     epochs: int  # behind the weights that were kept
     validation_rmse: float | None
@@ -137,9 +139,10 @@ def fit_matrix(
             network = network.cpu()
             _forget_untrained_columns(network, part)
             decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features)
-            state.amplitudes, state.best_rmse = decoder.learn(validation, settings)
+            state.amplitudes, spread, state.best_rmse = decoder.learn(validation, settings)
+            state.spread = spread.as_array().tolist()
             if judging:
-                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes))
+                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes), spread)
                 matrix = DecodedMatrix(
                     network,
                     scaling,
@@ -182,6 +185,7 @@ def fit_matrix(
         scaling=scaling,
         biases=biases,
         amplitudes=amplitudes,
+        spread=Spread.unknown() if state.spread is None else Spread.from_array(np.array(state.spread)),
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if len(held_out) else None,

@@ -63,7 +63,7 @@ def filled_in(
         row_features,
         column_features,
     )
-    decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved))
+    decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved), fitted.spread)
     solved(1.0)
     return DecodedMatrix(
         fitted.network,

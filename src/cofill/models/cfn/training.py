@@ -64,6 +64,8 @@ class TrainingState:
     """Of the learning rate of the settings, after trainings that failed with more."""
     amplitudes: Amplitudes | None = None
     """Of the decoder, once the search has ended."""
+    spread: list[float] | None = None
+    """Of its errors."""
     judged: list[float] | None = None
     """Its predictions of validation ratings, where they are asked for."""
 

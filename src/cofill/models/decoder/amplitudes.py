@@ -44,6 +44,7 @@ class Learned(NamedTuple):
     amplitudes: Amplitudes
     asked: Longs  # places in the held-out part that were used
     predicted: Floats  # there, scaled, less the rows' deviations
+    variances: Floats  # posterior ones of that, without noise
 
 
 def learn(
@@ -87,7 +88,7 @@ def learn(
         return error / (2 * first.noise) + 0.5 * float(away @ away), slope / (2 * first.noise) + away / _PRIOR_WIDTH
 
     if not known:
-        return Learned(first, np.empty(0, np.int64), np.empty(0, np.float32))
+        return Learned(first, np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32))
     found = minimize(
         cost,
         begin,
@@ -126,6 +127,7 @@ class _Batch:
     asked_taste: Tensor  # (B, q, n)
     asked_cosine: Tensor
     asked_near: Tensor
+    asked_square: Tensor  # (B, q): of the lengths of what is seen along the directions
     said: Tensor  # (B, n): what all columns, and columns with such features, are expected to say
     asked_said: Tensor  # (B, q)
     counts: Tensor  # (B, n): ratings of the rows
@@ -171,6 +173,7 @@ class _Batch:
             asked_taste=asked_taste,
             asked_cosine=asked_cosine,
             asked_near=torch.exp(SHARPNESS * (asked_cosine - 1)),
+            asked_square=(along**2).sum(2),
             said=said(read.codes),
             asked_said=said(asked_codes.view(*asked.shape, -1)),
             counts=read.counts,
@@ -184,10 +187,15 @@ class _Batch:
         )
 
     @torch.no_grad()
-    def predicted(self, amplitudes: Amplitudes) -> tuple[Longs, Floats]:
-        """Places in the held-out part, and what is predicted there."""
+    def predicted(self, amplitudes: Amplitudes) -> tuple[Longs, Floats, Floats]:
+        """Places in the held-out part, what is predicted there, and how uncertain that is."""
         known = self.places >= 0
-        return self.places[known], (self._solved(amplitudes).predicted + self.offset).numpy()[known]
+        s = self._solved(amplitudes)
+        inner = amplitudes.taste * self.asked_square + amplitudes.cosine + amplitudes.local
+        prior = amplitudes.bias + s.asked_trust**2 * inner
+        explained = (s.between * cholesky_solved(s.gram, s.between.transpose(1, 2)).transpose(1, 2)).sum(2)
+        variances = (prior - explained).clamp_min(0)
+        return self.places[known], (s.predicted + self.offset).numpy()[known], variances.numpy()[known]
 
     @torch.no_grad()
     def error(self, amplitudes: Amplitudes, names: list[str]) -> tuple[float, Doubles]:
