@@ -72,7 +72,7 @@ def make(name: str) -> Recommender:
         model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
     else:
-        model = CFN(threads=1, mean_damping=_DAMPING, **_CFN[name])
+        model = CFN(threads=1, mean_damping=_DAMPING, decoder="network", **_CFN[name])
         features = _features(known) if name.endswith("features") else {}
     model.fit(known, **features)
     model.add_ratings(_LATER)

@@ -65,6 +65,7 @@ class _Card(BaseModel):
     overall_mean: float | None = None  # of a network
     typical_length: float | None = None
     mean_damping: float | None = None
+    unit: float | None = None
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -182,6 +183,7 @@ def _contents(card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataF
         "overall_mean": card.overall_mean,
         "typical_length": card.typical_length,
         "mean_damping": card.mean_damping,
+        "unit": card.unit,
     }
     return Contents(
         kind=card.kind,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cofill.data.described import SideFeatures
 from cofill.models.cfn.completion import Completion
 from cofill.models.known import KnownRatings
+from cofill.models.matrix import FilledMatrix
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
@@ -44,7 +45,7 @@ SHAPES = pytest.mark.parametrize(
 Shape = dict[str, Any]
 
 
-def every_way(model: Completion) -> Floats:
+def every_way(model: FilledMatrix) -> Floats:
     """(rows, columns), asked in every way there is; all must say the same."""
     row, column = (a.ravel().astype(np.int32) for a in np.indices((model.rows, model.columns)))
     whole = model.entries(row, column).reshape(model.rows, model.columns)
@@ -240,7 +241,7 @@ EVENTS: list[Event] = [
 ]
 
 
-def happen(model: Completion, event: Event) -> None:
+def happen(model: FilledMatrix, event: Event) -> None:
     kind, index, what = event
     if kind == "row":
         model.describe_rows(indices(index), np.array([what], np.float32))

@@ -91,7 +91,9 @@ def test_what_is_new_is_answered_as_if_it_were_known(shape: Shape) -> None:
         np.testing.assert_allclose(part, expected[some], rtol=0, atol=1e-5)
         model.add(rated, np.full(len(rated), column, np.int32), ratings)
         others = np.setdiff1d(np.arange(ROWS), rated)
-        np.testing.assert_allclose(model.column(column)[others], expected[others], rtol=0, atol=1e-4)
+        # The local kernel looks at rows as they are now, with the rating.
+        near = 0.05 if model.decoder.amplitudes.local else 1e-4
+        np.testing.assert_allclose(model.column(column)[others], expected[others], rtol=0, atol=near)
 
 
 @SHAPES

@@ -422,8 +422,10 @@ class DecodedMatrix(FilledMatrix):
         if not old.all():
             codes, _ = self.codes.all_now()
             later = self._space.directions(codes[rated[~old]])
-            cosines = (codes @ later.T - later @ self._space.centre) / self._lengths()[:, None]
-            local += local_kernel(cosines.astype(np.float32)) @ pull[~old]
+            cosines = codes @ later.T
+            cosines -= later @ self._space.centre
+            cosines /= self._lengths()[:, None]
+            local += local_kernel(cosines) @ pull[~old]
         return local
 
     def _nearest_of_all(self, changed: Longs) -> Nearest:
