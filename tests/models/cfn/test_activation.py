@@ -61,7 +61,7 @@ def test_a_pretrained_stack_starts_better_with_any_function(activation: str) -> 
     settings = QUICK | {
         "hidden": (24, 16, 24), "epochs": 1, "batch": 5, "weight_decay": 0.1, "learning_rate": 0.03,
         "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
-        "solve_columns": False, "activation": activation,
+        "solve_columns": False, "activation": activation, "decoder": "network",
     }  # fmt: skip
     reached = {
         pretrain: rmse(CFN(**settings, pretrain=pretrain).fit(train).predict(test), test.values)

@@ -43,7 +43,7 @@ def test_the_kernels_have_the_loss_of_torch_and_its_derivative() -> None:
 
 def test_a_loss_without_a_closed_form_is_refused_where_columns_are_solved_for(monkeypatch: pytest.MonkeyPatch) -> None:
     ratings = [("ann", "x", 4), ("ann", "y", 2), ("bob", "x", 5), ("bob", "y", 1)]
-    CFN(hidden=2, epochs=1, validation=0).fit(ratings)
+    CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)
     monkeypatch.setattr(Loss, "is_squared_error", False)
     with pytest.raises(SettingsError, match=r"the closed form of a column's output weights needs squared error"):
-        CFN(hidden=2, epochs=1, validation=0).fit(ratings)
+        CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)

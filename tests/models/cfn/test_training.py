@@ -40,8 +40,9 @@ def of_phase(model: CFN, phase: str) -> list[EpochRecord]:
 
 
 def overfitting(**changes: Any) -> CFN:
-    """One that is best early on."""
+    """One that is best early on, whose validation RMSE is that of the network itself."""
     return fit(
+        decoder="network",
         learning_rate=0.6,
         learning_rate_decay=0.0,
         weight_decay=0.0,
@@ -198,7 +199,8 @@ def test_every_noise_trains(noise: str) -> None:
 
 def test_a_column_that_was_never_trained_says_nothing() -> None:
     """Without a refit, a column may have all of its ratings held out: its first random weights mean nothing."""
-    model = CFN(refit=False, weight_decay=0.0, epochs=2, hidden=8, threads=1, validation=0.5, solve_columns=False)
+    few: dict[str, Any] = {"epochs": 2, "hidden": 8, "threads": 1, "validation": 0.5, "decoder": "network"}
+    model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
     rows = model.completion.known.trained
     part, _ = _hold_out(rows, _validation_entries(rows, model.settings))

@@ -110,19 +110,21 @@ class FirstDecoder:
             expected_of_columns(self.space, self._biases, scaling, self._column_features.trained),
             seed=settings.seed,
         )
-        at = learned.asked
-        predicted = scaling.up(learned.predicted, scaling.means[rows[at]])
+        at, found, uncertain = learned.asked, learned.predicted, learned.variances
+        if not len(at):  # no column has ratings in both parts: of such columns the rows' deviations are all there is
+            at, found = np.arange(len(rows)), np.zeros(len(rows), np.float32)
+            uncertain = np.full(len(rows), learned.amplitudes.bias, np.float32)
+        predicted = scaling.up(found, scaling.means[rows[at]])
         errors = predicted - validation.ratings[at]
         amplitudes = learned.amplitudes
         counts, others = self._rows.counts()[rows[at]], self._by_column.counts()[columns[at]]
-        variances = whole_variance(learned.variances.astype(np.float64), amplitudes, self._biases, scaling, counts)
+        variances = whole_variance(uncertain.astype(np.float64), amplitudes, self._biases, scaling, counts)
         spread = Spread.fit(
             errors / np.float32(scaling.unit), variances, counts, others, across(predicted, scaling.scale)
         )
         if self._row_features.width:
             amplitudes = replace(amplitudes, features=self._worth_of_features(amplitudes, validation))
-        error = float(np.sqrt(np.mean(errors**2, dtype=np.float64))) if len(at) else float("inf")
-        return amplitudes, spread, error
+        return amplitudes, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
 
     def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
         """The weights of all columns."""

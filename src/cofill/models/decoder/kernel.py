@@ -1,7 +1,7 @@
 """Amplitudes of the decoder's kernel, the directions of codes, and the posterior of one column."""
 
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +64,11 @@ class Seen(NamedTuple):
     along: Floats  # (n, directions): a
     directions: Floats  # (n, width): d
     trust: Floats  # (n,): r
+
+    def exact(self) -> "Seen":
+        """In double precision: rounding of a kernel that is large beside the noise would make it indefinite."""
+        doubles: Any = (part.astype(np.float64) for part in self)
+        return Seen(*doubles)
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,8 @@ class Posterior:
             self._inputs = features
             self._solved = self._solve((features.T @ self.left).astype(np.float64))
         else:
-            gram = kernel_between(amplitudes, seen, seen).astype(np.float64)
+            exact = seen.exact()
+            gram = np.asarray(kernel_between(amplitudes, exact, exact), np.float64)
             gram[np.diag_indices_from(gram)] += amplitudes.noise
             self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
             self._solved = self._solve(self.left.astype(np.float64))

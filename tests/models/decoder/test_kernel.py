@@ -1,0 +1,194 @@
+"""The posterior of one column against the textbook's formulas in plain numpy, in the dual and in the primal."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.models.decoder import kernel
+from cofill.models.decoder.kernel import (
+    MOST_LOCAL,
+    Amplitudes,
+    CodeSpace,
+    Expected,
+    Posterior,
+    Seen,
+    in_primal,
+    kernel_between,
+    local_kernel,
+    prior_variance,
+)
+from tests.models.decoder.codes import (
+    AMPLITUDES,
+    DIRECTIONS,
+    WIDTH,
+    Doubles,
+    Floats,
+    plain_kernel,
+    some_seen,
+    some_space,
+)
+
+LAW = settings(max_examples=30, deadline=None)
+ABOUT = Expected(np.linspace(-0.5, 0.5, WIDTH + 1, dtype=np.float32), 0.2)
+
+
+def plain_mean(amplitudes: Amplitudes, rows: Seen, about: Expected = ABOUT) -> Doubles:
+    codes = rows.codes.astype(np.float64)
+    mean: Doubles = about.bias + amplitudes.mean * rows.trust * (codes @ about.weights[:-1] + about.weights[-1])
+    return mean
+
+
+def said(space: CodeSpace, posterior: Posterior, seen: Seen, asked: Seen) -> Floats:
+    """What the weights of a column tell of rows."""
+    found = posterior.decoded()
+    local = local_kernel(asked.directions @ seen.directions.T) @ found.pull
+    told: Floats = asked.codes @ found.taste[:-1] + found.taste[-1] + asked.directions @ found.turn + local
+    return found.bias + asked.trust * told
+
+
+def targets_of(count: int, seed: int) -> Floats:
+    return np.random.default_rng([seed, 5]).normal(size=count).astype(np.float32)
+
+
+@LAW
+@given(n=st.integers(0, 25), seed=st.integers(0, 99), local=st.sampled_from([0.0, 0.5]), noise=st.floats(0.05, 2))
+def test_it_is_the_posterior_of_a_gaussian_process(n: int, seed: int, local: float, noise: float) -> None:
+    """Mean, gain and variance; with more ratings than directions it is solved in the primal."""
+    amplitudes, space = replace(AMPLITUDES, local=local, noise=noise), some_space(seed)
+    seen, asked, targets = some_seen(space, n, seed), some_seen(space, 5, seed + 100), targets_of(n, seed)
+    posterior = Posterior(space, amplitudes, seen, targets, ABOUT)
+    gram = plain_kernel(space, amplitudes, seen, seen) + noise * np.eye(n)
+    between = plain_kernel(space, amplitudes, asked, seen)
+    gain = between @ np.linalg.inv(gram)
+    mean = plain_mean(amplitudes, asked) + gain @ (targets - plain_mean(amplitudes, seen))
+    np.testing.assert_allclose(posterior.left, targets - plain_mean(amplitudes, seen), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(said(space, posterior, seen, asked), mean, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(posterior.gain(asked), gain, rtol=0, atol=1e-4)
+    before = np.diag(plain_kernel(space, amplitudes, asked, asked))
+    np.testing.assert_allclose(prior_variance(amplitudes, asked), before, rtol=0, atol=1e-5)
+    left = before - np.einsum("ij,ij->i", gain, between)
+    np.testing.assert_allclose(posterior.variance(asked), left, rtol=0, atol=1e-4)
+
+
+@LAW
+@given(n=st.integers(WIDTH + DIRECTIONS + 2, 60), seed=st.integers(0, 99))
+def test_dual_and_primal_are_one(n: int, seed: int) -> None:
+    amplitudes, space = replace(AMPLITUDES, local=0.0), some_space(seed)
+    seen, asked, targets = some_seen(space, n, seed), some_seen(space, 7, seed + 100), targets_of(n, seed)
+    assert in_primal(amplitudes, n, space)
+    assert not in_primal(AMPLITUDES, n, space)
+    primal = Posterior(space, amplitudes, seen, targets, ABOUT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "in_primal", lambda *_: False)
+        dual = Posterior(space, amplitudes, seen, targets, ABOUT)
+    for one, other in zip(primal.decoded(), dual.decoded(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(primal.gain(asked), dual.gain(asked), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(primal.variance(asked), dual.variance(asked), rtol=0, atol=1e-4)
+
+
+def test_a_cut_local_kernel_is_taken_as_it_is_given() -> None:
+    space = some_space()
+    seen, asked = some_seen(space, 4), some_seen(space, 3, 1)
+    whole = kernel_between(AMPLITUDES, asked, seen)
+    np.testing.assert_allclose(whole, plain_kernel(space, AMPLITUDES, asked, seen), rtol=0, atol=1e-5)
+    given_whole = kernel_between(AMPLITUDES, asked, seen, local_kernel(asked.directions @ seen.directions.T))
+    np.testing.assert_array_equal(given_whole, whole)
+    without = kernel_between(AMPLITUDES, asked, seen, np.zeros((3, 4), np.float32))
+    np.testing.assert_allclose(without, kernel_between(replace(AMPLITUDES, local=0.0), asked, seen), rtol=0, atol=1e-6)
+    posterior = Posterior(space, AMPLITUDES, seen, targets_of(4, 0), ABOUT)
+    inverse = np.linalg.inv(plain_kernel(space, AMPLITUDES, seen, seen) + AMPLITUDES.noise * np.eye(4))
+    np.testing.assert_allclose(
+        posterior.gain(asked, np.zeros((3, 4), np.float32)), without @ inverse, rtol=0, atol=1e-5
+    )
+
+
+def test_of_a_column_without_ratings_the_expectation_is_all_there_is() -> None:
+    space = some_space()
+    posterior = Posterior(space, AMPLITUDES, some_seen(space, 0), targets_of(0, 0), ABOUT)
+    asked = some_seen(space, 5)
+    np.testing.assert_allclose(posterior.prior_mean(asked), plain_mean(AMPLITUDES, asked), rtol=0, atol=1e-6)
+    found = posterior.decoded()
+    np.testing.assert_allclose(found.taste, AMPLITUDES.mean * ABOUT.weights, rtol=1e-6)
+    assert found.bias == pytest.approx(0.2)
+    assert not found.turn.any()
+    assert found.pull.shape == (0,)
+    np.testing.assert_allclose(posterior.variance(asked), prior_variance(AMPLITUDES, asked))
+
+
+def test_more_ratings_leave_less_doubt() -> None:
+    space = some_space()
+    asked = some_seen(space, 6, 9)
+    doubts = []
+    for count in (0, 1, 5, 40):
+        seen = Seen(*(part[:count] for part in some_seen(space, 40)))
+        doubts.append(Posterior(space, AMPLITUDES, seen, targets_of(count, 0), ABOUT).variance(asked))
+    assert (np.diff(doubts, axis=0) <= 1e-6).all()
+    assert (doubts[-1] < 0.5 * doubts[0]).all()
+
+
+def test_rows_that_are_not_believed_get_the_bias_alone() -> None:
+    space = some_space()
+    seen = some_seen(space, 8)
+    nobody = some_seen(space, 3, 1)._replace(trust=np.zeros(3, np.float32))
+    posterior = Posterior(space, AMPLITUDES, seen, targets_of(8, 0), ABOUT)
+    told = said(space, posterior, seen, nobody)
+    np.testing.assert_array_equal(told, np.full(3, posterior.decoded().bias))
+    # And where no rating is believed, it is the damped mean of what is left over.
+    unknown = seen._replace(trust=np.zeros(8, np.float32))
+    alone = Posterior(space, AMPLITUDES, unknown, targets_of(8, 0), ABOUT).decoded()
+    damped = (targets_of(8, 0) - 0.2).sum(dtype=np.float64) / (8 + AMPLITUDES.noise / AMPLITUDES.bias)
+    assert alone.bias == pytest.approx(0.2 + damped, abs=1e-6)
+
+
+def test_very_many_ratings_do_without_the_local_kernel() -> None:
+    space = some_space()
+    count = MOST_LOCAL + 1
+    seen, targets = some_seen(space, count), targets_of(count, 0)
+    ways = [Posterior(space, replace(AMPLITUDES, local=local), seen, targets, ABOUT) for local in (0.5, 0.0)]
+    for one, other in zip(*(way.decoded() for way in ways), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert not ways[0].decoded().pull.any()
+    asked = some_seen(space, 3, 1)
+    np.testing.assert_array_equal(ways[0].gain(asked), ways[1].gain(asked))
+    np.testing.assert_array_equal(ways[0].variance(asked), ways[1].variance(asked))
+
+
+@pytest.mark.parametrize("noise", [1e-4, 1e-2])
+def test_codes_that_are_nearly_alike_and_little_noise(noise: float) -> None:
+    """Then the kernel is all but singular."""
+    space = some_space()
+    one = some_seen(space, 1)
+    codes = np.repeat(one.codes, 60, 0) + np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
+    seen = space.seen(codes, np.full(60, 0.9, np.float32))
+    amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, 5.0, 3.0, 0.6, 0.0)
+    posterior = Posterior(space, amplitudes, seen, np.full(60, 1.5, np.float32), ABOUT)
+    np.testing.assert_allclose(said(space, posterior, seen, seen), 1.5, rtol=0, atol=0.02)
+    assert (posterior.variance(seen) < 0.01).all()
+
+
+def test_trust_by_hand() -> None:
+    amplitudes = replace(AMPLITUDES, half=3.0, features=2.0)
+    found = amplitudes.trust(np.array([0, 3, 9, 0, 1]), np.array([False, False, False, True, True]))
+    np.testing.assert_allclose(found, [0, 0.5, 0.75, 0.4, 0.5], rtol=1e-6)
+    assert replace(amplitudes, half=0.0).trust(np.array([0, 1]), np.zeros(2, np.bool_)).tolist() == [0, 1]
+
+
+def test_amplitudes_as_arrays_and_back() -> None:
+    values = AMPLITUDES.as_array()
+    assert Amplitudes.from_array(values) == AMPLITUDES
+    for place, wrong in ((0, 0.0), (1, -1.0), (2, np.nan), (3, np.inf)):
+        with pytest.raises(ValueError, match="damaged"):
+            Amplitudes.from_array(np.where(np.arange(len(values)) == place, wrong, values))
+    with pytest.raises(ValueError, match="damaged"):
+        Amplitudes.from_array(values[:-1])
+
+
+def test_a_code_at_the_centre_has_no_direction() -> None:
+    space = some_space()
+    found = space.directions(np.stack([space.centre, space.centre + 1]))
+    assert not found[0].any()
+    assert np.linalg.norm(found[1]) == pytest.approx(1)

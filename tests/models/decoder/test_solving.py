@@ -1,0 +1,143 @@
+"""All columns at once are each column by itself, however they are put into batches."""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+
+from cofill.models.decoder import solving
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
+from cofill.models.decoder.solving import (
+    DecodedColumns,
+    batches,
+    cholesky_solved,
+    in_space,
+    solve_columns,
+)
+from tests.models.decoder.codes import AMPLITUDES, Floats, Rated, some_codes, some_ratings, some_space
+
+ROWS = 40
+LENGTHS = [3, 0, 1, 17, 40, 8, 8, 25, 0, 2, 31, 5]
+FEATURES = np.random.default_rng(7).normal(size=(len(LENGTHS), 2)).astype(np.float32)
+
+
+def expected(space: CodeSpace, columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+    return space.expected(FEATURES[columns]), FEATURES[columns, 0] * np.float32(0.3)
+
+
+def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+    return solve_columns(
+        rated.by_column, rated.by_column.values, space, amplitudes, rated.left_out, lambda at: expected(space, at)
+    )
+
+
+def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+    found = []
+    weights, biases = expected(space, np.arange(len(LENGTHS)))
+    for column in range(len(LENGTHS)):
+        at = slice(int(rated.by_column.indptr[column]), int(rated.by_column.indptr[column + 1]))
+        seen = space.seen(rated.codes[at], amplitudes.trust(rated.counts[at], rated.described[at]))
+        targets = rated.by_column.values[at] - rated.means[at]
+        about = Expected(weights[column], float(biases[column]))
+        found.append(Posterior(space, amplitudes, seen, targets, about).decoded())
+    taste, turn, bias = (np.stack([part[n] for part in found]) for n in range(3))
+    return DecodedColumns(taste, turn, bias, np.concatenate([part.pull for part in found]))
+
+
+def assert_same(one: DecodedColumns, other: DecodedColumns, within: float) -> None:
+    for name, ours, theirs in zip(one._fields, one, other, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=within, err_msg=name)
+
+
+KINDS = {
+    "local": AMPLITUDES,
+    "no local kernel": replace(AMPLITUDES, local=0.0),  # longer columns in the primal
+    "features count": replace(AMPLITUDES, features=4.0),
+    "biases alone": replace(AMPLITUDES, taste=0.0, cosine=0.0, local=0.0, mean=0.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_all_at_once_are_each_by_itself(kind: str, seed: int) -> None:
+    space, rated = some_space(seed, features=2), some_ratings(LENGTHS, ROWS, seed)
+    assert_same(solved(space, rated, KINDS[kind]), one_by_one(space, rated, KINDS[kind]), 1e-4)
+
+
+@pytest.mark.parametrize("numbers", [1, 100, 2000])
+def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
+    whole = solved(space, rated, AMPLITUDES)
+    monkeypatch.setattr(solving, "_NUMBERS", numbers)
+    parts = list(batches(rated.by_column, np.arange(len(LENGTHS)), 6))
+    assert len(parts) > 1
+    assert sorted(np.concatenate([part.columns for part in parts]).tolist()) == list(range(len(LENGTHS)))
+    places = np.concatenate([part.places[part.there] for part in parts])
+    assert sorted(places.tolist()) == list(range(sum(LENGTHS)))
+    assert_same(solved(space, rated, AMPLITUDES), whole, 1e-5)
+
+
+def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the local kernel, as a posterior of their own would be."""
+    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
+    monkeypatch.setattr(solving, "MOST_LOCAL", 20)
+    monkeypatch.setattr("cofill.models.decoder.kernel.MOST_LOCAL", 20)
+    found = solved(space, rated, AMPLITUDES)
+    assert_same(found, one_by_one(space, rated, AMPLITUDES), 1e-4)
+    lengths = np.repeat(LENGTHS, LENGTHS)
+    assert not found.pull[lengths > 20].any()
+    assert found.pull[lengths <= 20].any()
+
+
+def test_columns_without_ratings_have_what_is_expected_of_them() -> None:
+    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
+    found, (weights, biases) = solved(space, rated, AMPLITUDES), expected(space, np.arange(len(LENGTHS)))
+    empty = np.array(LENGTHS) == 0
+    np.testing.assert_allclose(found.taste[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
+    np.testing.assert_array_equal(found.bias[empty], biases[empty])
+    assert not found.turn[empty].any()
+
+
+def test_how_far_it_is_is_told() -> None:
+    shares: list[float] = []
+    space, rated = some_space(), some_ratings(LENGTHS, ROWS)
+    for amplitudes in (AMPLITUDES, replace(AMPLITUDES, local=0.0)):
+        shares.clear()
+        solve_columns(
+            rated.by_column, rated.by_column.values, space, amplitudes, rated.left_out,
+            lambda at: (space.expected(FEATURES[at, :0]), np.zeros(len(at), np.float32)), shares.append,
+        )  # fmt: skip
+        assert shares == sorted(shares)
+        assert shares[-1] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_single_precision_is_precise_enough(size: float) -> None:
+    """Noise is never far below what ratings scatter by; amplitudes may have grown to hundreds of times the first."""
+    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
+    large = Amplitudes(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
+    found, exact = solved(space, rated, large), one_by_one(space, rated, large)
+    codes = some_codes(50, 5)
+    for kind in (lambda f: codes @ f.taste[:, :-1].T + f.taste[:, -1], lambda f: f.bias, lambda f: f.pull):
+        np.testing.assert_allclose(kind(found), kind(exact), rtol=1e-3, atol=2e-3)
+
+
+def test_a_kernel_that_single_precision_takes_for_indefinite() -> None:
+    """As where codes are all alike and noise is next to nothing."""
+    gram = torch.full((2, 3, 3), 100.0) + 1e-6 * torch.eye(3)
+    gram[1] = torch.eye(3)
+    assert bool(torch.linalg.cholesky_ex(gram)[1].any())
+    found = cholesky_solved(gram, torch.ones(2, 3, 1))
+    assert bool(found.isfinite().all())
+    np.testing.assert_allclose(found[1, :, 0], 1.0, rtol=1e-6)
+    np.testing.assert_allclose((gram[0].double() @ found[0].double())[:, 0], 1.0, rtol=0, atol=1e-3)
+
+
+def test_directions_in_torch_are_those_of_numpy() -> None:
+    space, codes = some_space(), some_codes(9)
+    codes[3] = space.centre
+    along, directions = in_space(space, torch.from_numpy(codes))
+    np.testing.assert_allclose(along.numpy(), space.along(codes), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(directions.numpy(), space.directions(codes), rtol=0, atol=1e-6)
