@@ -114,7 +114,7 @@ def decoded(**changes: Any) -> DecodedMatrix:
         trained.scaling,
         known_ratings(),
         trained.biases,
-        Decoder(first.space, trained.amplitudes, first.solve(trained.amplitudes)),
+        Decoder(first.space, trained.amplitudes, first.solve(trained.amplitudes), trained.spread),
         settings(**changes),
         row_features=of_rows,
         column_features=of_columns,

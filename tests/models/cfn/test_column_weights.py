@@ -151,7 +151,7 @@ def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> Non
     few: dict[str, Any] = {"hidden": 8, "epochs": 3, "validation": 0, "threads": 1, "decoder": "network"}
     models = [CFN(orientation=orientation, solve_columns=solve, **few).fit(ratings()) for solve in (False, True)]
     unsolved, solved = (model.completion.network.output.weight.detach().numpy() for model in models)
-    rows = ratings().rows(models[0].orientation)
+    rows = ratings().rows("item" if models[0].orientation == "item" else "user")
     trained = fit_matrix(
         KnownRatings(rows, rows.transpose()),
         ratings().scale,

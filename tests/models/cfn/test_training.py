@@ -10,7 +10,7 @@ from cofill import CFN
 from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import TrainingDivergedError
-from cofill.models.cfn.fitting import _hold_out, _validation_entries
+from cofill.models.cfn.fitting import _hold_out, validation_entries
 from cofill.models.history import EpochRecord
 from cofill.progress import Step
 from tests.models.contract import Floats, cells, rmse
@@ -63,8 +63,8 @@ def test_it_stops_when_validation_no_longer_gets_better() -> None:
 def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
     model = overfitting(refit=False, orientation=orientation, trust_length=0.0, solve_columns=False)
-    rows = ratings().rows(model.orientation)
-    part, held_out = _hold_out(rows, _validation_entries(rows, model.settings))
+    rows = ratings().rows("item" if model.orientation == "item" else "user")
+    part, held_out = _hold_out(rows, validation_entries(rows, model.settings))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
     # A model of the same weights that knows only what was not held out.
     by_row = np.repeat(np.arange(part.rows), part.counts()).astype(np.int32)
@@ -203,7 +203,7 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
     rows = model.completion.known.trained
-    part, _ = _hold_out(rows, _validation_entries(rows, model.settings))
+    part, _ = _hold_out(rows, validation_entries(rows, model.settings))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
     assert not model.completion.network.output.weight.detach().numpy()[held_out].any()

@@ -21,7 +21,7 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.engines import TorchEngine
-from cofill.models.cfn.fitting import Fitted, _hold_out, _validation_entries, fit_matrix
+from cofill.models.cfn.fitting import Fitted, _hold_out, validation_entries, fit_matrix
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
@@ -217,7 +217,7 @@ def test_validation_reads_the_features() -> None:
     """The RMSE that chose the epochs, computed anew from the weights that were kept."""
     changes = {"refit": False, "decoder": "network"}
     fitted, settings, world = fit(changes), CFNSettings.of(QUICK | changes), matrix()
-    part, asked = _hold_out(world.rows, _validation_entries(world.rows, settings))
+    part, asked = _hold_out(world.rows, validation_entries(world.rows, settings))
     scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, marks_empty=True)
     engine = TorchEngine(fitted.network, settings)
     outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)

@@ -63,8 +63,8 @@ FIRST = Amplitudes.at_first(0.25, 0.09, local=True)
 
 
 def in_double(batch: _Batch) -> _Batch:
-    tensors = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return replace(batch, **{name: t.double() for name, t in tensors.items() if isinstance(t, torch.Tensor)})
+    parts: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
+    return _Batch(**{name: part.double() if isinstance(part, torch.Tensor) else part for name, part in parts.items()})
 
 
 def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> list[_Batch]:
