@@ -19,6 +19,7 @@ Change = Callable[[Arrays], object]
 
 _SMALL: dict[str, dict[str, Any]] = {
     "cfn": {"hidden": 5, "epochs": 2, "threads": 1},
+    "former cfn": {"hidden": 5, "epochs": 2, "threads": 1, "decoder": "network"},
     "als-wr": {"rank": 3, "iterations": 2},
     "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
 }
@@ -43,9 +44,10 @@ def altered(folder: Path, kind: str, change: Change) -> None:
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[[str], Path]:
     def save(name: str) -> Path:
-        model = algorithm(name)(**_SMALL[name]).fit(cells(small_cells()))
+        kind = algorithm(name.removeprefix("former "))
+        model = kind(**_SMALL[name]).fit(cells(small_cells()))
         model.add_ratings(cells([(3, 77, 4.0), (99, 2, 2.0)])).save(tmp_path / name)
-        assert type(Recommender.load(tmp_path / name)) is algorithm(name)
+        assert type(Recommender.load(tmp_path / name)) is kind
         return tmp_path / name
 
     return save
@@ -94,8 +96,13 @@ def test_ratings(saved: Callable[[str], Path], name: str, change: Change, words:
 
 WEIGHTS: list[tuple[str, Change, str]] = [
     ("cfn", _poke("output.weight", np.nan), "output.weight has a number that is none"),
-    ("cfn", _poke("row_means", np.inf), "row_means has a number that is none"),
-    ("cfn", _set("prior.noise", np.empty(0)), "do not fit together"),
+    ("cfn", _poke("biases.rows", np.inf), "biases.rows has a number that is none"),
+    ("cfn", _poke("decoder.amplitudes", -1.0), "the amplitudes of the decoder are damaged"),
+    ("cfn", _set("decoder.amplitudes", np.empty(0)), "do not fit together"),
+    ("cfn", _set("decoder.pull", np.empty(0, np.float32)), r"decoder.pull has shape \[0\]"),
+    ("cfn", _set("biases.rows", np.empty(0, np.float32)), "another number of biases"),
+    ("former cfn", _poke("row_means", np.inf), "row_means has a number that is none"),
+    ("former cfn", _set("prior.noise", np.empty(0)), "do not fit together"),
     ("als-wr", _poke("users", np.nan), "users has a number that is none"),
     ("als-wr", _narrower, "the vectors of users and items differ in width"),
     ("als-wr", _set("described.users", np.array([True])), "whether it has features"),
@@ -142,7 +149,7 @@ def test_another_class_than_the_model_has(saved: Callable[[str], Path]) -> None:
 def test_a_model_from_before_a_setting_reads_as_it_was_trained(
     tmp_path: Path, version: int, setting: str, then: float
 ) -> None:
-    settings: dict[str, Any] = _SMALL["cfn"] | {setting: then}
+    settings: dict[str, Any] = _SMALL["former cfn"] | {setting: then}
     model = algorithm("cfn")(**settings).fit(cells(small_cells()))
     model.save(tmp_path)
     document = json.loads((tmp_path / "model.json").read_text())

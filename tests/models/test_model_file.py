@@ -105,7 +105,9 @@ def test_the_card_is_for_people(folder: Path) -> None:
     assert card["cofill_version"] == cofill.__version__
     assert card["settings"]["hidden"] == [5]
     assert card["settings"]["mean_damping"] is None
-    assert card["mean_damping"] == CFN.load(folder).completion.scaling.damping != 7
+    scaling = CFN.load(folder).completion.scaling
+    assert scaling.damping != 7
+    assert card["unit"] == scaling.unit
     assert card["data"]["users"] == 14
     assert card["scale"] == [1, 5]
     assert card["history"][0]["epoch"] == 1
@@ -213,7 +215,7 @@ def test_a_changed_card(folder: Path, change: Callable[[dict[str, Any]], object]
         lambda card: card["settings"].update(hidden=[6]),
         lambda card: card["settings"].update(epochs=-1),
         lambda card: card["settings"].update(colour="red"),
-        lambda card: card.pop("mean_damping"),
+        lambda card: card.pop("unit"),
         lambda card: card["files"].pop("users"),
         lambda card: card["files"].update(weights=card["files"]["ratings"]),
         lambda card: card["files"].update(ratings=card["files"]["weights"]),

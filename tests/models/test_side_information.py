@@ -19,8 +19,8 @@ from cofill.models.file import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
 from tests.models.contract import stars
 
-# As in the contract of a model, for so small a world.
-QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2, "hidden": 64, "epochs": 20}
+# As in the contract of a model, for so small a world; how far features alone are believed is learned by validation.
+QUICK: dict[str, Any] = {"validation": 0.1, "threads": 1, "noise_ratio": 0.5, "beta": 0.2, "hidden": 64, "epochs": 20}
 BY_ORIENTATION: dict[str, dict[str, Any]] = {
     "item": {"batch": 5, "weight_decay": 0.15},
     "user": {"batch": 10, "weight_decay": 0.05, "learning_rate": 0.06, "learning_rate_decay": 0.2},
@@ -73,7 +73,7 @@ def fresh(model: CFN, folder: Path) -> CFN:
 # What it is worth
 
 
-@pytest.mark.parametrize(("orientation", "share"), [("item", 0.965), ("user", 0.988)])
+@pytest.mark.parametrize(("orientation", "share"), [("item", 0.96), ("user", 0.96)])
 def test_cold_items_are_predicted_better_than_by_means(orientation: str, share: float) -> None:
     """The films of the world are liked for their genres and tags, so a film without a rating can be told."""
     train, test = cold("cold-items")
@@ -86,10 +86,10 @@ def test_cold_users_are_hardly_predicted_worse(orientation: str) -> None:
     """Ages and occupations of 360 people tell next to nothing about 40 others; that must not do harm."""
     train, test = cold("cold-users")
     without = evaluate(fitted(orientation, train, side=False), test).rmse
-    assert evaluate(fitted(orientation, train), test).rmse < 1.015 * without
+    assert evaluate(fitted(orientation, train), test).rmse < without
 
 
-@pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.985), ("user", 0.995)])
+@pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.992), ("user", 0.98)])
 def test_features_help_known_items_too(orientation: str, rarest_share: float) -> None:
     train, test = split(sides().ratings, "random", 0.8, 2)
     plain, side = (evaluate(fitted(orientation, train, side=side), test) for side in (False, True))
@@ -198,7 +198,7 @@ def test_a_model_that_does_not_mark_empty_rows_is_read(orientation: str, tmp_pat
 
 def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None:
     """Format 1 had no features and nothing learned from them."""
-    plain = fitted("item", side=False, presence=0)
+    plain = fitted("item", side=False, presence=0, decoder="network")
     plain.save(tmp_path)
     card = json.loads((tmp_path / "model.json").read_text())
     assert card["format_version"] == FORMAT_VERSION == 7
@@ -218,7 +218,7 @@ def _rewrite_as_first_format(folder: Path, card: dict[str, Any], weights: dict[s
     content = path.read_bytes()
     card["files"]["weights"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     del card["features"], card["sha256"]
-    for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation"):
+    for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation", "decoder", "neighbours"):
         del card["settings"][setting]
     card["format_version"] = 1
     digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()

@@ -102,14 +102,17 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
     means = model.means
     assert np.abs(model.row(EMPTY_ROW) - model.row(COLD_ROW)).max() > 0.05
     stranger = model.entries(np.full(COLUMNS, -1, np.int32), np.arange(COLUMNS, dtype=np.int32))
-    fitted_means = means.overall + means.row_of_nobody() + means.column
-    np.testing.assert_allclose(stranger, fitted_means, rtol=0, atol=1e-5)
     for nobody in (model.row(EMPTY_ROW), model.new_row(*NOTHING)):
-        # The decoder's biases are posterior means beside tastes, the fitted ones without.
-        assert np.abs(nobody - stranger).max() < 0.3
+        np.testing.assert_allclose(nobody, stranger, rtol=0, atol=1e-5)
+    # The decoder's biases are posterior means beside tastes, the fitted ones without.
+    assert np.abs(means.overall + means.row_of_nobody() + means.column - stranger).max() < 0.3
     strange = model.entries(np.arange(ROWS, dtype=np.int32), np.full(ROWS, -1, np.int32))
-    np.testing.assert_allclose(model.column(EMPTY_COLUMN), model.new_column(*NOTHING), rtol=0, atol=1e-5)
-    assert np.abs(model.column(EMPTY_COLUMN) - strange).max() < 0.3
+    for nothing in (model.column(EMPTY_COLUMN), model.new_column(*NOTHING)):
+        np.testing.assert_allclose(nothing, strange, rtol=0, atol=1e-5)
+    assert np.abs(means.overall + means.column_of_nothing() + means.row - strange).max() < 0.3
+    neither = model.entries(indices(-1), indices(-1))
+    assert neither[0] == pytest.approx(means.overall + means.row_of_nobody() + means.column_of_nothing(), abs=1e-5)
+    assert neither[0] == pytest.approx(strange[EMPTY_ROW], abs=1e-5)
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])

@@ -124,7 +124,7 @@ def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("saves", [1, 5, 8])
 def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, saves: int) -> None:
     """Before and after: the first weights are those of a rate with which nothing is learned."""
-    changes = {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6}
+    changes = {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6, "decoder": "network"}
     checkpoint = tmp_path / "checkpoint.safetensors"
     state = kill_after(file, changes, checkpoint, saves, resume=False)
     assert state["rate_share"] == (1 if saves < 5 else 0.25)

@@ -186,9 +186,12 @@ def test_every_engine_comes_to_the_same_end(changes: dict[str, Any]) -> None:
 
 
 def test_any_number_of_threads_comes_to_the_same_end() -> None:
-    one = fit(epochs=4, patience=9)
-    for threads in (2, 3):
-        np.testing.assert_allclose(everything(fit(epochs=4, patience=9, threads=threads)), everything(one), atol=1e-3)
+    """But for the cut of the local kernel: which of two rows is the nearer may be a matter of rounding."""
+    for decoder, within in (("network", 1e-3), ("process", 5e-3)):
+        one = fit(epochs=4, patience=9, decoder=decoder)
+        for threads in (2, 3):
+            other = fit(epochs=4, patience=9, decoder=decoder, threads=threads)
+            np.testing.assert_allclose(everything(other), everything(one), atol=within)
 
 
 @pytest.mark.parametrize("noise", ["mask", "gaussian", "salt-and-pepper"])

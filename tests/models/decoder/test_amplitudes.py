@@ -1,6 +1,7 @@
 """Amplitudes: slopes against finite differences, and what is learned where codes tell much, nothing, or too little."""
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,7 +65,8 @@ FIRST = Amplitudes.at_first(0.25, 0.09, local=True)
 
 def in_double(batch: _Batch) -> _Batch:
     parts: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    return _Batch(**{name: part.double() if isinstance(part, torch.Tensor) else part for name, part in parts.items()})
+    parts |= {name: part.double() for name, part in parts.items() if isinstance(part, torch.Tensor)}
+    return _Batch(**parts)
 
 
 def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> list[_Batch]:

@@ -12,6 +12,7 @@ from cofill.models.decoder.kernel import (
     MOST_LOCAL,
     Amplitudes,
     CodeSpace,
+    Decoded,
     Expected,
     Posterior,
     Seen,
@@ -84,8 +85,8 @@ def test_dual_and_primal_are_one(n: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernel, "in_primal", lambda *_: False)
         dual = Posterior(space, amplitudes, seen, targets, ABOUT)
-    for one, other in zip(primal.decoded(), dual.decoded(), strict=True):
-        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=0, atol=1e-4)
+    for name, one, other in zip(Decoded._fields, primal.decoded(), dual.decoded(), strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=0, atol=1e-4, err_msg=name)
     np.testing.assert_allclose(primal.gain(asked), dual.gain(asked), rtol=0, atol=1e-4)
     np.testing.assert_allclose(primal.variance(asked), dual.variance(asked), rtol=0, atol=1e-4)
 

@@ -120,8 +120,9 @@ def test_single_precision_is_precise_enough(size: float) -> None:
     large = Amplitudes(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
     found, exact = solved(space, rated, large), one_by_one(space, rated, large)
     codes = some_codes(50, 5)
-    for kind in (lambda f: codes @ f.taste[:, :-1].T + f.taste[:, -1], lambda f: f.bias, lambda f: f.pull):
-        np.testing.assert_allclose(kind(found), kind(exact), rtol=1e-3, atol=2e-3)
+    ours, theirs = (codes @ f.taste[:, :-1].T + f.taste[:, -1] for f in (found, exact))
+    for one, other in ((ours, theirs), (found.bias, exact.bias), (found.pull, exact.pull)):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)
 
 
 def test_a_kernel_that_single_precision_takes_for_indefinite() -> None:

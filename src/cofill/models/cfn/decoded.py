@@ -290,6 +290,18 @@ class DecodedMatrix(FilledMatrix):
         ratings: Floats = self.means.overall + deviations + np.float32(self.scaling.unit) * scaled
         return ratings
 
+    def entries(self, rows: Ints, columns: Ints) -> Floats:
+        """An id that was never seen gets what one of which nothing is known gets."""
+        predicted = super().entries(rows, columns)
+        self._settle()
+        nobody = (rows < 0) & (columns >= 0)
+        predicted[nobody] = self._up(self._bias[columns[nobody]], self.means.row_of_nobody())
+        nothing = (rows >= 0) & (columns < 0)
+        if nothing.any():
+            asked, place = np.unique(rows[nothing], return_inverse=True)
+            predicted[nothing] = self.new_column_at(asked[:0], _NO_PULL, None, asked)[place]
+        return predicted
+
     def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
         self._settle()
         trust = self._trust()
