@@ -145,11 +145,12 @@ class ScalingSettings(Stage):
     )
     presence: float = _by_orientation(
         user=0.2,
-        item=0.5,
+        item=1.0,
         ge=0,
         le=10,
         description="added to every known input, in scaled ratings, so that the network also sees which columns a row "
-        "has rated, whatever the rating; 0 as in the paper",
+        "has rated, whatever the rating; with decoder = process, more of it for rows with fewer than 240 ratings; 0 as "
+        "in the paper",
     )
 
 

@@ -18,7 +18,7 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.cfn.fitting import Fitted, _hold_out, validation_entries, fit_matrix
+from cofill.models.cfn.fitting import Fitted, _hold_out, fit_matrix, validation_entries
 from cofill.models.cfn.full_batch import FullBatchEngine
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
@@ -56,7 +56,9 @@ def test_a_training_that_diverges_ends_well_with_a_lower_rate_and_says_so(change
     times = model.history[-1].lowered
     assert told[0].startswith("training diverged in epoch 1 with a learning rate of 50; begins anew with 12.5")
     assert len(told) == times
-    assert (model.measures["validation_rmse"] or 9) < 1.01 * rmse_of_means(ratings().rows("item" if model.orientation == "item" else "user"), model)
+    assert (model.measures["validation_rmse"] or 9) < 1.01 * rmse_of_means(
+        ratings().rows("item" if model.orientation == "item" else "user"), model
+    )
     assert all(record.learning_rate < 50 / 4 for record in model.history)
 
 

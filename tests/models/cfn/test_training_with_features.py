@@ -21,7 +21,7 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.engines import TorchEngine
-from cofill.models.cfn.fitting import Fitted, _hold_out, validation_entries, fit_matrix
+from cofill.models.cfn.fitting import Fitted, _hold_out, fit_matrix, validation_entries
 from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling

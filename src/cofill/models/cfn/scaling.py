@@ -20,6 +20,10 @@ Longs = npt.NDArray[np.int64]
 # The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
 # MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.
 _SPREAD = 0.45
+# The shorter rows are, the more it tells who has rated a row at all beside how: presence is multiplied by (240 / length
+# of a typical row) ^ 0.25. The power was chosen on validation ratings of seven data sets, from 3 to 240 ratings a row.
+_USUAL_LENGTH = 240.0
+_PRESENCE_POWER = 0.25
 # The damping of a row's mean where the paper's scaling is asked for and none is given.
 _PAPERS_DAMPING = 7.0
 
@@ -100,7 +104,7 @@ class Scaling:
             damping=biases.row_damping,
             length_power=settings.length_power,
             length_cap=settings.length_cap,
-            presence=settings.presence,
+            presence=settings.presence * (_USUAL_LENGTH / max(typical_length, 1.0)) ** _PRESENCE_POWER,
             typical_length=typical_length,
             overall=0.0,
             by_features=FeatureRegression(biases.by_row_features.slope / np.float32(unit)),
