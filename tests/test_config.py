@@ -32,6 +32,8 @@ WRONG: dict[str, list[Any]] = {
     "weight_decay": [-0.1],
     "validation": [-0.1, 1, 2],
     "patience": [0],
+    "decoder": ["magic", 3],
+    "neighbours": [-1, "x"],
     "trust_length": [-1, "x"],
     "trust_features": [-0.1, 1.1, float("nan"), "wholly"],
     "solve_columns": ["perhaps", 7],

@@ -1,7 +1,7 @@
-"""The network keeps the contract of a model: both orientations, tanh at the output, and a stack of layers.
+"""The network keeps the contract of a model: both orientations, a stack of layers, and the former decoder.
 
-Every law runs for each of the four classes below. Tanh and the stack have items as rows, where fold-in of users
-goes through the regression, which is the longer way.
+Every law runs for each of the four classes below. The stack and the former decoder have items as rows, where fold-in
+of users goes through the closed form, which is the longer way. The former one has tanh at the output, too.
 """
 
 from pathlib import Path
@@ -19,35 +19,41 @@ QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "bet
 
 
 class TestItemOrientation(LearnerContract):
-    expected_rmse = 0.846
+    expected_rmse = 0.833
     reads_users = False
+    near_means = 0.2  # biases are posterior means beside tastes, and all columns have some taste in common
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 
     def make(self, **changes: Any) -> CFN:
-        quick = {"hidden": 32, "epochs": 20, "batch": 5, "weight_decay": 0.15}
+        quick = {"hidden": 32, "epochs": 20, "batch": 5, "weight_decay": 0.045}
         return CFN(**{"orientation": "item", **QUICK, **quick, **changes})
 
 
 class TestUserOrientation(LearnerContract):
-    expected_rmse = 0.858
+    expected_rmse = 0.836
+    near_means = 0.2
+    rated_alike = 0.1  # the codes of the users who rated an item are those without its own ratings
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 
     def make(self, **changes: Any) -> CFN:
-        quick = {"hidden": 32, "epochs": 20, "batch": 10, "learning_rate": 0.06, "weight_decay": 0.05}
+        quick = {"hidden": 32, "epochs": 20, "batch": 10, "learning_rate": 0.06, "weight_decay": 0.015}
         quick["learning_rate_decay"] = 0.2
         return CFN(**{"orientation": "user", **QUICK, **quick, **changes})
 
 
-class TestItemOrientationWithTanh(TestItemOrientation):
+class TestFormerDecoder(TestItemOrientation):
+    expected_rmse = 0.838
+    near_means = 1e-3
+
     def make(self, **changes: Any) -> CFN:
-        return super().make(**{"output": "tanh", **changes})
+        return super().make(**{"decoder": "network", "output": "tanh", "weight_decay": 0.15, **changes})
 
 
 class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.856
+    expected_rmse = 0.841
 
     def make(self, **changes: Any) -> CFN:
-        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.06, **changes})
+        return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})
 
 
 def small_model() -> CFN:
