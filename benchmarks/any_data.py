@@ -38,7 +38,7 @@ import numpy.typing as npt
 
 from any_data_sets import SETS, Doubles, Make, Part, at_hand, plain_world
 from cofill import Ratings, Recommender, algorithm
-from cofill.config import Orientation
+from cofill.config import Networks
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.splits import at_most_each
 from cofill.evaluation import paired_ratio
@@ -115,7 +115,7 @@ def imported_myfm() -> ModuleType:
     return import_module("myfm")
 
 
-ORIENTATIONS: tuple[str, ...] = get_args(Orientation)
+ORIENTATIONS: tuple[str, ...] = get_args(Networks)
 BIASES = "biases"
 Predict = Callable[[Part, int], Doubles]
 OTHERS: Mapping[str, Predict] = {

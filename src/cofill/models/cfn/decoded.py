@@ -39,8 +39,6 @@ from cofill.models.means import FittedMeans
 _ENTRIES_AT_ONCE = 8192
 _NO_ROWS = np.empty(0, np.int32)
 _NO_PULL = np.empty(0, np.float32)
-# Numbers of the table of nearest rows: with very many rows each has fewer.
-_MOST_NEIGHBOURS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -51,10 +49,12 @@ class Decoder:
     amplitudes: Amplitudes
     columns: DecodedColumns  # as trained
     spread: Spread  # of errors
+    near: Neighbours | None  # of the rows of the training, if there is a local kernel
 
     def arrays(self) -> Arrays:
         """For a model file; the weights of codes are kept in the place of the network's own."""
-        return {
+        near = {} if self.near is None else {"near": self.near.rows, "near_kernel": self.near.kernel}
+        return near | {
             "amplitudes": self.amplitudes.as_array(),
             "mean": self.space.mean,
             "by_features": self.space.by_features.slope,
@@ -86,7 +86,13 @@ class Decoder:
                 raise ValueError(f"decoder.{name} has shape {list(arrays[name].shape)} instead of {list(shape)}")
         space = CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"])
         amplitudes, spread = Amplitudes.from_array(arrays["amplitudes"]), Spread.from_array(arrays["spread"])
-        return cls(space, amplitudes, columns, spread)
+        near = None
+        if amplitudes.local:
+            rows, kernel = arrays["near"], arrays["near_kernel"]
+            if rows.ndim != 2 or rows.shape != kernel.shape or ((rows < 0) | (rows >= len(rows))).any():
+                raise ValueError("the table of nearest rows is damaged")
+            near = Neighbours(rows, kernel)
+        return cls(space, amplitudes, columns, spread, near)
 
 
 class DecodedMatrix(FilledMatrix):
@@ -119,8 +125,7 @@ class DecodedMatrix(FilledMatrix):
         network.output.bias = Parameter(torch.from_numpy(decoder.columns.taste[:, -1]))
         self.codes = RowCodes(network, scaling, known, row_features)
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
-        self._neighbours = settings.neighbours if decoder.amplitudes.local else 0
-        self._table: Neighbours | None = None
+        self._table = decoder.near
         self._left_out: LeaveOneOut | None = None
         self._pull_by_row: Floats | None = None
         self._directions: Floats | None = None
@@ -261,7 +266,7 @@ class DecodedMatrix(FilledMatrix):
         direction = self._space.directions(code[None])[0]
         known = slice(self.columns) if isinstance(at, slice) else at
         said = self._taste[known, :-1] @ code + self._taste[known, -1] + self._turn[known] @ direction
-        if self._neighbours and trust:
+        if self._table is not None and trust:
             said += self._local_of_row(self._nearest_now(direction), direction)[known]
         deviation = self.means.row_of(columns, ratings, vector)
         return self._up(self._bias[known] + trust * said, deviation)
@@ -276,7 +281,7 @@ class DecodedMatrix(FilledMatrix):
         both = codes @ np.column_stack([found.taste[:-1], found.turn])  # one pass over the codes
         lengths = self._lengths()[at]
         said = both[:, 0] + found.taste[-1] + (both[:, 1] - self._space.centre @ found.turn) / lengths
-        if self._neighbours:
+        if self._table is not None:
             said += self._local_of_column(rated, found.pull)[at]
         return self._up(found.bias + self._trust()[at] * said, self.means.row[at])
 
@@ -313,7 +318,7 @@ class DecodedMatrix(FilledMatrix):
             directions = self._space.directions(codes)
             said = np.einsum("ij,ij->i", codes[place], self._taste[column, :-1]) + self._taste[column, -1]
             said += np.einsum("ij,ij->i", directions[place], self._turn[column])
-            if self._neighbours:
+            if self._table is not None:
                 said += self._local_at(row, column, distinct, directions, place)
             predicted[at] = self._up(self._bias[column] + trust[row] * said, self.means.row[row])
 
@@ -349,7 +354,7 @@ class DecodedMatrix(FilledMatrix):
         directions = self._space.directions(codes)
         known = slice(self.columns)
         said = codes @ self._taste[known, :-1].T + self._taste[known, -1] + directions @ self._turn[known].T
-        if self._neighbours:
+        if self._table is not None:
             for place, row in enumerate(rows.tolist()):
                 said[place] += self._local_of_row(self._nearest(row, directions[place]), directions[place])
         scaled = self._bias[known] + self._trust()[rows][:, None] * said
@@ -361,7 +366,7 @@ class DecodedMatrix(FilledMatrix):
         turn = self._turn[columns]
         said = self._taste[columns, :-1] @ codes.T + self._taste[columns, -1:]
         said += (turn @ codes.T - (turn @ self._space.centre)[:, None]) / self._lengths()
-        if self._neighbours:
+        if self._table is not None:
             for place, column in enumerate(columns.tolist()):
                 said[place] += self._local_of_column(*self._pull_of(column))
         return self._up(self._bias[columns][:, None] + self._trust() * said, self.means.row)
@@ -396,10 +401,7 @@ class DecodedMatrix(FilledMatrix):
         return self._directions
 
     def _near(self) -> Neighbours:
-        if self._table is None:
-            directions = self._trained_directions()
-            most = min(self._neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
-            self._table = Neighbours.of(directions, most, self._rated)
+        assert self._table is not None
         return self._table
 
     def _nearest(self, row: int, direction: Floats) -> Nearest:
@@ -561,7 +563,7 @@ class DecodedMatrix(FilledMatrix):
         by_rating[:, read] += path.by_input
         by_feature = path.by_feature + of_mean.features
         local = np.zeros(len(columns), np.float32)
-        if self._neighbours and trust:
+        if self._table is not None and trust:
             direction = space.directions(code[None])[0]
             near = self._nearest_now(direction) if given.number < 0 else self._nearest(given.number, direction)
             local = trust * self._local_of_row(near, direction)[columns]
@@ -576,7 +578,7 @@ class DecodedMatrix(FilledMatrix):
 
     def _cut_between(self, rows: Ints, directions: Floats, rated: Ints) -> Floats | None:
         """(m, n): the local kernel between rows that are asked about and rated ones, as predictions see it."""
-        if not self._neighbours:
+        if self._table is None:
             return None
         cut = np.empty((len(rows), len(rated)), np.float32)
         for place, row in enumerate(rows.tolist()):

@@ -18,6 +18,7 @@ from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior, local_kernel
+from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.means import FittedMeans
 
@@ -26,6 +27,8 @@ Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
 _ROWS_AT_ONCE = 1024
+# Numbers of the table of nearest rows: with very many rows each has fewer.
+_MOST_NEIGHBOURS = 20_000_000
 # Columns from which it is learned how far to believe features alone, and the most ratings of each.
 _EXAMPLES = 400
 _LONGEST_EXAMPLE = 500
@@ -135,6 +138,16 @@ class FirstDecoder:
         return solve_columns(
             self._by_column, self._scaled, self.space, amplitudes, self._left_out, expected, share_done
         )
+
+    def neighbours(self, amplitudes: Amplitudes, settings: CFNSettings) -> Neighbours | None:
+        """The table of nearest rows, if there is a local kernel."""
+        if not amplitudes.local:
+            return None
+        rated = self._rows.counts() > 0
+        directions = self.space.directions(self._codes)
+        directions[~rated] = 0
+        most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
+        return Neighbours.of(directions, most, rated)
 
     def _worth_of_features(self, amplitudes: Amplitudes, validation: ValidationPart) -> float:
         """How many ratings the features of a row are worth: by what they alone tell of validation ratings.

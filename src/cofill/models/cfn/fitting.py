@@ -142,7 +142,8 @@ def fit_matrix(
             state.amplitudes, spread, state.best_rmse = decoder.learn(validation, settings)
             state.spread = spread.as_array().tolist()
             if judging:
-                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes), spread)
+                near = decoder.neighbours(state.amplitudes, settings)
+                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes), spread, near)
                 matrix = DecodedMatrix(
                     network,
                     scaling,

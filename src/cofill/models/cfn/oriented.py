@@ -63,7 +63,8 @@ def filled_in(
         row_features,
         column_features,
     )
-    decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved), fitted.spread)
+    near = first.neighbours(fitted.amplitudes, settings)
+    decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved), fitted.spread, near)
     solved(1.0)
     return DecodedMatrix(
         fitted.network,

@@ -29,6 +29,7 @@ _LONGEST = 500
 _PRIOR_WIDTH = 3.0
 _FARTHEST = 6.0  # from where it begins, in logarithms
 _MOST_STEPS = 30
+_LEAST_LOCAL_GAIN = 5e-4  # of the squared error
 _ENOUGH = 1e-7  # relative improvement of a step below which learning ends
 
 
@@ -98,8 +99,18 @@ def learn(
         options={"maxiter": _MOST_STEPS, "ftol": _ENOUGH},
     )
     first = replace(first, **dict(zip(names, np.exp(found.x).tolist(), strict=True)))
+    first = _without_local_if_useless(first, known)
     found_at = [part.predicted(first) for part in known]
     return Learned(first, *(np.concatenate(parts) for parts in zip(*found_at, strict=True)))
+
+
+def _without_local_if_useless(learned: Amplitudes, known: list["_Batch"]) -> Amplitudes:
+    """The local kernel costs a table of the nearest rows: it is kept only if validation ratings gain by it."""
+    if not learned.local:
+        return learned
+    without = replace(learned, local=0.0)
+    before, after = (sum(part.error(one, [])[0] for part in known) for one in (learned, without))
+    return without if after < (1 + _LEAST_LOCAL_GAIN) * before else learned
 
 
 def _sample(by_column: SparseRows, held_out: HeldOut, seed: int) -> Longs:
