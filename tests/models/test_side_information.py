@@ -19,12 +19,14 @@ from cofill.models.file import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
 from tests.models.contract import stars
 
-# As in the contract of a model, for so small a world; how far features alone are believed is learned by validation.
-QUICK: dict[str, Any] = {"validation": 0.1, "threads": 1, "noise_ratio": 0.5, "beta": 0.2, "hidden": 64, "epochs": 20}
+# As in the contract of a model, for so small a world.
+QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "beta": 0.2, "hidden": 64, "epochs": 20}
 BY_ORIENTATION: dict[str, dict[str, Any]] = {
     "item": {"batch": 5, "weight_decay": 0.15},
     "user": {"batch": 10, "weight_decay": 0.05, "learning_rate": 0.06, "learning_rate_decay": 0.2},
 }
+# How far features alone are believed is learned on a validation part.
+LEARNED: dict[str, Any] = {"validation": 0.1}
 FILM: dict[str, object] = {"title": None, "year": 1999, "genres": "Comedy|Drama", "tags": None}
 PERSON: dict[str, object] = {"age": 30, "occupation": "artist"}
 both = pytest.mark.parametrize("orientation", ["item", "user"])
@@ -61,7 +63,7 @@ def fitted(orientation: str, train: Ratings | None = None, *, side: bool = True,
 @pytest.fixture(scope="module", params=["item", "user"])
 def model(request: pytest.FixtureRequest) -> CFN:
     """Shared: not to be changed."""
-    return fitted(request.param)
+    return fitted(request.param, **LEARNED)
 
 
 def fresh(model: CFN, folder: Path) -> CFN:
@@ -77,22 +79,22 @@ def fresh(model: CFN, folder: Path) -> CFN:
 def test_cold_items_are_predicted_better_than_by_means(orientation: str, share: float) -> None:
     """The films of the world are liked for their genres and tags, so a film without a rating can be told."""
     train, test = cold("cold-items")
-    without = evaluate(fitted(orientation, train, side=False), test).rmse
-    assert evaluate(fitted(orientation, train), test).rmse < share * without
+    without = evaluate(fitted(orientation, train, side=False, **LEARNED), test).rmse
+    assert evaluate(fitted(orientation, train, **LEARNED), test).rmse < share * without
 
 
 @both
 def test_cold_users_are_hardly_predicted_worse(orientation: str) -> None:
     """Ages and occupations of 360 people tell next to nothing about 40 others; that must not do harm."""
     train, test = cold("cold-users")
-    without = evaluate(fitted(orientation, train, side=False), test).rmse
-    assert evaluate(fitted(orientation, train), test).rmse < without
+    without = evaluate(fitted(orientation, train, side=False, **LEARNED), test).rmse
+    assert evaluate(fitted(orientation, train, **LEARNED), test).rmse < without
 
 
 @pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.992), ("user", 0.98)])
 def test_features_help_known_items_too(orientation: str, rarest_share: float) -> None:
     train, test = split(sides().ratings, "random", 0.8, 2)
-    plain, side = (evaluate(fitted(orientation, train, side=side), test) for side in (False, True))
+    plain, side = (evaluate(fitted(orientation, train, side=side, **LEARNED), test) for side in (False, True))
     assert side.rmse < 0.992 * plain.rmse
     rarest = plain.clusters[0].rmse, side.clusters[0].rmse
     assert rarest[0] is not None
