@@ -60,7 +60,7 @@ def some_world(
     return World(by_column, held_out, codes, np.bincount(row, minlength=rows).astype(np.int64))
 
 
-FIRST = Amplitudes.at_first(0.25, 0.09, local=True)
+FIRST = Amplitudes.at_first(0.25, 0.09, local=True, described=True)
 
 
 def in_double(batch: _Batch) -> _Batch:

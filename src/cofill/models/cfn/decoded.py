@@ -188,7 +188,8 @@ class DecodedMatrix(FilledMatrix):
         """Of a column with these ratings and features (Q,); `column` where it is one of the matrix."""
         seen, means = self._seen_by(rows, ratings, column)
         targets = self.scaling.down_values(ratings, means)
-        return Posterior(self._space, self._amplitudes, seen, targets, self._expected(features))
+        amplitudes = self._amplitudes.for_column(len(ratings))
+        return Posterior(self._space, amplitudes, seen, targets, self._expected(features))
 
     def _expected(self, features: Floats) -> Expected:
         weights, biases = expected_of_columns(self._space, self.means, self.scaling, features[None])

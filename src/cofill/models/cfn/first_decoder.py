@@ -1,6 +1,6 @@
 """The decoder of a network that has just been trained: its directions, its amplitudes, the weights of its columns."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +17,7 @@ from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior, local_kernel
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.means import FittedMeans
@@ -32,14 +32,20 @@ _MOST_NEIGHBOURS = 20_000_000
 # Columns from which it is learned how far to believe features alone, and the most ratings of each.
 _EXAMPLES = 400
 _LONGEST_EXAMPLE = 500
-_MOST_TRUST = 0.95
+# Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
+LENGTHS = (1, 2, 3, 5, 8, 13, 20)
 
 
-def first_amplitudes(biases: FittedMeans, scaling: Scaling, settings: CFNSettings) -> Amplitudes:
+def first_amplitudes(
+    biases: FittedMeans, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
+) -> Amplitudes:
     """Where learning begins, and what is taken where there are no validation ratings to learn from."""
     square = scaling.unit**2
     return Amplitudes.at_first(
-        max(biases.noise / square, 1e-4), biases.column_variance / square, local=settings.neighbours > 0
+        max(biases.noise / square, 1e-4),
+        biases.column_variance / square,
+        local=settings.neighbours > 0,
+        described=column_features.width > 0,
     )
 
 
@@ -105,7 +111,7 @@ class FirstDecoder:
             self._by_column,
             self._scaled,
             self.space,
-            first_amplitudes(self._biases, scaling, settings),
+            first_amplitudes(self._biases, scaling, settings, self._column_features),
             self._left_out,
             held_out,
             self._codes,
@@ -125,8 +131,8 @@ class FirstDecoder:
         spread = Spread.fit(
             errors / np.float32(scaling.unit), variances, counts, others, across(predicted, scaling.scale)
         )
-        if self._row_features.width:
-            amplitudes = replace(amplitudes, features=self._worth_of_features(amplitudes, validation))
+        amplitudes = self._with_trust(amplitudes, validation, settings.seed)
+        amplitudes = self._with_short(amplitudes, held_out, settings.seed)
         return amplitudes, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
 
     def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
@@ -149,46 +155,119 @@ class FirstDecoder:
         most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
         return Neighbours.of(directions, most, rated)
 
-    def _worth_of_features(self, amplitudes: Amplitudes, validation: ValidationPart) -> float:
-        """How many ratings the features of a row are worth: by what they alone tell of validation ratings.
+    def _with_short(self, amplitudes: Amplitudes, held_out: HeldOut, seed: int) -> Amplitudes:
+        """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out."""
+        thinned, kept = thinned_rows(self._by_column, LENGTHS, seed)
+        learned = learn(
+            thinned,
+            self._scaled[kept],
+            self.space,
+            amplitudes,
+            self._left_out,
+            held_out,
+            self._codes,
+            self._rows.counts(),
+            expected_of_columns(self.space, self._biases, self._scaling, self._column_features.trained),
+            seed=seed,
+            names=("bias", "taste", "cosine", "local"),
+        ).amplitudes
+        # The table of nearest rows is there or not: it cannot be for some columns only.
+        local = learned.local if amplitudes.local else 0.0
+        return replace(amplitudes, short=(learned.bias, learned.taste, learned.cosine, local))
 
-        Of rows that are read as if they had no ratings, a trust of r = features / (features + half) predicts best.
+    def _with_trust(self, amplitudes: Amplitudes, validation: ValidationPart, seed: int) -> Amplitudes:
+        """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
+
+        Rows of the training may all be long, and the network is trained on them. So they are read with few of their
+        ratings, or with none, and a trust for each length is found by which validation ratings are predicted best: the
+        prediction is linear in it. Through these goes a line: log odds of the trust by the logarithm of the length.
         """
-        scaling, space = self._scaling, self.space
-        features = self._row_features
-        nothing = SparseRows(np.zeros(self._rows.rows + 1, np.int64), *_no_entries(), self._rows.columns)
-        means = (
-            np.full(self._rows.rows, scaling.overall, np.float32) + scaling.by_features.expected(features.trained)[:, 0]
-        )
-        cold = encode_rows(self._network, scaling.down_with(nothing, means, features.trained))
-        counts, described = self._by_column.counts(), features.trained_described
+        scaling, rows, features = self._scaling, self._rows, self._row_features
+        described = features.trained_described
+        views = []
+        for length in LENGTHS:
+            thinned, _ = thinned_rows(rows, (length,), seed)
+            codes, means = self._read_rows(thinned)
+            views.append((length, codes, means, rows.counts() >= 2 * length))
+        if features.width:
+            codes, means = self._read_rows(thinned_rows(rows, (0,), seed)[0])
+            views.append((0, codes, means, described))
+        products, squares = np.zeros(len(views)), np.zeros(len(views))
+        for found, seen, asked in self._examples(amplitudes, validation):
+            for place, (_, codes, means, usable) in enumerate(views):
+                at = asked[usable[validation.entry_rows[asked]]]
+                entries = validation.entry_rows[at]
+                own = codes[entries]
+                directions = self.space.directions(own)
+                said = own @ found.taste[:-1] + found.taste[-1] + directions @ found.turn
+                if amplitudes.local:
+                    said += local_kernel(directions @ seen.directions.T) @ found.pull
+                left = scaling.down_values(validation.ratings[at], means[entries]) - found.bias
+                products[place] += float(said @ left)
+                squares[place] += float(said @ said)
+        trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
+        of_length = np.array([length for length, *_ in views], np.float64)
+        few = (of_length > 0) & (squares > 0)
+        if few.sum() >= 2:
+            # As many ratings as a typical row has are trusted as has been learned from all rows.
+            usual = max(scaling.typical_length, 2.0 * of_length[few].max())
+            logs = np.log(np.append(of_length[few], usual))
+            odds = np.append(np.log(trust[few] / (1 - trust[few])), np.log(usual / amplitudes.half))
+            weights = np.append(squares[few], squares[few].sum())
+            centre, level = np.average(logs, weights=weights), np.average(odds, weights=weights)
+            power = float((weights * (logs - centre) * (odds - level)).sum() / (weights * (logs - centre) ** 2).sum())
+            power = min(max(power, 0.3), 3.0)
+            amplitudes = replace(amplitudes, power=power, half=float(np.exp(centre - level / power)))
+        if features.width and squares[-1] > 0 and products[-1] > 0:
+            cold = trust[-1]
+            worth = amplitudes.half * (cold / (1 - cold)) ** (1 / amplitudes.power)
+            amplitudes = replace(amplitudes, features=float(worth))
+        return amplitudes
+
+    def _read_rows(self, rows: SparseRows) -> tuple[Floats, Floats]:
+        """Codes (rows, width) and means (rows,), scaled, of rows with other ratings than those of the training."""
+        scaling, features = self._scaling, self._row_features.trained
+        sums, counts = rows.row_sums(scaling.without_column(rows.indices, rows.values)), rows.counts()
+        expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
+        total = counts + scaling.damping
+        found = np.divide(sums + scaling.damping * expected, total, out=expected.copy(), where=total > 0)
+        means = found.astype(np.float32)
+        return encode_trained(self._network, replace(scaling, means=means), rows, features), means
+
+    def _examples(self, amplitudes: Amplitudes, validation: ValidationPart) -> Iterator[tuple[Decoded, Seen, Longs]]:
+        """Some columns, as the decoder knows them by their ratings, and the places of their validation ratings."""
+        space, scaling = self.space, self._scaling
+        counts = self._by_column.counts()
         order = np.argsort(validation.entry_columns, kind="stable")
         columns, starts = np.unique(validation.entry_columns[order], return_index=True)
+        ends = np.append(starts[1:], len(order))
         weights, biases = expected_of_columns(space, self._biases, scaling, self._column_features.trained)
-        products = squares = 0.0
         usable = np.flatnonzero((counts[columns] > 0) & (counts[columns] <= _LONGEST_EXAMPLE))
         for place in usable[:: max(1, len(usable) // _EXAMPLES)].tolist():
             column = int(columns[place])
-            end = starts[place + 1] if place + 1 < len(starts) else len(order)
-            asked = order[starts[place] : end]
-            asked = asked[described[validation.entry_rows[asked]]]
             rated, ratings = self._by_column.row(column)
             without = self._left_out(rated, np.full(len(rated), column, np.int32), ratings)
             seen = space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
-            known = scaling.down_values(ratings, without.means)
             about = Expected(weights[column], float(biases[column]))
-            found = Posterior(space, amplitudes, seen, known, about).decoded()
-            rows = validation.entry_rows[asked]
-            codes = cold[rows]
-            directions = space.directions(codes)
-            said = codes @ found.taste[:-1] + found.taste[-1] + directions @ found.turn
-            if amplitudes.local:
-                said += local_kernel(directions @ seen.directions.T) @ found.pull
-            left = scaling.down_values(validation.ratings[asked], means[rows]) - found.bias
-            products += float(said @ left)
-            squares += float(said @ said)
-        trust = min(max(products / squares, 0.0), _MOST_TRUST) if squares > 0 else 0.0
-        return amplitudes.half * trust / (1 - trust)
+            targets = scaling.down_values(ratings, without.means)
+            posterior = Posterior(space, amplitudes, seen, targets, about)
+            yield posterior.decoded(), seen, order[starts[place] : ends[place]]
+
+
+def thinned_rows(rows: SparseRows, lengths: tuple[int, ...], seed: int) -> tuple[SparseRows, Longs]:
+    """Rows with few of their ratings, drawn at random, and the places of these among all.
+
+    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that.
+    """
+    rng = np.random.default_rng([seed, 0x7417])
+    counts = rows.counts()
+    wanted = np.minimum(rng.choice(lengths, rows.rows), np.maximum(counts // 2, min(1, min(lengths))))
+    of_row = np.repeat(np.arange(rows.rows), counts)
+    order = np.lexsort((rng.random(rows.nnz), of_row))
+    rank = np.arange(rows.nnz) - rows.indptr[of_row]
+    kept = np.sort(order[rank < wanted[of_row]])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(of_row[kept], minlength=rows.rows))]).astype(np.int64)
+    return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), kept
 
 
 def whole_variance(
@@ -204,7 +283,3 @@ def across(ratings: Floats, scale: Scale) -> Floats:
     """Ratings -> from -1 to 1 across the scale."""
     low, high = scale
     return np.asarray((ratings - (high + low) / 2) / ((high - low) / 2), np.float32)
-
-
-def _no_entries() -> tuple[npt.NDArray[np.int32], Floats]:
-    return np.empty(0, np.int32), np.empty(0, np.float32)

@@ -180,7 +180,7 @@ def fit_matrix(
             column_counts=np.bincount(part.indices, minlength=part.columns)[validation.entry_columns],
         )
     if biases is not None:
-        amplitudes = state.amplitudes or first_amplitudes(biases, scaling, settings)
+        amplitudes = state.amplitudes or first_amplitudes(biases, scaling, settings, column_features)
     return Fitted(
         network=network.cpu(),
         scaling=scaling,

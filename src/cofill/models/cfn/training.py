@@ -86,7 +86,10 @@ class TrainingState:
         history = [EpochRecord(**record) for record in document["history"]]
         lowered = [LoweredRate(**record) for record in document.get("lowered", ())]
         amplitudes = document.get("amplitudes")
-        known = Amplitudes(**amplitudes) if amplitudes else None
+        known = None
+        if amplitudes:
+            short = amplitudes["short"]
+            known = Amplitudes(**{**amplitudes, "short": None if short is None else tuple(short)})
         return cls(**{**document, "history": history, "lowered": lowered, "amplitudes": known})
 
 

@@ -5,6 +5,7 @@ data tells little: sum e^2 / (2 noise) + 1/2 sum ((log theta - log theta_0) / 3)
 the training ratings: the network has seen these, and would be believed too much.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -60,8 +61,9 @@ def learn(
     expected: tuple[Floats, Floats],
     *,
     seed: int,
+    names: tuple[str, ...] = ("bias", "taste", "cosine", "local", "half", "mean"),
 ) -> Learned:
-    """From the training part, column by column, and the codes (rows, width) of its rows.
+    """From the training part, column by column, and the codes (rows, width) of its rows; `names` are learned.
 
     `expected` are weights (columns, width + 1) and biases (columns,) of columns by their features.
     """
@@ -75,7 +77,7 @@ def learn(
         asked = np.where(places < ends[batch.columns + 1][:, None], order[np.minimum(places, len(order) - 1)], -1)
         read = _Batch.read(batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, expected)
         known.append(read)
-    names = ["bias", "taste", "cosine", *(["local"] if first.local else []), "half", "mean"]
+    names = tuple(name for name in names if name not in ("local", "mean") or getattr(first, name))
     begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
     def cost(at: Doubles) -> tuple[float, Doubles]:
@@ -209,7 +211,7 @@ class _Batch:
         return self.places[known], (s.predicted + self.offset).numpy()[known], variances.numpy()[known]
 
     @torch.no_grad()
-    def error(self, amplitudes: Amplitudes, names: list[str]) -> tuple[float, Doubles]:
+    def error(self, amplitudes: Amplitudes, names: Sequence[str]) -> tuple[float, Doubles]:
         """The sum of squared errors, and its slope by the logarithm of each amplitude."""
         s = self._solved(amplitudes)
         wrong = (s.predicted - self.asked_targets) * self.asked_there
@@ -227,9 +229,9 @@ class _Batch:
         return float((wrong**2).sum()), np.array(slope)
 
     def _solved(self, amplitudes: Amplitudes) -> "_Solved":
-        half = amplitudes.half
-        trust = self.counts / (self.counts + half) * self.there
-        asked_trust = self.asked_counts / (self.asked_counts + half)
+        half, power = amplitudes.half, amplitudes.power
+        trust = (1 - 1 / (1 + (self.counts / half) ** power)) * self.there
+        asked_trust = 1 - 1 / (1 + (self.asked_counts / half) ** power)
         inner = amplitudes.taste * self.taste + amplitudes.cosine * self.cosine
         asked_inner = amplitudes.taste * self.asked_taste + amplitudes.cosine * self.asked_cosine
         if amplitudes.local:
@@ -266,7 +268,8 @@ class _Batch:
         own, asked_own = amplitudes.mean * s.trust * self.said, amplitudes.mean * s.asked_trust * self.asked_said
         if name == "mean":
             return torch.zeros_like(s.inner), torch.zeros_like(s.between), own, asked_own
-        doubt, asked_doubt = s.trust - 1, s.asked_trust - 1  # d log trust / d log half
+        # d log trust / d log half
+        doubt, asked_doubt = amplitudes.power * (s.trust - 1), amplitudes.power * (s.asked_trust - 1)
         return (
             s.inner * (doubt[:, :, None] + doubt[:, None, :]),
             s.asked_inner * (asked_doubt[:, :, None] + doubt[:, None, :]),

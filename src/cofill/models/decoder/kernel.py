@@ -20,6 +20,8 @@ SHARPNESS = 8.0
 _LEAST_LENGTH = 1e-6
 # Ratings of a column up to which the local kernel between all of them is worked out.
 MOST_LOCAL = 2000
+# Ratings up to which a column counts as short.
+SHORT = 20
 
 
 @dataclass(frozen=True)
@@ -34,27 +36,45 @@ class Amplitudes:
     half: float  # ratings with which a row's code is believed half
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
+    power: float = 1.0  # how sharply trust rises with the number of a row's ratings
+    short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
 
     @classmethod
-    def at_first(cls, noise: float, bias: float, *, local: bool) -> Self:
-        """Before anything is learned: little is believed."""
+    def at_first(cls, noise: float, bias: float, *, local: bool, described: bool) -> Self:
+        """Before anything is learned: little is believed. `described`: whether columns have side features.
+
+        Without them, what all columns have in common is left to the deviations of the rows, so that somebody of whom
+        nothing is known gets the biases.
+        """
         some = 0.05 * noise
-        return cls(noise, bias, 0.3, some, some if local else 0.0, 3.0, 0.3, 0.0)
+        return cls(noise, bias, 0.3, some, some if local else 0.0, 3.0, 0.3 if described else 0.0, 0.0)
 
     def as_array(self) -> Doubles:
-        return np.array([getattr(self, field.name) for field in fields(self)], np.float64)
+        numbers = [getattr(self, field.name) for field in fields(self) if field.name != "short"]
+        return np.array([*numbers, *(self.short or ())], np.float64)
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
         """ValueError where they make no sense."""
-        if len(values) != len(fields(cls)) or not np.isfinite(values).all() or (values < 0).any() or values[0] <= 0:
+        count = len(fields(cls)) - 1
+        if len(values) not in (count, count + 4) or not np.isfinite(values).all() or (values < 0).any():
             raise ValueError("the amplitudes of the decoder are damaged")
-        return cls(*values.tolist())
+        if values[0] <= 0 or values[count - 1] <= 0:
+            raise ValueError("the amplitudes of the decoder are damaged")
+        found = cls(*values[:count].tolist())
+        return replace(found, short=tuple(values[count:].tolist())) if len(values) > count else found
+
+    def for_column(self, ratings: int) -> "Amplitudes":
+        """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""
+        if self.short is None or ratings > SHORT:
+            return self
+        bias, taste, cosine, local = self.short
+        return replace(self, bias=bias, taste=taste, cosine=cosine, local=local)
 
     def trust(self, ratings: npt.NDArray[np.integer], described: Bools) -> Floats:
         """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings."""
-        worth = ratings + self.features * described
-        return np.asarray(worth / np.maximum(worth + self.half, 1e-12), np.float32)
+        odds = ((ratings + self.features * described) / max(self.half, 1e-12)) ** self.power
+        return np.asarray(1 - 1 / (1 + odds), np.float32)
 
 
 class Seen(NamedTuple):

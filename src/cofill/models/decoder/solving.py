@@ -12,6 +12,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.decoder.kernel import (
     MOST_LOCAL,
     SHARPNESS,
+    SHORT,
     Amplitudes,
     CodeSpace,
     Expected,
@@ -94,8 +95,8 @@ class BatchKernel(NamedTuple):
 
     def trust(self, amplitudes: Amplitudes) -> Tensor:
         """(B, n): `Amplitudes.trust` in torch, and 0 where it is padded."""
-        worth = self.counts + amplitudes.features * self.described
-        return worth / (worth + amplitudes.half).clamp_min(1e-12) * self.there
+        odds = ((self.counts + amplitudes.features * self.described) / max(amplitudes.half, 1e-12)) ** amplitudes.power
+        return (1 - 1 / (1 + odds)) * self.there
 
 
 def read_batch(
@@ -144,14 +145,16 @@ def solve_columns(
     solved = DecodedColumns(taste, np.zeros((columns, width), np.float32), biases, np.zeros(by_column.nnz, np.float32))
     counts = by_column.counts()
     alone = (counts > MOST_LOCAL) | np.array([in_primal(amplitudes, int(count), space) for count in counts])
-    together = np.flatnonzero((counts > 0) & ~alone)
+    together = (counts > 0) & ~alone
+    short = amplitudes.for_column(SHORT)
     work, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
-    for batch in batches(by_column, together, width):
-        read = read_batch(batch, by_column, space, left_out, scaled)
-        _solve_batch(batch, read, space, amplitudes, weights[batch.columns], biases[batch.columns], solved)
-        done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
-        if share_done is not None:
-            share_done(min(done / work, 1.0))
+    for own, chosen in ((short, together & (counts <= SHORT)), (amplitudes, together & (counts > SHORT))):
+        for batch in batches(by_column, np.flatnonzero(chosen), width):
+            read = read_batch(batch, by_column, space, left_out, scaled)
+            _solve_batch(batch, read, space, own, weights[batch.columns], biases[batch.columns], solved)
+            done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
+            if share_done is not None:
+                share_done(min(done / work, 1.0))
     for column in np.flatnonzero(alone).tolist():
         known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
         rows, ratings = by_column.row(column)
