@@ -50,6 +50,10 @@ class Explanation(NamedTuple):
     remainder: float
     """What is not attributed to any of them: docs/network.md says for which models it is more than rounding."""
     title: str | None = None
+    low: float | None = None
+    """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""
+    high: float | None = None
+    """Where it ends."""
 
 
 class Given(NamedTuple):

@@ -111,6 +111,18 @@ class Matrix(ABC):
         """(n,): how far to either side of predictions at pairs nine tenths of ratings are; None if that is unknown."""
         return None
 
+    def new_row_half_widths(
+        self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        """(n,): the same of a row known only by these ratings and features, at some columns."""
+        return None
+
+    def new_column_half_widths(
+        self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        """(n,): the same of a column known only by these ratings and features, at some rows."""
+        return None
+
     @abstractmethod
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
@@ -392,6 +404,16 @@ class Transposed(Matrix):
 
     def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
         return self._of.half_widths(columns, rows, predicted)
+
+    def new_row_half_widths(
+        self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        return self._of.new_column_half_widths(columns, ratings, features, asked, predicted)
+
+    def new_column_half_widths(
+        self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        return self._of.new_row_half_widths(rows, ratings, features, asked, predicted)
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         return self._of.quickest_order(columns, rows)

@@ -274,15 +274,21 @@ class Recommender(ABC):
 
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
-        low, high = (np.float32(end) for end in self.scale)
         ratings = self.predict_indices(users, items)
-        width = self.matrix.half_widths(users, items, ratings)
-        if width is None:
+        found = self._around(ratings, self.matrix.half_widths(users, items, ratings))
+        if found is None:
             raise DataError(
                 f"a model of {self.kind!r} does not know how far off its predictions are",
                 "train a CFN with the decoder process, which is the default",
             )
-        return Predicted(ratings, np.clip(ratings - width, low, high), np.clip(ratings + width, low, high))
+        return found
+
+    def _around(self, ratings: Floats, half_widths: Floats | None) -> Predicted | None:
+        """Intervals of predictions within the scale; None where nothing is known of them."""
+        if half_widths is None:
+            return None
+        low, high = (np.float32(end) for end in self.scale)
+        return Predicted(ratings, np.clip(ratings - half_widths, low, high), np.clip(ratings + half_widths, low, high))
 
     @property
     def has_intervals(self) -> bool:
@@ -421,9 +427,10 @@ class Recommender(ABC):
     ) -> Explanation:
         """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
 
-        The user is given as to `recommend`. Amounts are exact for lists, which are linear in what somebody did.
+        The user is given as to `recommend`. Amounts are exact for lists, which are linear in what somebody did. A
+        predicted rating comes with its interval, `low` to `high`, where the model has intervals.
         """
-        return self.explain_many(user, [item], by=by, features=features)[0]
+        return self.explain_many(user, [item], by=by, features=features, with_interval=True)[0]
 
     def explain_many(
         self,
@@ -432,8 +439,9 @@ class Recommender(ABC):
         *,
         by: By = "list",
         features: Mapping[str, object] | None = None,
+        with_interval: bool = False,
     ) -> list[Explanation]:
-        """The same for several items, which costs little more than for one."""
+        """The same for several items, which costs little more than for one, intervals aside."""
         self._check_by(by)
         person = self._person(user, features)
         wanted = list(items)
@@ -453,7 +461,7 @@ class Recommender(ABC):
             given, columns = self._given(person)
             shares = self.matrix.row_shares(given, asked)
             predicted, base = self._person_ratings(person), self.stranger_ratings()
-        return explanations(
+        found = explanations(
             given,
             asked,
             shares,
@@ -464,6 +472,13 @@ class Recommender(ABC):
             titles=self.titles,
             scale=None if by == "list" else self.scale,
         )
+        if by == "list" or not with_interval:
+            return found
+        around = self._person_intervals(person, asked, np.array([one.clipped for one in found], np.float32))
+        if around is None:
+            return found
+        ends = zip(found, around.low.tolist(), around.high.tolist(), strict=True)
+        return [one._replace(low=low, high=high) for one, low, high in ends]
 
     def similar(
         self,
@@ -831,6 +846,14 @@ class Recommender(ABC):
         if person.number >= 0:
             return self.matrix.row(person.number)[: len(self.items)]
         return self.matrix.new_row(person.items, person.ratings, person.features)[: len(self.items)]
+
+    def _person_intervals(self, person: Person, items: Ints, predicted: Floats) -> Predicted | None:
+        """Around what somebody would rate items, (n,); None where the model has no intervals."""
+        if person.number >= 0:
+            users = np.full(len(items), person.number, np.int32)
+            return self._around(predicted, self.matrix.half_widths(users, items, predicted))
+        given = person.items, person.ratings, person.features
+        return self._around(predicted, self.matrix.new_row_half_widths(*given, items, predicted))
 
     def stranger_ratings(self) -> Floats:
         """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""

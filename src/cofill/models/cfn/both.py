@@ -193,9 +193,21 @@ class BothMatrix(Matrix):
     def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
         """The mean of both, weighed by the gate: their mixture is not worse than that."""
         by_user, by_item = (part.half_widths(rows, columns, predicted) for part in self._parts)
-        if by_user is None or by_item is None:
-            return None
-        return _mixed(by_user, by_item, self._weight_at(rows, columns))
+        return _mixed_widths(by_user, by_item, self._weight_at(rows, columns))
+
+    def new_row_half_widths(
+        self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        about = (columns, ratings, features, asked, predicted)
+        by_user, by_item = (part.new_row_half_widths(*about) for part in self._parts)
+        return _mixed_widths(by_user, by_item, self.gate.weight(np.array(len(ratings)), self.column_counts[asked]))
+
+    def new_column_half_widths(
+        self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        about = (rows, ratings, features, asked, predicted)
+        by_user, by_item = (part.new_column_half_widths(*about) for part in self._parts)
+        return _mixed_widths(by_user, by_item, self.gate.weight(self.row_counts[asked], np.array(len(ratings))))
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
         return self.by_item.quickest_order(rows, columns)
@@ -242,6 +254,10 @@ class BothMatrix(Matrix):
 def _mixed(by_user: Floats, by_item: Floats, weight: Floats) -> Floats:
     mixed: Floats = by_item + weight * (by_user - by_item)
     return mixed
+
+
+def _mixed_widths(by_user: Floats | None, by_item: Floats | None, weight: Floats) -> Floats | None:
+    return None if by_user is None or by_item is None else _mixed(by_user, by_item, weight)
 
 
 def _mixed_shares(by_user: Shares, by_item: Shares, weight: Floats) -> Shares:

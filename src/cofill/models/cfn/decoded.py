@@ -329,7 +329,6 @@ class DecodedMatrix(FilledMatrix):
     def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats:
         """(n,): how far to either side of predictions nine tenths of ratings are; an index of -1 was never seen."""
         self._settle()
-        amplitudes, read = self._amplitudes, np.where(rows >= 0, self._read[rows], 0)
         posterior = np.empty(len(rows))
         order = np.argsort(columns, kind="stable")
         for chosen in np.split(order, np.flatnonzero(np.diff(columns[order])) + 1):
@@ -339,13 +338,38 @@ class DecodedMatrix(FilledMatrix):
             codes, trust = np.zeros((len(row), self.network.width), np.float32), np.zeros(len(row), np.float32)
             seen = row >= 0
             codes[seen], trust[seen] = self.codes.now(row[seen])[0], self._trust()[row[seen]]
-            rated, ratings = self.known.column(column) if column >= 0 else (_NO_ROWS, _NO_PULL)
-            vector = self.column_features.values[column] if column >= 0 else np.zeros(self.column_features.width)
-            of_column = self._posterior(rated, ratings, vector.astype(np.float32), column if column >= 0 else None)
-            posterior[chosen] = of_column.variance(self._space.seen(codes, trust))
-        variances = whole_variance(posterior, amplitudes, self.means, self.scaling, read)
-        counts = np.where(columns >= 0, self.column_counts[columns], 0)
+            posterior[chosen] = self._posterior_of(column).variance(self._space.seen(codes, trust))
+        read = np.where(rows >= 0, self._read[rows], 0)
+        return self._widths(posterior, read, np.where(columns >= 0, self.column_counts[columns], 0), predicted)
+
+    def new_row_half_widths(
+        self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats:
+        self._settle()
+        code, _ = self.codes.of_ratings(columns, ratings, _or_zeros(features, self.row_features.width))
+        read = np.array([self._count_read(columns)])
+        row = self._space.seen(code[None], self._amplitudes.trust(read, np.array([features is not None])))
+        posterior = np.array([self._posterior_of(column).variance(row)[0] for column in asked.tolist()])
+        return self._widths(posterior, np.repeat(read, len(asked)), self.column_counts[asked], predicted)
+
+    def new_column_half_widths(
+        self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats:
+        vector = _or_zeros(features, self.column_features.width)
+        seen = self._space.seen(self.codes.now(asked.astype(np.int64))[0], self._trust()[asked])
+        posterior = self._posterior(rows, ratings, vector, None).variance(seen)
+        return self._widths(posterior, self._read[asked], np.full(len(asked), len(rows)), predicted)
+
+    def _posterior_of(self, column: int) -> Posterior:
+        """Of a column as it stands now; -1 is one that was never seen."""
+        if column < 0:
+            return self._posterior(_NO_ROWS, _NO_PULL, np.zeros(self.column_features.width, np.float32), None)
+        return self._posterior(*self.known.column(column), self.column_features.values[column], column)
+
+    def _widths(self, posterior: npt.NDArray[np.float64], read: Longs, counts: Longs, predicted: Floats) -> Floats:
+        """(n,): in ratings, from posterior variances and the numbers of ratings of rows and of columns."""
         spread = self.decoder.spread
+        variances = whole_variance(posterior, self._amplitudes, self.means, self.scaling, read)
         deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
         return np.asarray(spread.quantile * deviation * self.scaling.unit, np.float32)
 
