@@ -66,6 +66,7 @@ class _Card(BaseModel):
     typical_length: float | None = None
     mean_damping: float | None = None
     unit: float | None = None
+    networks: dict[str, float] = {}  # the same of two networks, such as item.unit
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -117,6 +118,7 @@ def write_model(folder: Path, contents: Contents) -> None:
     files["items"] = _write(folder, "items", ".parquet", items.write_parquet)
     if contents.attributes is not None and contents.attributes.width:
         files["attributes"] = _write(folder, "attributes", ".parquet", contents.attributes.write_parquet)
+    networks = {name: number for name, number in contents.numbers.items() if name not in _Card.model_fields}
     card = _Card(
         format="cofill-model",
         format_version=contents.format_version,
@@ -124,7 +126,8 @@ def write_model(folder: Path, contents: Contents) -> None:
         kind=contents.kind,
         settings=dict(contents.settings),
         scale=(contents.scale.low, contents.scale.high),
-        **contents.numbers,
+        **{name: number for name, number in contents.numbers.items() if name in _Card.model_fields},
+        **({"networks": networks} if networks else {}),
         data=dict(contents.data),
         measures=dict(contents.measures),
         history=[dict(record) for record in contents.history],
@@ -198,7 +201,7 @@ def _contents(card: _Card, arrays: dict[str, Arrays], frames: dict[str, pl.DataF
         items=Vocabulary(items["id"].to_list()),
         titles={item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None},
         attributes=frames.get("attributes"),
-        numbers={name: value for name, value in numbers.items() if value is not None},
+        numbers={name: value for name, value in numbers.items() if value is not None} | card.networks,
         format_version=card.format_version,
     )
 

@@ -24,7 +24,7 @@ class EpochRecord:
 
     def as_json(self) -> dict[str, Any]:
         usual = {"lowered": 0, "rows": ""}
-        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
+        return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
 
 
 WhyLowered = Literal["diverged", "learned nothing"]
