@@ -118,7 +118,9 @@ def write_model(folder: Path, contents: Contents) -> None:
     files["items"] = _write(folder, "items", ".parquet", items.write_parquet)
     if contents.attributes is not None and contents.attributes.width:
         files["attributes"] = _write(folder, "attributes", ".parquet", contents.attributes.write_parquet)
-    networks = {name: number for name, number in contents.numbers.items() if name not in _Card.model_fields}
+    numbers: dict[str, Any] = {name: one for name, one in contents.numbers.items() if name in _Card.model_fields}
+    if of_two := {name: one for name, one in contents.numbers.items() if name not in _Card.model_fields}:
+        numbers["networks"] = of_two
     card = _Card(
         format="cofill-model",
         format_version=contents.format_version,
@@ -126,8 +128,7 @@ def write_model(folder: Path, contents: Contents) -> None:
         kind=contents.kind,
         settings=dict(contents.settings),
         scale=(contents.scale.low, contents.scale.high),
-        **{name: number for name, number in contents.numbers.items() if name in _Card.model_fields},
-        **({"networks": networks} if networks else {}),
+        **numbers,
         data=dict(contents.data),
         measures=dict(contents.measures),
         history=[dict(record) for record in contents.history],
