@@ -1,6 +1,6 @@
 """About the model: its training, settings, encoded side information, and the command to reproduce it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from shlex import quote
 from typing import Any
 
@@ -81,59 +81,78 @@ def training_section(subject: Subject) -> Markup:
             "Training",
             paragraph("This kind of model keeps no record of its training, so there is no curve."),
         )
-    phases = list(dict.fromkeys(record.phase for record in history))
+    phases: dict[str, list[EpochRecord]] = {}
+    for record in history:
+        phases.setdefault(_of_rows(_PHASES.get(record.phase, record.phase), record), []).append(record)
     pictures = [
         figure(
-            _losses(history, phases),
+            _losses(phases),
             "The loss: the mean over ratings of the weighted squared error, in scaled ratings.",
         )
     ]
-    measured = [(r.validation_rmse, r.epoch) for r in history if r.validation_rmse is not None]
-    if measured:
+    if any(record.validation_rmse is not None for record in history):
         pictures.insert(
             0,
             figure(
-                _validation(measured),
+                _validation(history),
                 "RMSE on the validation part, which chose the number of epochs. It is no measure of the model: that "
                 "takes ratings with which nothing was chosen.",
             ),
         )
     rows = [
         (
-            _PHASES.get(phase, phase),
-            len(records := [record for record in history if record.phase == phase]),
+            name,
+            len(records),
             records[-1].loss,
             min((r.validation_rmse for r in records if r.validation_rmse is not None), default=None),
             sum(record.seconds for record in records) / len(records),
         )
-        for phase in phases
+        for name, records in phases.items()
     ]
     columns = ("phase", "epochs", "last loss", "best validation RMSE", "seconds an epoch")
     return section(
         "training",
         "Training",
-        _lowered_rate(history),
+        *_lowered_rates(history),
         figures(*pictures),
         table("Phases of the training", columns, rows),
     )
 
 
-def _lowered_rate(history: Sequence[EpochRecord]) -> Markup | str:
-    times = history[-1].lowered
-    if not times:
-        return ""
-    return paragraph(
-        f"With the learning rate of the settings training diverged, or was no better than the means of rows: it began "
-        f"anew {'once' if times == 1 else f'{times} times'} with another one. The epochs below are those of the "
-        f"training that was kept; its last step was {history[-1].learning_rate:.2g}."
-    )
+def _lowered_rates(history: Sequence[EpochRecord]) -> list[Markup]:
+    """Of every network whose training began anew."""
+    ends = {record.rows: record for record in history}.values()
+    return [
+        paragraph(
+            f"With the learning rate of the settings {_of_rows('training', end)}{',' if end.rows else ''} diverged, or "
+            f"was no better than the means of rows: it began anew "
+            f"{'once' if end.lowered == 1 else f'{end.lowered} times'} with another one. The epochs below are those of "
+            f"the training that was kept; its last step was {end.learning_rate:.2g}."
+        )
+        for end in ends
+        if end.lowered
+    ]
 
 
-def _validation(measured: Sequence[tuple[float, int]]) -> Markup:
-    best, epoch = min(measured)
+def _of_rows(what: str, record: EpochRecord) -> str:
+    """Which network it is of, where there are two."""
+    return f"{what}, rows are {record.rows}s" if record.rows else what
+
+
+def _validation(history: Sequence[EpochRecord]) -> Markup:
+    """A curve for each network that was trained."""
+    measured: dict[str, list[tuple[float, int]]] = {}
+    for record in history:
+        if record.validation_rmse is not None:
+            own = measured.setdefault(_of_rows("validation", record), [])
+            own.append((record.validation_rmse, record.epoch))
+    best, epoch = min(point for points in measured.values() for point in points)
     return curves(
         f"Validation RMSE by epoch; the best is {best:.4f} in epoch {epoch}.",
-        [Series("validation", [epoch for _, epoch in measured], [rmse for rmse, _ in measured])],
+        [
+            Series(name, [epoch for _, epoch in points], [rmse for rmse, _ in points])
+            for name, points in measured.items()
+        ],
         x="epoch",
         y="validation RMSE (points of the rating scale)",
         mark=Mark(epoch, best, f"best: {best:.4f} in epoch {epoch}"),
@@ -141,11 +160,11 @@ def _validation(measured: Sequence[tuple[float, int]]) -> Markup:
     )
 
 
-def _losses(history: Sequence[EpochRecord], phases: Sequence[str]) -> Markup:
-    series = []
-    for phase in phases:
-        records = [record for record in history if record.phase == phase]
-        series.append(Series(_PHASES.get(phase, phase), [r.epoch for r in records], [r.loss for r in records]))
+def _losses(phases: Mapping[str, Sequence[EpochRecord]]) -> Markup:
+    series = [
+        Series(name, [record.epoch for record in records], [record.loss for record in records])
+        for name, records in phases.items()
+    ]
     return curves("The training loss by epoch.", series, x="epoch", y="loss (scaled, squared)", whole_x=True)
 
 
