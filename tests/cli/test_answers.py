@@ -73,6 +73,30 @@ def test_predict(run: Run, model: Path, write: Callable[[str], Path], tmp_path: 
         np.testing.assert_allclose(frame["rating"], expected, rtol=1e-6)
 
 
+def test_predict_with_intervals(run: Run, model: Path, write: Callable[[str], Path], tmp_path: Path) -> None:
+    pairs = write(PAIRS)
+    expected = CFN.load(model).predict((["1", "bert", "1"], ["2", "1", "zz"]), with_interval=True)
+    documents = json.loads(run("predict", model, pairs, "--interval", "--json").out)
+    for name, values in expected._asdict().items():
+        assert [document[name.removesuffix("s")] for document in documents] == values.tolist()
+    rows = list(csv.DictReader(io.StringIO(run("predict", model, pairs, "--interval").out)))
+    assert list(rows[0]) == ["user", "item", "rating", "low", "high"]
+    assert [row["low"] for row in rows] == [f"{low:.4f}" for low in expected.low]
+    run("predict", model, pairs, "--interval", "--out", tmp_path / "p.parquet")
+    np.testing.assert_allclose(pl.read_parquet(tmp_path / "p.parquet")["high"], expected.high, rtol=1e-6)
+    assert "low" not in run("predict", model, pairs).out
+
+
+def test_predict_says_which_models_have_intervals(
+    run: Run, refused: Callable[..., str], world: Path, write: Callable[[str], Path], tmp_path: Path
+) -> None:
+    assert run("train", world / "ratings.csv", "--out", tmp_path / "m", "--algorithm", "means", "--quiet").code == 0
+    assert refused("predict", tmp_path / "m", write(PAIRS), "--interval") == (
+        "a model of 'means' does not know how far off its predictions are; "
+        "train a CFN with the decoder process, which is the default\n"
+    )
+
+
 def test_predict_keeps_integers(run: Run, model: Path, world: Path) -> None:
     result = run("predict", model, world / "ratings.csv", "--json")
     first = json.loads(result.out)[0]

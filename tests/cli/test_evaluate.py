@@ -38,7 +38,7 @@ def test_lists_as_in_python(run: Run, halves: tuple[Path, Path]) -> None:
         expected = evaluate_ranking(loaded, ratings, n=5, relevant=3.5, by=by).as_json()
         assert document.pop(name) == json.loads(json.dumps(expected))
     assert document.pop("trained_on") == 0
-    assert document == evaluate(loaded, ratings).as_json()
+    assert document == evaluate(loaded, ratings, intervals=True).as_json()
 
 
 def test_lists_in_a_table(run: Run, halves: tuple[Path, Path]) -> None:
@@ -59,9 +59,29 @@ def test_lists_in_a_table(run: Run, halves: tuple[Path, Path]) -> None:
     assert by_popularity[-2:] == [f"{popular.at(20).recall_capped:.4f}", f"{popular.at(100).ndcg:.4f}"]
     assert slots[1:] == [f"{share:.4f}" for share in (popular.slots.unrated, popular.slots.few, popular.slots.more)]
     assert [line[0] for line in lines if line[0] in ("list", "rating")] == ["list", "rating"] * 2
-    (most,) = (line for line in lines if line[0] == "80% to 100%" and len(line) == 6)
+    _, most = (line for line in lines if line[0] == "80% to 100%")  # errors, then lists
     assert most[3:] == [f"{lists.clusters[-1].recall:.4f}" for lists in (ranking, by_rating, popular)]
     assert "NDCG" not in run("evaluate", model, test).out
+
+
+def test_how_often_intervals_hold(run: Run, halves: tuple[Path, Path]) -> None:
+    model, test = halves
+    measures = json.loads(run("evaluate", model, test, "--json").out)
+    assert 0.8 < measures["within_interval"] <= 1
+    found = evaluate(Recommender.load(model), Ratings.read(test), intervals=True)
+    assert [group["within_interval"] for group in measures["clusters"]] == [c.within_interval for c in found.clusters]
+    table = run("evaluate", model, test).out
+    assert "within 90 % interval" in table
+    assert f"{measures['within_interval']:.4f}" in table
+    assert f"{found.clusters[-1].within_interval:.4f}" in table
+
+
+def test_a_model_without_intervals(run: Run, halves: tuple[Path, Path], tmp_path: Path) -> None:
+    _, test = halves
+    train = test.parent / "train.csv"
+    assert run("train", train, "--out", tmp_path / "means", "--algorithm", "means", "--quiet").code == 0
+    assert "within_interval" not in run("evaluate", tmp_path / "means", test, "--json").out
+    assert "within 90 %" not in run("evaluate", tmp_path / "means", test).out
 
 
 def test_groups_of_users(run: Run, halves: tuple[Path, Path]) -> None:

@@ -60,7 +60,23 @@ def test_a_prediction_beyond_the_scale_says_so(run: Run, model: Path) -> None:
     words = [word for item in everything for word in ("--rating", f"{item}=5")]
     result = run("explain", model, found.item, "--by", "rating", *words)
     assert "beyond the scale" in result.out
-    assert "5.0000" in result.out.splitlines()[-2]
+    *_, together, _, interval = result.out.splitlines()
+    assert "5.0000" in together
+    assert interval.endswith(" to 5.00 (90 % prediction interval)")
+
+
+def test_a_predicted_rating_has_its_interval(run: Run, model: Path) -> None:
+    words = ("explain", model, 7, "--by", "rating")
+    found = json.loads(run(*words, "--user", 3, "--json").out)
+    expected = Recommender.load(model).predict([(3, 7)], with_interval=True)
+    assert found["low"] == pytest.approx(float(expected.low[0]), abs=1e-4)
+    assert found["high"] == pytest.approx(float(expected.high[0]), abs=1e-4)
+    line = f"likely {found['low']:.2f} to {found['high']:.2f} (90 % prediction interval)"
+    assert run(*words, "--user", 3).out.splitlines()[-1] == line
+    somebody = json.loads(run(*words, "--rating", "1=4.5", "--rating", "2=2", "--json").out)
+    assert somebody["low"] < somebody["clipped"] < somebody["high"]
+    of_list = run("explain", model, 7, "--user", 3, "--json").out
+    assert "low" not in json.loads(of_list)
 
 
 def test_shares_of_a_list_score_are_told(run: Run, model: Path) -> None:

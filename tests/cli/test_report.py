@@ -34,7 +34,7 @@ def test_the_page_has_the_numbers_of_evaluate(run: Run, model: Path, world: Path
     result = run("report", model, "--test", test, "--out", out, "--quiet", "--json")
     assert result.code == 0
     told = json.loads(result.out)
-    found = evaluate(Recommender.load(model), Ratings.read(test))
+    found = evaluate(Recommender.load(model), Ratings.read(test), intervals=True)
     assert told["report"] == str(out)
     assert told["bytes"] == out.stat().st_size
     assert told["evaluation"] == found.as_json()

@@ -12,6 +12,7 @@ from cofill import CFN, evaluate
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
+from cofill.models.recommender import Predicted
 from tests.models import contract
 
 
@@ -42,6 +43,40 @@ def test_measures_by_hand() -> None:
     assert found.rmse == pytest.approx(np.sqrt((4 + 1 + 4) / 3))
     assert found.mae == pytest.approx(5 / 3)
     assert (found.ratings, found.cold) == (3, 0)
+
+
+class Unsure(Constant):
+    """Has intervals of one point to either side, and is asked in parts."""
+
+    has_intervals = True
+
+    def predict_intervals(self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> Predicted:
+        ratings = self.predict_indices(users, items)
+        return Predicted(ratings, ratings - np.float32(1), ratings + np.float32(1))
+
+    def quickest_order(self, users: npt.NDArray[np.int32], items: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+        return np.arange(len(users))[::-1]
+
+
+def test_how_often_intervals_hold_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cofill.evaluation.ratings._PAIRS_AT_ONCE", 2)
+    test = Ratings.read([("u", "a", 1.0), ("u", "b", 4.0), ("v", "b", 5.0), ("v", "c", 3.0), ("v", "new", 2.0)])
+    model = Unsure(3.0, FIVE, {"u": 1, "v": 1})
+    shares: list[float] = []
+    found = evaluate(model, test, intervals=True, report=shares.append)
+    assert found.within_interval == 3 / 5  # both ends belong to it
+    assert [c.within_interval for c in found.clusters if c.ratings] == pytest.approx([2 / 3, 1.0, 0.0])
+    assert shares == pytest.approx([0.4, 0.8, 1.0])
+    assert found.rmse == evaluate(model, test).rmse
+    assert found.clusters[0].rmse == evaluate(model, test).clusters[0].rmse
+    assert "within_interval" in found.as_json()["clusters"][0]
+
+
+def test_without_intervals_nothing_is_said_of_them() -> None:
+    test = Ratings.read([("u", "a", 1.0), ("u", "b", 4.0)])
+    found = evaluate(Constant(3.0, FIVE, {"u": 1}), test, intervals=True)
+    assert found.within_interval is None
+    assert "within_interval" not in str(found.as_json())
 
 
 def test_clusters_by_hand() -> None:

@@ -55,13 +55,28 @@ def test_a_learning_rate_that_was_lowered_is_told(subject: Subject, parts: tuple
     assert "training diverged, or was no better than" in check(report_page(replace(subject, model=model))).text
 
 
+def test_the_training_of_two_networks(subject: Subject, parts: tuple[Ratings, Ratings]) -> None:
+    model = CFN(**QUICK, orientation="both").fit(parts[0])
+    page = check(report_page(replace(subject, model=model)))
+    phases = [row[0] for row in page.tables["Phases of the training"][1:]]
+    assert phases == [
+        f"{phase}, rows are {rows}"
+        for rows in ("items", "users")
+        for phase in ("finding the epochs", "training on all ratings")
+    ]
+    assert {"validation, rows are items", "validation, rows are users"} <= set(page.texts)
+
+
 def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
-    found, ranking = evaluate(model, parts[1]), evaluate_ranking(model, parts[1])
-    tables = check(report_page(subject)).tables
-    assert tables["On test.csv"][1] == [f"{found.rmse:.4f}", f"{found.mae:.4f}", f"{found.ratings:,}", str(found.cold)]
+    found, ranking = evaluate(model, parts[1], intervals=True), evaluate_ranking(model, parts[1])
+    page = check(report_page(subject))
+    tables = page.tables
+    measures = [f"{found.rmse:.4f}", f"{found.mae:.4f}", f"{found.within_interval:.4f}"]
+    assert tables["On test.csv"][1] == [*measures, f"{found.ratings:,}", str(found.cold)]
+    assert f"It held {found.within_interval:.1%} of the ratings of the test part." in page.text
     for side, clusters in (("item", found.clusters), ("user", found.user_clusters)):
         assert [row[2:] for row in tables[f"By number of training ratings of the {side}"][1:]] == [
-            [str(c.ratings), "-" if c.rmse is None else f"{c.rmse:.4f}", "-" if c.mae is None else f"{c.mae:.4f}"]
+            [str(c.ratings), *("-" if m is None else f"{m:.4f}" for m in (c.rmse, c.mae, c.within_interval))]
             for c in clusters
         ]
     lists = dict(row[:2] for row in tables[f"Lists of 10 for {ranking.users} users"][1:])
@@ -161,7 +176,7 @@ def test_the_smallest_models(lines: list[tuple[object, object, float]], orientat
     model = tiny(*lines, orientation=orientation)
     test = Ratings.read([("a", "x", 2), ("stranger", "strange", 5)])
     page = check(report_page(Subject(model, "small", test=test)))
-    assert page.tables["On the test part"][1][2:] == ["2", "1"]
+    assert page.tables["On the test part"][1][3:] == ["2", "1"]
     check(report_page(Subject(model, "small")))
 
 

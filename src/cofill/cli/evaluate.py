@@ -73,7 +73,10 @@ def run(options: argparse.Namespace) -> int:
     seen = warn_of_data(model, test, left_out=lists)
     if not rated:
         note("there are no ratings to compare predictions with: only lists are measured")
-    result = evaluate(model, test) if errors else None
+    result = None
+    if errors:
+        with share_done("predicting", options.quiet) as report:
+            result = evaluate(model, test, intervals=True, report=report)
     rankings = _rankings(model, test, options) if lists else {}
     if options.json:
         names = {"list": "ranking", "rating": "ranking_by_rating"}
@@ -129,19 +132,26 @@ def _part_of(report: Callable[[float], None] | None, number: int, parts: int) ->
 
 
 def _print_ratings(result: "Evaluation", options: argparse.Namespace) -> None:
+    intervals = result.within_interval is not None
+    held = ("within 90 % interval",) if intervals else ()
+    whole = (result.within_interval,) if intervals else ()
     print_table(
         f"{options.model} on {options.ratings}",
-        ("RMSE", "MAE", "ratings", "of these cold"),
-        [(result.rmse, result.mae, result.ratings, result.cold)],
+        ("RMSE", "MAE", *held, "ratings", "of these cold"),
+        [(result.rmse, result.mae, *whole, result.ratings, result.cold)],
     )
     by = options.by or "items"
     groups = result.clusters if by == "items" else result.user_clusters
     rows = [
-        (f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae) for c in groups
+        (
+            *(f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae),
+            *((c.within_interval,) if intervals else ()),
+        )
+        for c in groups
     ]
     print_table(
         f"By number of training ratings of the {by.removesuffix('s')}",
-        (by, "training ratings up to", "test ratings", "RMSE", "MAE"),
+        (by, "training ratings up to", "test ratings", "RMSE", "MAE", *held),
         rows,
     )
 

@@ -1,6 +1,7 @@
 """cofill explain MODEL ITEM (--user ID | --rating ITEM=RATING ... | --describe COLUMN=VALUE ...)"""
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +89,8 @@ def _print(found: "Explanation", n: int) -> None:
     together = "the list score" if found.by == "list" else "the predicted rating"
     rows.append(row(f"together: {together}", found.clipped))
     print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "share", "title"), rows)
+    if found.low is not None and found.high is not None:
+        sys.stdout.write(f"likely {found.low:.2f} to {found.high:.2f} (90 % prediction interval)\n")
 
 
 def _as_json(found: "Explanation") -> dict[str, Any]:

@@ -19,6 +19,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="write to this file (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
     )
+    parser.add_argument(
+        "--interval",
+        action="store_true",
+        help="add the columns low and high: between which ratings nine tenths of the true ones are expected (90 %% "
+        "prediction interval)",
+    )
     add_describing(parser)
     add_json(parser)
     add_reading(parser, ("user", "item"))
@@ -38,11 +44,16 @@ def run(options: argparse.Namespace) -> int:
     model = Recommender.load(options.model)
     describe_from(options, model)
     users, items = read_pairs(options.pairs, **reading_from(options))
-    predicted = model.predict((users, items))
+    columns: dict[str, object] = {"user": users, "item": items}
+    if options.interval:
+        found = model.predict((users, items), with_interval=True)
+        columns |= {"rating": found.ratings, "low": found.low, "high": found.high}
+    else:
+        columns["rating"] = model.predict((users, items))
+    frame = pl.DataFrame(columns, strict=False)
     new = int(((model.users.find(users) < 0) | (model.items.find(items) < 0)).sum())
     if new:
-        note(f"{new:,} of {len(predicted):,} pairs have a user or an item that is not in the model: means stand in")
-    frame = pl.DataFrame({"user": users, "item": items, "rating": predicted}, strict=False)
+        note(f"{new:,} of {len(frame):,} pairs have a user or an item that is not in the model: means stand in")
     if options.json:
         print_json(frame.to_dicts())
     elif options.out is not None:

@@ -1,7 +1,10 @@
-"""Rating measures: RMSE and MAE over every test rating, cold ones too, and by popularity of the items and users."""
+"""Rating measures over every test rating, cold ones too, and by popularity of the items and users: RMSE, MAE, and how
+often prediction intervals hold the rating.
+"""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +15,11 @@ from cofill.errors import DataError
 from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+
+_PAIRS_AT_ONCE = 50_000
 
 
 class RatingModel(Protocol):
@@ -26,6 +33,27 @@ class RatingModel(Protocol):
     def item_counts(self) -> npt.NDArray[np.int64]: ...
 
 
+class Ends(Protocol):
+    """Predictions and their intervals, all (n,)."""
+
+    @property
+    def ratings(self) -> Floats: ...
+    @property
+    def low(self) -> Floats: ...
+    @property
+    def high(self) -> Floats: ...
+
+
+@runtime_checkable
+class IntervalModel(Protocol):
+    """The interface of a model whose prediction intervals are measured, too."""
+
+    @property
+    def has_intervals(self) -> bool: ...
+    def predict_intervals(self, users: Ints, items: Ints) -> Ends: ...
+    def quickest_order(self, users: Ints, items: Ints) -> npt.NDArray[np.int64]: ...
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Group:
     """Items or users with about the same number of training ratings."""
@@ -36,6 +64,7 @@ class _Group:
     ratings: int
     rmse: float | None  # None where no test rating falls into it
     mae: float | None
+    within_interval: float | None = None  # share of the ratings; None where there are no intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,48 +91,112 @@ class Evaluation:
     cold: int  # ratings whose user or item the model had no rating of
     clusters: list[Cluster]
     user_clusters: list[UserCluster]
+    within_interval: float | None = None
+    """Share of the ratings that their 90 % prediction interval holds; None where there are no intervals."""
 
     def as_json(self) -> dict[str, Any]:
-        return asdict(self)
+        document = asdict(self)
+        if self.within_interval is None:
+            for part in (document, *document["clusters"], *document["user_clusters"]):
+                del part["within_interval"]
+        return document
 
 
-def evaluate(model: RatingModel, test: Ratings) -> Evaluation:
-    """Measure predictions on test ratings. Every one counts."""
+def evaluate(
+    model: RatingModel,
+    test: Ratings,
+    *,
+    intervals: bool = False,
+    report: Callable[[float], None] | None = None,
+) -> Evaluation:
+    """Measure predictions on test ratings. Every one counts.
+
+    `intervals`: measure how often prediction intervals hold the rating, if the model has any, which takes a while;
+    `report` is called with the share of it that is done.
+    """
+    return measured(model, test, predict_test(model, test, intervals=intervals, report=report))
+
+
+class Predictions(NamedTuple):
+    """Of test ratings, all (n,)."""
+
+    ratings: Floats
+    within: Bools | None  # whether their intervals hold them; None without intervals
+
+
+def predict_test(
+    model: RatingModel,
+    test: Ratings,
+    *,
+    intervals: bool = False,
+    report: Callable[[float], None] | None = None,
+) -> Predictions:
+    """Predictions of test ratings, asked for as in `evaluate`, in parts of bounded memory."""
     if len(test) == 0:
         raise DataError("there are no ratings to evaluate on; give at least one")
-    users = model.users.find(test.users.ids)[test.user_index]
-    items = model.items.find(test.items.ids)[test.item_index]
-    errors = model.predict_indices(users, items).astype(np.float64) - test.values
+    users, items = _indices(model, test)
+    if not isinstance(model, IntervalModel):
+        return Predictions(model.predict_indices(users, items), None)
+    predicted, within = np.empty(len(test), np.float32), np.zeros(len(test), np.bool_)
+    held = intervals and model.has_intervals
+    order = model.quickest_order(users, items)
+    for start in range(0, len(order), _PAIRS_AT_ONCE):
+        part = order[start : start + _PAIRS_AT_ONCE]
+        if held:
+            found, given = model.predict_intervals(users[part], items[part]), test.values[part]
+            predicted[part], within[part] = found.ratings, (found.low <= given) & (given <= found.high)
+        else:
+            predicted[part] = model.predict_indices(users[part], items[part])
+        if report is not None:
+            report((start + len(part)) / len(order))
+    return Predictions(predicted, within if held else None)
+
+
+def measured(model: RatingModel, test: Ratings, predictions: Predictions) -> Evaluation:
+    """The measures of these predictions of the test ratings."""
+    users, items = _indices(model, test)
+    found = _Measured(predictions.ratings.astype(np.float64) - test.values, predictions.within)
     by_user, by_item = model.user_counts(), model.item_counts()
     return Evaluation(
-        rmse=_rmse(errors),
-        mae=_mae(errors),
+        rmse=_rmse(found.errors),
+        mae=_mae(found.errors),
         ratings=len(test),
         cold=int((_is_cold(users, by_user) | _is_cold(items, by_item)).sum()),
-        clusters=[Cluster(items=size, **group) for size, group in _by_popularity(errors, items, by_item)],
-        user_clusters=[UserCluster(users=size, **group) for size, group in _by_popularity(errors, users, by_user)],
+        clusters=[Cluster(items=size, **group) for size, group in _by_popularity(found, items, by_item)],
+        user_clusters=[UserCluster(users=size, **group) for size, group in _by_popularity(found, users, by_user)],
+        within_interval=None if found.within is None else float(found.within.mean()),
     )
 
 
-def _by_popularity(
-    errors: npt.NDArray[np.float64], members: Ints, counts: npt.NDArray[np.int64]
-) -> list[tuple[int, dict[str, Any]]]:
-    """Errors in the groups of `popularity_groups`: (size of the group, its measures)."""
+def _indices(model: RatingModel, test: Ratings) -> tuple[Ints, Ints]:
+    """(n,), (n,): users and items of the test ratings; -1 for those that the model has never seen."""
+    return model.users.find(test.users.ids)[test.user_index], model.items.find(test.items.ids)[test.item_index]
+
+
+class _Measured(NamedTuple):
+    errors: Doubles
+    within: Bools | None
+
+
+def _by_popularity(found: _Measured, members: Ints, counts: npt.NDArray[np.int64]) -> list[tuple[int, dict[str, Any]]]:
+    """Measures in the groups of `popularity_groups`: (size of the group, its measures)."""
     groups, group_of = popularity_groups(counts, members)
-    found = []
+    measured = []
     for number, group in enumerate(groups):
-        inside = errors[group_of[members] == number]
+        inside = group_of[members] == number
+        errors = found.errors[inside]
         share_from, share_to = PopularityGroups.share(number)
         measures = {
             "share_from": share_from,
             "share_to": share_to,
             "most_training_ratings": int(counts[group].max(initial=0)),
-            "ratings": len(inside),
-            "rmse": _rmse(inside) if len(inside) else None,
-            "mae": _mae(inside) if len(inside) else None,
+            "ratings": len(errors),
+            "rmse": _rmse(errors) if len(errors) else None,
+            "mae": _mae(errors) if len(errors) else None,
+            "within_interval": None if found.within is None or not len(errors) else float(found.within[inside].mean()),
         }
-        found.append((len(group), measures))
-    return found
+        measured.append((len(group), measures))
+    return measured
 
 
 def _is_cold(indices: Ints, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

@@ -296,6 +296,10 @@ class Recommender(ABC):
         nobody = np.array([-1], np.int32)
         return self.rated and self.matrix.half_widths(nobody, nobody, np.zeros(1, np.float32)) is not None
 
+    def quickest_order(self, users: Ints, items: Ints) -> Longs:
+        """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
+        return self.matrix.quickest_order(users, items)
+
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
         if not self.rated:

@@ -9,11 +9,10 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.evaluation import Evaluation, RankingEvaluation, evaluate, evaluate_ranking
+from cofill.evaluation import Evaluation, RankingEvaluation, evaluate_ranking
+from cofill.evaluation.ratings import Predictions, measured, predict_test
 from cofill.models.recommender import Recommender
-from cofill.progress import counted, share_done
-
-_PAIRS_AT_ONCE = 50_000
+from cofill.progress import share_done
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
@@ -97,20 +96,18 @@ class Subject:
         return users, self.model.items.find(test.items.ids)[test.item_index]
 
     @cached_property
+    def _predicted(self) -> Predictions:
+        with share_done("predicting", self.quiet) as report:
+            return predict_test(self.model, self.tested, intervals=True, report=report)
+
+    @property
     def predictions(self) -> Floats:
         """(n,): of the test ratings."""
-        users, items = self.test_pairs
-        order = self.model.matrix.quickest_order(users, items)
-        predicted = np.empty(len(users), np.float32)
-        starts = range(0, len(users), _PAIRS_AT_ONCE)
-        for start in counted(starts, len(starts), "predicting", self.quiet):
-            part = order[start : start + _PAIRS_AT_ONCE]
-            predicted[part] = self.model.predict_indices(users[part], items[part])
-        return predicted
+        return self._predicted.ratings
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        return evaluate(_Predicted(self), self.tested)
+        return measured(self.model, self.tested, self._predicted)
 
     @cached_property
     def ranking(self) -> RankingEvaluation | DataError:
@@ -125,18 +122,3 @@ class Subject:
     def trained_on(self) -> int:
         """How many test ratings the model was trained on; they say little about new ones."""
         return self.model.known_pairs(self.tested)
-
-
-class _Predicted:
-    """A model for `evaluate` that returns predictions computed before, chunk by chunk."""
-
-    def __init__(self, subject: Subject) -> None:
-        self.users, self.items = subject.model.users, subject.model.items
-        self.user_counts, self.item_counts = subject.model.user_counts, subject.model.item_counts
-        self._subject = subject
-
-    def predict_indices(self, users: Ints, items: Ints) -> Floats:
-        ours = self._subject.test_pairs
-        assert np.array_equal(users, ours[0])
-        assert np.array_equal(items, ours[1])
-        return self._subject.predictions

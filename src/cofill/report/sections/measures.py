@@ -8,10 +8,12 @@ import numpy.typing as npt
 from cofill.charts.graphs import Series, bars, curves, histogram
 from cofill.charts.markup import Markup, element, together
 from cofill.errors import DataError
-from cofill.evaluation import Cluster, RankingEvaluation, UserCluster
+from cofill.evaluation import Cluster, Evaluation, RankingEvaluation, UserCluster
 from cofill.report.page_parts import beside, code, figure, figures, paragraph, section, table
 from cofill.report.sections.distributions import round_edges, value_groups
 from cofill.report.subject import Subject
+
+_HELD = "within 90 % interval"
 
 
 def measures_section(subject: Subject) -> Markup:
@@ -30,10 +32,11 @@ def measures_section(subject: Subject) -> Markup:
         told = paragraph("There are no ratings to compare predictions with: lists alone are measured.")
         return section("measures", "Measures", *_warnings(subject), told, _ranking(subject.ranking))
     found = subject.evaluation
+    held = () if found.within_interval is None else (found.within_interval,)
     summary = table(
         f"On {subject.test_name or 'the test part'}",
-        ("RMSE", "MAE", "ratings", "of these cold"),
-        [(found.rmse, found.mae, found.ratings, found.cold)],
+        ("RMSE", "MAE", *(_HELD for _ in held), "ratings", "of these cold"),
+        [(found.rmse, found.mae, *held, found.ratings, found.cold)],
     )
     parts: list[str] = [
         *_warnings(subject),
@@ -42,6 +45,7 @@ def measures_section(subject: Subject) -> Markup:
             "are those whose user or item the model has no rating of: they count like all others."
         ),
         summary,
+        *_intervals(found),
         chosen,
         figures(_cluster_figure(found.clusters, "item"), _cluster_figure(found.user_clusters, "user")),
         beside(_cluster_table(found.clusters, "item"), _cluster_table(found.user_clusters, "user")),
@@ -90,6 +94,17 @@ def _without_test() -> Markup:
         " cuts them off before the training.",
         class_="note",
     )
+
+
+def _intervals(found: Evaluation) -> list[Markup]:
+    if found.within_interval is None:
+        return []
+    return [
+        paragraph(
+            "Around every prediction the model has an interval in which nine tenths of the true ratings are expected. "
+            f"It held {found.within_interval:.1%} of the ratings of the test part."
+        )
+    ]
 
 
 def _warnings(subject: Subject) -> list[Markup]:
@@ -153,10 +168,15 @@ def _cluster_figure(clusters: Sequence[Cluster | UserCluster], side: str) -> Mar
 
 
 def _cluster_table(clusters: Sequence[Cluster | UserCluster], side: str) -> Markup:
+    intervals = any(c.within_interval is not None for c in clusters)
     rows = [
-        (f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae) for c in clusters
+        (
+            *(f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, c.mae),
+            *((c.within_interval,) if intervals else ()),
+        )
+        for c in clusters
     ]
-    columns = (f"{side}s", "training ratings up to", "test ratings", "RMSE", "MAE")
+    columns = (f"{side}s", "training ratings up to", "test ratings", "RMSE", "MAE", *((_HELD,) if intervals else ()))
     return table(f"By number of training ratings of the {side}", columns, rows)
 
 
