@@ -276,6 +276,9 @@ def test_reasons_add_up(visit: Visit, server: Server) -> None:
     parts, total = parts_of_the_first("[0-9]$")
     assert sum(parts) == pytest.approx(total, abs=0.005 * (len(parts) + 1))
     assert float(row.locator(".number").inner_text()) == pytest.approx(min(total, 5), abs=0.06)
+    expect(row.locator(".breakdown p").last).to_have_text(re.compile(r"^[0-9.]+, likely [0-9.]+ to [0-9.]+$"))
+    shown, low, high = re.findall(r"[0-9.]+", row.locator(".breakdown p").last.inner_text())
+    assert float(low) < float(shown) < float(high) <= 5
 
 
 def test_who_is_said_to_like_it_does(visit: Visit, server: Server) -> None:

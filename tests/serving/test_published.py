@@ -2,12 +2,14 @@
 
 import re
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
 from cofill.serving import routes_items, routes_model, routes_recommending, routes_users
+from tests.serving.conftest import Start, train
 from tests.serving.running_server import Server, problem
 
 ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
@@ -16,6 +18,7 @@ ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
     ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, routes_recommending.Recommended),
     ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, routes_recommending.RecommendedBatch),
     ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, routes_recommending.Predicted),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}], "interval": True}, routes_recommending.Predicted),
     ("GET", "/v1/similar?item=1", None, routes_items.SimilarItems),
     ("GET", "/v1/items?query=the", None, routes_items.FoundItems),
     ("GET", "/v1/item?id=1", None, routes_items.Item),
@@ -23,6 +26,7 @@ ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
     ("GET", "/v1/users", None, routes_users.FoundUsers),
     ("GET", "/v1/ratings?user=1", None, routes_users.KnownRatings),
     ("GET", "/v1/why?user=1&item=1", None, routes_recommending.Why),
+    ("GET", "/v1/why?user=1&item=1&by=rating", None, routes_recommending.Why),
     ("GET", "/health", None, routes_model.Status),
     ("GET", "/ready", None, routes_model.Status),
 ]
@@ -49,6 +53,18 @@ def test_the_document_names_every_route_and_problem(untouched: Server) -> None:
             for status, told in operation["responses"].items():
                 assert list(told["content"]) == ["application/problem+json"] if status[0] in "45d" else True
     assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
+def test_two_networks_are_served_as_one_model(world: Path, tmp_path: Path, start: Start) -> None:
+    folder = tmp_path / "both"
+    train(world, folder, "--orientation", "both")
+    client = start(folder).client
+    model = client.get("/v1/model").json()
+    routes_model.ModelMessage.model_validate(model, strict=True, extra="forbid")
+    assert model["orientation"] == "both"
+    assert {record["rows"] for record in model["history"]} == {"item", "user"}
+    why = client.get("/v1/why", params={"user": 7, "item": 11, "by": "rating"}).json()
+    assert why["low"] < why["value"] < why["high"]
 
 
 def test_the_model_tells_about_itself(untouched: Server) -> None:

@@ -166,6 +166,28 @@ def test_predictions(server: Server, here: Recommender) -> None:
     problem(server.client.post("/v1/predictions", json=many), 422)
 
 
+def test_predictions_with_intervals(server: Server, here: Recommender) -> None:
+    pairs: list[tuple[Id, Id]] = [(1, 1), (7, 30), ("nobody", 3), (4, "nothing")]
+    body = {"pairs": [{"user": user, "item": item} for user, item in pairs]}
+    assert set(server.client.post("/v1/predictions", json=body).json()) == {"ratings", "model_version"}
+    answer = server.client.post("/v1/predictions", json=body | {"interval": True}).json()
+    expected = here.predict_intervals(here.users.find([u for u, _ in pairs]), here.items.find([i for _, i in pairs]))
+    for name, column in expected._asdict().items():
+        assert answer[name] == pytest.approx(column.tolist(), abs=1e-4)
+    many = {"pairs": [{"user": 1, "item": 1}] * 1001, "interval": True}
+    assert "at most 1000 pairs at once" in problem(server.client.post("/v1/predictions", json=many), 422)
+
+
+def test_a_predicted_rating_is_explained_with_its_interval(server: Server, here: Recommender) -> None:
+    for who in ({"user": 7}, {"ratings": [{"item": 1, "rating": 4.5}]}, {"features": {"age": 50}}):
+        why = server.client.post("/v1/why", json={**who, "item": 11, "by": "rating"}).json()
+        assert 0.5 <= why["low"] < why["value"] < why["high"] <= 5
+        assert "low" not in server.client.post("/v1/why", json={**who, "item": 11}).json()
+    found = server.client.get("/v1/why", params={"user": 7, "item": 11, "by": "rating"}).json()
+    expected = here.explain(7, 11, by="rating")
+    assert (found["low"], found["high"]) == pytest.approx((expected.low, expected.high), abs=1e-4)
+
+
 @pytest.mark.parametrize("by", ["list", "rating"])
 def test_reasons_add_up(server: Server, here: Recommender, by: By) -> None:
     for answer in (

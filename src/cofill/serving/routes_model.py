@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Query, Response
 from pydantic import BaseModel, Field, JsonValue
 
+from cofill.config import Networks
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
@@ -51,7 +52,7 @@ class DescribingColumn(BaseModel):
 class ModelMessage(BaseModel):
     name: str
     kind: str
-    orientation: Literal["user", "item"]
+    orientation: Networks
     version: str
     cofill_version: str
     trained: str = Field(description="when the model's file was written")

@@ -30,8 +30,11 @@ from cofill.serving.served_model import ServedModel
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
 _MOST_PAIRS = 10_000
+_MOST_INTERVALS = 1000  # each takes as long as hundreds of ratings
 _MOST_REQUESTS = 100
 
+_LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
+_HIGH = "where it ends"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -88,6 +91,17 @@ class Pair(Message):
 
 class PredictionRequest(Message):
     pairs: list[Pair] = Field(min_length=1, max_length=_MOST_PAIRS)
+    interval: StrictBool = Field(
+        default=False, description="also between which ratings nine tenths of the true ones are expected"
+    )
+
+    @model_validator(mode="after")
+    def _few_intervals(self) -> "PredictionRequest":
+        if self.interval and len(self.pairs) > _MOST_INTERVALS:
+            raise ValueError(
+                f"intervals are for at most {_MOST_INTERVALS} pairs at once; send fewer, or leave them out"
+            )
+        return self
 
 
 class WhyRequest(Somebody):
@@ -119,6 +133,8 @@ class Why(BaseModel):
     base: float
     contributions: list[Push]
     remainder: float
+    low: float | None = Field(default=None, description=_LOW)
+    high: float | None = Field(default=None, description=_HIGH)
     model_version: str | None = None
 
 
@@ -144,6 +160,8 @@ class RecommendedBatch(BaseModel):
 
 class Predicted(BaseModel):
     ratings: list[float]
+    low: list[float] | None = Field(default=None, description=_LOW)
+    high: list[float] | None = Field(default=None, description=_HIGH)
     model_version: str
 
 
@@ -187,8 +205,12 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             model = served.model
             users = model.users.find([pair.user for pair in request.pairs])
             items = model.items.find([pair.item for pair in request.pairs])
-            ratings = [rounded(rating) for rating in model.predict_indices(users, items).tolist()]
-            return answer({"ratings": ratings, "model_version": served.card.version})
+            if request.interval and model.has_intervals:
+                columns = model.predict_intervals(users, items)._asdict()
+            else:
+                columns = {"ratings": model.predict_indices(users, items)}
+            found = {name: [rounded(rating) for rating in column.tolist()] for name, column in columns.items()}
+            return answer(found | {"model_version": served.card.version})
 
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
     def why_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
@@ -248,7 +270,7 @@ def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:
         "base": shortened(why.base),
         "contributions": [{"amount": shortened(one.amount)} | _speaker(one) for one in shown],
         "remainder": shortened(why.remainder + rest),
-    }
+    } | ({} if why.low is None or why.high is None else {"low": rounded(why.low), "high": rounded(why.high)})
 
 
 def _speaker(one: Contribution) -> dict[str, Any]:

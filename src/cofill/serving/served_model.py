@@ -62,7 +62,7 @@ class ServedModel:
         for by in ways:
             for who in people:
                 found = model.recommend(who, 1, by=by)
-                model.explain_many(who, [one.item for one in found], by=by)
+                model.explain_many(who, [one.item for one in found], by=by, with_interval=True)
         model.item_vectors()
 
     # Asking

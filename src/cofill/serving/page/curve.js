@@ -18,14 +18,14 @@ export function curve({ title, axis, points, markLeast = false }) {
   const ys = points.map((point) => point.y);
   const across = scale(Math.min(...xs), Math.max(...xs), LEFT, WIDTH - RIGHT);
   const ticks = niceTicks(Math.min(...ys), Math.max(...ys));
-  const upward = scale(ticks[0], ticks[ticks.length - 1], HEIGHT - BOTTOM, TOP);
+  const upward = scale(ticks[0], Math.max(...ticks), HEIGHT - BOTTOM, TOP);
   const least = points.reduce((best, point) => (point.y < best.y ? point : best));
   const name = freshId("curve");
   const digits = Math.max(0, Math.min(6, -Math.floor(Math.log10(ticks[1] - ticks[0] || 1))));
   /** @param {number} value */
   const written = (value) => value.toFixed(digits + 1);
   const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-labelledby": name, class: "curve" },
-    svg("title", { id: name }, `${title}: from ${written(ys[0])} to ${written(ys[ys.length - 1])} in ${points.length} epochs`),
+    svg("title", { id: name }, `${title}: from ${written(ys[0])} to ${written(Number(ys.at(-1)))} in ${points.length} epochs`),
     ticks.map((tick) => [
       svg("line", { class: "grid", x1: LEFT, x2: WIDTH - RIGHT, y1: upward(tick), y2: upward(tick) }),
       svg("text", { class: "tick", x: LEFT - 8, y: upward(tick) + 4, "text-anchor": "end" }, tick.toFixed(digits)),
@@ -40,7 +40,7 @@ export function curve({ title, axis, points, markLeast = false }) {
       svg("circle", { class: "best", cx: across(least.x), cy: upward(least.y), r: 5 }),
       svg("text", {
         class: "best-label", x: across(least.x), y: upward(least.y) - 12,
-        "text-anchor": least.x > (xs[0] + xs[xs.length - 1]) / 2 ? "end" : "start",
+        "text-anchor": least.x > (xs[0] + Math.max(...xs)) / 2 ? "end" : "start",
       }, `best: ${written(least.y)} after ${least.x}`),
     ] : null);
   return h("figure", {}, h("figcaption", {}, title), picture);
@@ -64,7 +64,7 @@ export function niceTicks(low, high) {
 
 /** @param {number[]} xs */
 function epochTicks(xs) {
-  const step = Math.max(1, niceTicks(xs[0], xs[xs.length - 1])[1] - niceTicks(xs[0], xs[xs.length - 1])[0]);
-  const whole = Math.max(1, Math.round(step));
+  const [first, second] = niceTicks(xs[0], Number(xs.at(-1)));
+  const whole = Math.max(1, Math.round(second - first));
   return xs.filter((x) => x === xs[0] || x % whole === 0).filter((x, i, all) => i === 0 || x - all[i - 1] >= whole / 2);
 }

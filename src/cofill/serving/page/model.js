@@ -42,7 +42,8 @@ function about(model) {
 /** @param {*} model */
 function sentence(model) {
   const kind = KINDS[model.kind] ?? model.kind.toUpperCase();
-  const rows = model.orientation ? `, a row for each ${model.orientation}` : "";
+  const rows = model.orientation === "both" ? ", one network for users and one for items"
+    : `, a row for each ${model.orientation}`;
   return `${kind}${rows}${model.trained ? `, trained ${when(model.trained)}` : ""}.`;
 }
 
@@ -57,23 +58,24 @@ function figure(number, label) {
   return h("li", {}, h("strong", {}, number), h("span", {}, label));
 }
 
-/** @param {Object<string, *>[]} history */
+/** @param {Object<string, *>[]} history of one network or two */
 function learning(history) {
-  const searched = history.filter((record) => Number.isFinite(record.validation_rmse));
-  const first = history.filter((record) => (record.phase ?? "search") === (history[0]?.phase ?? "search"));
-  const losses = first.filter((record) => Number.isFinite(record.loss));
-  if (searched.length < 2 && losses.length < 2) {
-    return h("section", {}, h("h2", {}, "Learning"),
-      h("p", { class: "muted" }, "This kind of model does not learn by epochs, so there is no curve."));
-  }
-  return h("section", {}, h("h2", {}, "Learning"), h("div", { class: "curves" },
-    searched.length > 1 ? curve({
-      title: "Error on ratings set aside (RMSE)", axis: "epoch", markLeast: true,
-      points: searched.map((record) => ({ x: record.epoch, y: record.validation_rmse })),
-    }) : null,
-    losses.length > 1 ? curve({
-      title: "Training loss", axis: "epoch", points: losses.map((record) => ({ x: record.epoch, y: record.loss })),
-    }) : null));
+  const curves = [...new Set(history.map((record) => record.rows))].flatMap((rows) => {
+    const own = history.filter((record) => record.rows === rows);
+    const which = rows ? `, rows are ${rows}s` : "";
+    return [
+      line(`Error on ratings set aside (RMSE)${which}`, own, "validation_rmse"),
+      line(`Training loss${which}`, own.filter((record) => record.phase === own[0].phase), "loss"),
+    ];
+  }).filter(Boolean);
+  return h("section", {}, h("h2", {}, "Learning"), curves.length ? h("div", { class: "curves" }, curves)
+    : h("p", { class: "muted" }, "This kind of model does not learn by epochs, so there is no curve."));
+}
+
+/** @param {string} title @param {Object<string, *>[]} history @param {string} what */
+function line(title, history, what) {
+  const points = history.map((record) => ({ x: record.epoch, y: record[what] })).filter(({ y }) => Number.isFinite(y));
+  return points.length > 1 ? curve({ title, axis: "epoch", markLeast: what !== "loss", points }) : null;
 }
 
 /** @param {string} title @param {Object<string, *>|null|undefined} values */

@@ -10,7 +10,8 @@ import { columnInWords, counted, oneDigit, ratingInWords, share, signed, signedS
  * @typedef {import("./api.js").Id} Id
  * @typedef {"list"|"rating"} By
  * @typedef {{amount: number, item?: Id, title?: string, rating?: number, feature?: string}} Contribution
- * @typedef {{by: By, value: number, unclipped: number, base: number, contributions: Contribution[], remainder: number}} Explanation
+ * @typedef {{by: By, value: number, unclipped: number, base: number, contributions: Contribution[], remainder: number,
+ *   low?: number, high?: number}} Explanation
  * @typedef {import("./api.js").Item & {score: number, rating: number|null, raters: number, why?: Explanation}} Recommended
  */
 
@@ -61,12 +62,13 @@ function name(one) {
 }
 
 /** In stars, or shares of the score; if little is left of it, of all that speaks for the item. @param {Explanation} why */
-function inUnits({ by, value, unclipped, base, contributions, remainder }) {
+function inUnits(why) {
+  const { by, value, unclipped, base, contributions, remainder } = why;
   const parts = [base, remainder, ...contributions.map((one) => one.amount)];
   const speaksForIt = parts.reduce((sum, amount) => sum + Math.max(amount, 0), 0);
   const unit = by === "rating" ? 1 : (unclipped > speaksForIt / 10 ? unclipped : speaksForIt) || 1;
   return {
-    by, value: value / unit, unclipped: unclipped / unit, base: base / unit, remainder: remainder / unit,
+    ...why, value: value / unit, unclipped: unclipped / unit, base: base / unit, remainder: remainder / unit,
     contributions: contributions.map((one) => ({ ...one, amount: one.amount / unit })),
   };
 }
@@ -122,8 +124,13 @@ function waterfall(why, steps) {
       steps.map(({ label, amount }, i) =>
         row(label, bar(ends[i], ends[i + 1], amount < 0 ? "down" : "up"), change(amount), tone(amount))),
       row(ofList ? "Its score in the list" : "Predicted", bar(why.unclipped, why.unclipped, "mark"), plain(why.unclipped), "total")),
-    clipped ? h("p", { class: "muted small" }, `The scale ends there, so it is shown as ${oneDigit(why.value)}.`) : null);
+    clipped ? remark(`The scale ends there, so it is shown as ${oneDigit(why.value)}.`) : null,
+    why.low === undefined ? null
+      : remark(`${oneDigit(why.value)}, likely ${oneDigit(why.low)} to ${oneDigit(Number(why.high))}`));
 }
+
+/** @param {string} text */
+const remark = (text) => h("p", { class: "muted small" }, text);
 
 /** The same, in full, asked for when it is wanted. @param {Element} place @param {import("./api.js").Item} item @param {By} by */
 export function showWhy(place, item, by) {
