@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from cofill import CFN, CFNSettings
-from cofill.config import read_settings_file
+from cofill.config import PRESETS, read_settings_file
 from cofill.errors import SettingsError
 
 WRONG: dict[str, list[Any]] = {
@@ -125,6 +125,31 @@ def test_what_was_chosen_stays_when_the_orientation_changes() -> None:
     chosen = CFNSettings.of({"batch": 99, "seed": 4}).changed({"orientation": "user", "epochs": 2})
     assert (chosen.batch, chosen.seed, chosen.epochs, chosen.orientation) == (99, 4, 2, "user")
     assert CFN(chosen, batch=7).settings == chosen.changed({"batch": 7})
+
+
+def test_the_preset_of_the_paper() -> None:
+    paper = CFNSettings.preset("paper")
+    as_in_the_paper = {
+        "decoder": "network", "output": "tanh", "activation": "tanh", "noise": "mask", "hidden": (700,),
+        "presence": 0, "length_power": 0, "trust_length": 0, "mean_damping": 0, "cold_ratio": 0,
+        "solve_columns": False, "alpha": 1, "beta": 0.6, "epochs": 15,
+    }  # fmt: skip
+    for name, value in as_in_the_paper.items():
+        assert getattr(paper, name) == value, name
+    assert paper.seed == CFNSettings().seed
+    changed = CFNSettings.preset("paper", orientation="user", epochs=3)
+    assert (changed.epochs, changed.batch, changed.presence, changed.decoder) == (3, paper.batch, 0, "network")
+    assert CFN(CFNSettings.preset("paper"), seed=2).settings == CFNSettings.preset("paper", seed=2)
+
+
+def test_presets_are_checked_too() -> None:
+    with pytest.raises(SettingsError, match="there is no preset 'book'; known: paper"):
+        CFNSettings.preset("book")
+    with pytest.raises(SettingsError, match="the setting 'epochs'"):
+        CFNSettings.preset("paper", epochs=0)
+    for name, (about, values) in PRESETS.items():
+        assert about
+        assert CFNSettings.preset(name).model_fields_set == set(values)
 
 
 def test_changes_are_checked_too() -> None:

@@ -314,6 +314,11 @@ class CFNSettings(
 ):
     """All settings of a CFN model."""
 
+    @classmethod
+    def preset(cls, name: str, **changes: Any) -> Self:
+        """Settings that belong together, by their name in `PRESETS`; whatever else is given counts more."""
+        return cls.of({**preset_values(name), **changes})
+
     @model_validator(mode="after")
     def _stack_is_symmetric(self) -> Self:
         if self.pretrain and (len(self.hidden) < 3 or self.hidden != self.hidden[::-1] or len(self.hidden) % 2 == 0):
@@ -322,6 +327,44 @@ class CFNSettings(
                 f"Got hidden = {','.join(map(str, self.hidden))}"
             )
         return self
+
+
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    "paper": (
+        "the network of the paper, without what was added since: one hidden layer and tanh at the output too, the "
+        "plain mean taken off a row, and the network's own output as the prediction; size, noise, loss and steps as "
+        "the authors published them, rounded",
+        {
+            "decoder": "network",
+            "hidden": (700,),
+            "activation": "tanh",
+            "output": "tanh",
+            "mean_damping": 0.0,
+            "length_power": 0.0,
+            "presence": 0.0,
+            "noise": "mask",
+            "noise_ratio": 0.25,
+            "cold_ratio": 0.0,
+            "alpha": 1.0,
+            "beta": 0.6,
+            "epochs": 15,
+            "batch": 30,
+            "learning_rate": 0.06,
+            "learning_rate_decay": 0.3,
+            "weight_decay": 0.025,
+            "trust_length": 0.0,
+            "trust_features": 1.0,
+            "solve_columns": False,
+        },
+    ),
+}
+"""Settings that belong together: what they are, and their values. All others have their defaults."""
+
+
+def preset_values(name: str) -> dict[str, Any]:
+    if name not in PRESETS:
+        raise SettingsError(f"there is no preset {name!r}; known: {', '.join(PRESETS)}")
+    return dict(PRESETS[name][1])
 
 
 def read_settings_file(path: Path) -> dict[str, Any]:

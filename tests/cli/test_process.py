@@ -18,10 +18,13 @@ COFILL = (sys.executable, "-m", "cofill.cli")
 LONG = ("--epochs", "150", "--patience", "150", "--hidden", "8", "--threads", "1", "--checkpoint-seconds", "0")
 
 
-def start_and_wait_for_checkpoint(world: Path, out: Path) -> "subprocess.Popen[str]":
-    words: list[str | Path] = [*COFILL, "train", world / "ratings.csv", "--out", out, *LONG]
+FIRST, SECOND = "checkpoint.safetensors", ".checkpoint.second.safetensors"
+
+
+def start_and_wait_for_checkpoint(world: Path, out: Path, *flags: str, name: str = FIRST) -> "subprocess.Popen[str]":
+    words: list[str | Path] = [*COFILL, "train", world / "ratings.csv", "--out", out, *LONG, *flags]
     process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-    while not (out / "checkpoint.safetensors").exists():
+    while not (out / name).exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
     return process
@@ -42,6 +45,23 @@ def test_resume_after_a_kill(run: Run, world: Path, tmp_path: Path) -> None:
     assert "nothing to resume" not in resumed.err
     assert "finding the epochs: epoch 1 of" not in resumed.err
     assert run("train", world / "ratings.csv", "--out", whole, *LONG, "--quiet").code == 0
+    assert weights(killed) == weights(whole)
+    assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
+
+
+@pytest.mark.parametrize("name", [FIRST, SECOND])
+def test_resume_two_networks_after_a_kill(run: Run, world: Path, tmp_path: Path, name: str) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    both = ("--orientation", "both", "--epochs", "40", "--patience", "40")
+    process = start_and_wait_for_checkpoint(world, killed, *both, name=name)
+    process.kill()
+    process.communicate()
+    (killed / f".{SECOND}.draft").touch()  # as a kill while it is written leaves it behind
+    resumed = run("train", world / "ratings.csv", "--out", killed, *LONG, *both, "--resume")
+    assert resumed.code == 0, resumed.err
+    assert "finding the epochs, rows are items: epoch 1 of" not in resumed.err
+    assert ("rows are items: epoch" in resumed.err) == (name == FIRST)
+    assert run("train", world / "ratings.csv", "--out", whole, *LONG, *both, "--quiet").code == 0
     assert weights(killed) == weights(whole)
     assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
 

@@ -90,6 +90,27 @@ def test_flags_win_over_the_file_and_the_file_over_defaults(
     assert (found.batch, found.patience) == (defaults.batch, defaults.patience)
 
 
+def test_a_preset_is_overridden_by_the_file_and_by_flags(
+    settings_of: Callable[..., CFNSettings], tmp_path: Path
+) -> None:
+    assert settings_of("--preset", "paper") == CFNSettings.preset("paper")
+    file = tmp_path / "settings.toml"
+    file.write_text('epochs = 3\nbeta = 0.5\norientation = "user"\n')
+    found = settings_of("--preset", "paper", "--config", file, "--beta", "0.4", "--solve-columns")
+    assert found == CFNSettings.preset("paper", epochs=3, beta=0.4, orientation="user", solve_columns=True)
+
+
+def test_the_network_of_the_paper(run: Run, refused: Callable[..., str], world: Path, tmp_path: Path) -> None:
+    words = ("train", world / "ratings.csv", "--out", tmp_path / "m", "--preset", "paper")
+    assert run(*words, "--quiet", *QUICK).code == 0
+    model = CFN.load(tmp_path / "m")
+    assert model.settings == CFNSettings.preset("paper", epochs=2, hidden=8, threads=1)
+    assert not model.has_intervals
+    says = refused(*words, "--algorithm", "means")
+    assert says == "--preset paper is for the network alone; leave it out, or use cfn\n"
+    assert "invalid choice: 'book'" in refused(*words[:-1], "book", code=2)
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from cofill.config import CFNSettings, Settings, read_settings_file
+from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
 from cofill.data import datasets
 from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.ratings import Ratings
@@ -41,8 +41,15 @@ _WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
     """Add --config, and a flag for every setting."""
-    group = parser.add_argument_group("settings", "A flag wins over --config, which wins over the default.")
+    group = parser.add_argument_group(
+        "settings", "A flag wins over --config, which wins over --preset, which wins over the default."
+    )
     group.add_argument("--config", type=Path, metavar="FILE.toml", help="settings from a TOML file")
+    group.add_argument(
+        "--preset",
+        choices=tuple(PRESETS),
+        help="settings that belong together: " + "; ".join(f"{name}: {about}" for name, (about, _) in PRESETS.items()),
+    )
     for name, field in CFNSettings.model_fields.items():
         flag = "--" + name.replace("_", "-")
         text = f"{field.description} (default {_default(field)})"
@@ -60,12 +67,17 @@ def settings_from(options: argparse.Namespace) -> CFNSettings:
 def settings_of(options: argparse.Namespace, wanted: type[_Settings]) -> _Settings:
     """Settings of any algorithm; those without a flag come from --set."""
     values: dict[str, Any] = {}
+    if options.preset:
+        if wanted is not CFNSettings:
+            raise SettingsError(f"--preset {options.preset} is for the network alone; leave it out, or use cfn")
+        values = preset_values(options.preset)
     if options.config:
-        values = read_settings_file(options.config)
+        given = read_settings_file(options.config)
         try:
-            wanted.of(values)
+            wanted.of(given)
         except SettingsError as error:
             raise SettingsError(f"{options.config}: {error}") from None
+        values |= given
     values |= {name: value for name, value in vars(options).items() if name in CFNSettings.model_fields}
     for name, value in getattr(options, "set", None) or ():
         if name in vars(options):

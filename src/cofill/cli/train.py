@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
     model = _fitted(made_by(settings), ratings, side, beside, options)
     seconds = time.perf_counter() - started
     model.save(out)
-    for leftover in [out / CHECKPOINT, *out.glob(f".{CHECKPOINT}.*")]:
+    for leftover in [out / CHECKPOINT, *out.glob(".*checkpoint.*")]:  # of a second network and of killed runs, too
         leftover.unlink(missing_ok=True)
     summary = {"model": str(out), "seconds": seconds, **model.measures, **model.data_summary}
     if options.json:

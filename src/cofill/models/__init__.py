@@ -90,6 +90,8 @@ _OURS = {
             Contender("U-CFN++", {"orientation": "user"}, side=True),
             Contender("V-CFN", {"orientation": "item"}),
             Contender("V-CFN++", {"orientation": "item"}, side=True),
+            Contender("CFN", {"orientation": "both"}),
+            Contender("CFN++", {"orientation": "both"}, side=True),
         ),
         {"epochs": 12, "hidden": 100},
     ),
