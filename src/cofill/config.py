@@ -33,6 +33,12 @@ def _by_orientation(*, user: Any, item: Any, **constraints: Any) -> Any:
     )
 
 
+def settings_by_rows(settings: type[BaseModel]) -> set[str]:
+    """The names of settings whose default depends on the orientation."""
+    extras = {name: field.json_schema_extra for name, field in settings.model_fields.items()}
+    return {name for name, extra in extras.items() if isinstance(extra, dict) and "default_by_orientation" in extra}
+
+
 class Settings(BaseModel):
     """What every algorithm is given by name."""
 

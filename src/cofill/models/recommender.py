@@ -71,12 +71,17 @@ class Predicted(NamedTuple):
     high: Floats
 
 
+_OF_PARTS = "networks"  # in the settings of a model file
+
+
 class Kept(NamedTuple):
     """What a model file keeps of an algorithm, apart from settings, ids and features: arrays by file, and numbers."""
 
     weights: Arrays
     ratings: Arrays
     numbers: Mapping[str, float] = {}
+    own_settings: Mapping[str, Mapping[str, Any]] = {}
+    """By part, where a model has several: settings that each has of its own, and the whole has not."""
 
 
 class Recommender(ABC):
@@ -719,7 +724,7 @@ class Recommender(ABC):
             Path(folder),
             Contents(
                 kind=self.kind,
-                settings=self.settings.model_dump(mode="json"),
+                settings=_with_those_of_parts(self.settings.model_dump(mode="json"), kept.own_settings),
                 scale=self.scale,
                 numbers=kept.numbers,
                 data=self.data_summary,
@@ -766,9 +771,9 @@ class Recommender(ABC):
     @classmethod
     def _from(cls, contents: Contents) -> "Recommender":
         made_by = cls._maker(contents.kind)
-        model = made_by(
-            made_by.settings_class.of(made_by.settings_of_format(contents.settings, contents.format_version))
-        )
+        settings = dict(contents.settings)
+        own_settings = settings.pop(_OF_PARTS, {})
+        model = made_by(made_by.settings_class.of(made_by.settings_of_format(settings, contents.format_version)))
         model.users, model.items, model.titles = contents.users, contents.items, dict(contents.titles)
         known = contents.attributes
         model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
@@ -776,7 +781,7 @@ class Recommender(ABC):
         model.measures, model.data_summary = dict(contents.measures), dict(contents.data)
         arrays = contents.arrays
         features = arrays.get("features", {})
-        kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers)
+        kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers, own_settings)
         sides = (_side_from(features, side) for side in ("users", "items"))
         model._matrix = model._restored(kept, contents.scale, *sides)
         if "lists" in arrays:
@@ -982,6 +987,13 @@ def _ratings_beside(person: Person, items: Ints) -> Floats:
     rated = person.items[inside] == items if len(person.items) else np.zeros(len(items), np.bool_)
     found[rated] = person.ratings[inside[rated]]
     return found
+
+
+def _with_those_of_parts(settings: dict[str, Any], own: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if not own:
+        return settings
+    taken = {name for part in own.values() for name in part}
+    return {name: value for name, value in settings.items() if name not in taken} | {_OF_PARTS: own}
 
 
 def _side_arrays(features: SideFeatures) -> Arrays:

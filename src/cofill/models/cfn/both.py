@@ -45,7 +45,7 @@ class Gate:
         inputs = _inputs(*(log - centre for log, centre in zip(logs, centres, strict=True))) * apart[:, None]
         begin = np.array([0.5, 0.0, 0.0, 0.0])
         left = actual.astype(np.float64) - by_item - inputs @ begin
-        scale = max(float(np.mean(apart**2)), 1e-12) * _RIDGE * 10
+        scale = max(float(apart @ apart) / max(len(apart), 1), 1e-12) * _RIDGE * 10
         moved = np.linalg.solve(inputs.T @ inputs + scale * np.eye(4), inputs.T @ left)
         return cls(begin + moved, centres)
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.config import CFNSettings, Networks, Orientation, Settings
+from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Scale
 from cofill.models.cfn.both import BothMatrix, Gate, Judged
@@ -53,6 +53,7 @@ class CFN(Recommender):
 
     def __init__(self, settings: CFNSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
+        self._own_settings: Mapping[str, Mapping[str, Any]] = {}  # of two networks that a file kept
 
     def __repr__(self) -> str:
         return super().__repr__().replace("(", f"(orientation={self.orientation!r}; ", 1)
@@ -94,6 +95,7 @@ class CFN(Recommender):
     # Fitting
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
+        self._own_settings = {}
         if self.orientation != "both":
             matrix, fitted = self._learn_one(data, fitting, self.orientation)
             self.history = fitted.history
@@ -176,7 +178,9 @@ class CFN(Recommender):
 
     def _settings_of(self, side: Orientation) -> CFNSettings:
         """The settings of one network: where there are two, each has the defaults of its rows."""
-        return self.settings if self.orientation == side else self.settings.changed({"orientation": side})
+        if self.orientation == side:
+            return self.settings
+        return self.settings.changed({"orientation": side, **self._own_settings.get(side, {})})
 
     @classmethod
     def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
@@ -210,14 +214,18 @@ class CFN(Recommender):
             return Kept(weights, known_arrays(self.completion.known), numbers)
         arrays: Arrays = {}
         kept_numbers: dict[str, float] = {}
+        # A file says them all: the defaults of a later version may be others.
+        own = settings_by_rows(type(self.settings)) - self.settings.model_fields_set
+        own_settings: dict[str, dict[str, Any]] = {}
         for side, matrix in networks.items():
+            own_settings[side] = self._settings_of(side).model_dump(mode="json", include=own)
             weights, numbers = kept_of(matrix)
             arrays |= {f"{side}.{name}": array for name, array in weights.items()}
             kept_numbers |= {f"{side}.{name}": number for name, number in numbers.items()}
         if isinstance(self.matrix, BothMatrix):
             gate = self.matrix.gate
             arrays |= {"gate.coefficients": gate.coefficients, "gate.centres": gate.centres}
-        return Kept(arrays, known_arrays(self.matrix.known), kept_numbers)
+        return Kept(arrays, known_arrays(self.matrix.known), kept_numbers, own_settings)
 
     @classmethod
     def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
@@ -235,6 +243,7 @@ class CFN(Recommender):
             counts = _rows_and_columns(self.orientation, len(self.users), len(self.items))
             known = known_from(kept.ratings, scale, *counts)
             return self._restored_one(self.orientation, dict(kept.weights), kept.numbers, known, scale, users, items)
+        self._own_settings = kept.own_settings
         known = known_from(kept.ratings, scale, len(self.users), len(self.items))
         weights = dict(kept.weights)
         gate = taken(weights, "gate.")

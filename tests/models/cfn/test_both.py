@@ -1,0 +1,283 @@
+"""Two networks in one model: the gate between them, which of them are kept, and what becomes of the file."""
+
+import copy
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill import CFN, Ratings
+from cofill.data.datasets.world import make_world
+from cofill.data.splits import random_split
+from cofill.errors import ModelFileError
+from cofill.models.cfn.both import BothMatrix, Gate, Judged
+from cofill.models.cfn.training import ValidationAnswers
+from cofill.models.explanation import Given
+from cofill.progress import Step
+from tests.models.contract import rmse
+
+Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+
+QUICK: dict[str, Any] = {"orientation": "both", "hidden": 12, "epochs": 6, "batch": 10, "threads": 1}
+UNEVEN = Gate(np.array([0.4, 0.45, -0.4, 0.05]), np.array([2.5, 3.0]))
+"""Not the same anywhere, and at its bounds in some places."""
+
+
+@cache
+def world() -> tuple[Ratings, Ratings]:
+    return random_split(make_world(users=120, items=80, ratings=3000, seed=5).ratings, ratio=0.9, seed=0)
+
+
+@cache
+def _fitted(validation: float) -> CFN:
+    return CFN(**QUICK, validation=validation).fit(world()[0])
+
+
+def uneven() -> CFN:
+    """Both networks with a gate that tells apart who is asked about, to be changed."""
+    model = copy.deepcopy(_fitted(0.0))
+    matrix_of(model).gate = UNEVEN
+    return model
+
+
+def matrix_of(model: CFN) -> BothMatrix:
+    assert isinstance(model.matrix, BothMatrix)
+    return model.matrix
+
+
+class Said:
+    """Validation ratings, and predictions of them by two networks that are this far off."""
+
+    def __init__(self, off_by_user: float, off_by_item: float, *, n: int = 4000, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self.actual = rng.uniform(1, 5, n).astype(np.float32)
+        self.by_user, self.by_item = (
+            (self.actual + rng.normal(0, off, n)).astype(np.float32) for off in (off_by_user, off_by_item)
+        )
+        self.user_counts, self.item_counts = (rng.integers(0, 300, n) for _ in range(2))
+
+    def judged(self) -> Judged:
+        return Judged(self.by_user, self.by_item, self.actual, self.user_counts, self.item_counts)
+
+
+# The gate
+
+
+@settings(deadline=None)
+@given(
+    n=st.integers(0, 40),
+    seed=st.integers(0, 1000),
+    size=st.sampled_from([0.0, 1e-6, 1.0, 1e6]),
+    ask=st.integers(0, 10**9),
+)
+def test_weights_are_within_0_and_1(n: int, seed: int, size: float, ask: int) -> None:
+    rng = np.random.default_rng(seed)
+    by_user, by_item, actual = (size * rng.normal(size=(3, n))).astype(np.float32)
+    counts = rng.integers(0, 10_000, (2, n))
+    gate = Gate.fit(by_user, by_item, actual, *counts)
+    weight = gate.weight(np.array([0, 1, 7, ask])[:, None], np.array([0, 3, ask]))
+    assert weight.shape == (4, 3)
+    assert weight.dtype == np.float32
+    assert ((weight >= 0) & (weight <= 1)).all()
+
+
+def test_a_gate_believes_the_network_that_is_right() -> None:
+    for off, keeps, expected in (((0.01, 1.0), (True, False), 1.0), ((1.0, 0.01), (False, True), 0.0)):
+        said = Said(*off)
+        judged = said.judged()
+        weight = judged.gate.weight(said.user_counts, said.item_counts)
+        np.testing.assert_allclose(weight, expected, rtol=0, atol=0.02)
+        assert judged.keeps == keeps
+        assert judged.rmse == pytest.approx(0.01, rel=0.05)
+
+
+def test_networks_that_err_alike_and_apart_are_both_kept() -> None:
+    """Errors of variances a and b that know nothing of each other: b / (a + b) is best."""
+    said = Said(0.6, 0.9)
+    judged = said.judged()
+    weight = judged.gate.weight(said.user_counts, said.item_counts)
+    best = 0.9**2 / (0.6**2 + 0.9**2)
+    assert weight.mean() == pytest.approx(best, abs=0.02)
+    np.testing.assert_allclose(weight, best, rtol=0, atol=0.12)
+    assert judged.keeps == (True, True)
+    assert judged.rmse == pytest.approx(0.6 * np.sqrt(best), rel=0.03)
+
+
+def test_the_gate_follows_the_numbers_of_ratings() -> None:
+    """One network is right about users with many ratings, the other about items with many."""
+    said = Said(1.0, 1.0, n=20_000)
+    rng = np.random.default_rng(1)
+    for predicted, counts in ((said.by_user, said.user_counts), (said.by_item, said.item_counts)):
+        predicted[:] = said.actual + rng.normal(size=len(counts)) / np.sqrt(1 + counts)
+    gate = said.judged().gate
+    few, many = np.array(2), np.array(200)
+    assert gate.weight(many, few) > 0.85
+    assert gate.weight(few, many) < 0.15
+    assert gate.weight(many, many) == pytest.approx(0.5, abs=0.05)
+
+
+def test_of_few_ratings_the_plain_mean_is_left() -> None:
+    said = Said(0.01, 1.0, n=1)
+    assert said.judged().gate.weight(np.array(3), np.array(3)) == pytest.approx(0.5, abs=0.1)
+
+
+def test_networks_that_agree_are_not_both_kept() -> None:
+    said = Said(0.5, 0.5)
+    said.by_user[:] = said.by_item
+    assert said.judged().keeps == (False, True)
+    assert said.judged().rmse == pytest.approx(0.5, rel=0.05)
+
+
+def test_answers_of_both_are_brought_into_one_order() -> None:
+    said = Said(0.3, 0.4, n=50)
+    places = np.random.default_rng(2).permutation(30 * 20)[:50]
+    users, items = np.divmod(np.sort(places), 20)
+    order = np.lexsort((users, items))
+    by_user = ValidationAnswers(
+        users, items.astype(np.int32), said.actual, said.by_user, said.user_counts, said.item_counts
+    )
+    by_item = ValidationAnswers(
+        items[order],
+        users[order].astype(np.int32),
+        said.actual[order],
+        said.by_item[order],
+        said.item_counts[order],
+        said.user_counts[order],
+    )
+    found, expected = Judged.of(by_user, by_item), said.judged()
+    np.testing.assert_array_equal(found.gate.coefficients, expected.gate.coefficients)
+    assert found.rmse == expected.rmse
+
+
+# The matrix
+
+
+def test_every_question_is_answered_as_the_gate_says() -> None:
+    model = uneven()
+    matrix = matrix_of(model)
+    weight = UNEVEN.weight(matrix.row_counts[:, None], matrix.column_counts)
+    assert len(np.unique(weight)) > 100
+    assert (weight.min(), weight.max()) == (0, 1)
+    rows, columns = np.indices(weight.shape, np.int32).reshape(2, -1)
+    by_user, by_item = (part.entries(rows, columns).reshape(weight.shape) for part in (matrix.by_user, matrix.by_item))
+    expected = weight * by_user + (1 - weight) * by_item
+
+    def same(found: Floats, wanted: Floats) -> None:
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+    same(matrix.entries(rows, columns), expected.ravel())
+    same(matrix.row(7), expected[7])
+    same(matrix.column(9), expected[:, 9])
+    some = np.array([3, 60, 5])
+    same(matrix.many_rows(some), expected[some])
+    same(matrix.many_columns(some), expected[:, some].T)
+    same(
+        matrix.new_row_at(*matrix.known.row(7), None, some.astype(np.int32)), matrix.new_row(*matrix.known.row(7))[some]
+    )
+    rated = matrix.known.column(9)
+    same(matrix.new_column_at(*rated, None, some.astype(np.int32)), matrix.new_column(*rated)[some])
+
+
+def test_shares_add_up() -> None:
+    """To the prediction less what the gate, as it is for these ratings, makes of the two that know of none."""
+    matrix = matrix_of(uneven())
+    nothing = (np.empty(0, np.int32), np.empty(0, np.float32))
+    for row in (0, 5, 77):
+        rated = matrix.known.row(row)
+        asked = np.arange(0, len(matrix.column_counts), 3, dtype=np.int32)
+        shares = matrix.row_shares(Given(*rated, None, (), row), asked)
+        assert shares.ratings.shape == (len(asked), len(rated[0]))
+        weight = UNEVEN.weight(np.array(len(rated[0])), matrix.column_counts[asked])
+        by_user, by_item = (part.new_row(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
+        base = by_item + weight * (by_user - by_item)
+        np.testing.assert_allclose(base + shares.ratings.sum(1), matrix.row(row)[asked], rtol=0, atol=1e-3)
+    for column in (0, 5, 77):
+        rated = matrix.known.column(column)
+        asked = np.arange(0, len(matrix.row_counts), 3, dtype=np.int32)
+        shares = matrix.column_shares(Given(*rated, None, (), column), asked)
+        weight = UNEVEN.weight(matrix.row_counts[asked], np.array(len(rated[0])))
+        by_user, by_item = (part.new_column(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
+        base = by_item + weight * (by_user - by_item)
+        np.testing.assert_allclose(base + shares.ratings.sum(1), matrix.column(column)[asked], rtol=0, atol=1e-3)
+
+
+def test_an_explanation_is_whole() -> None:
+    for explained in uneven().explain_many(7, range(1, 21), by="rating"):
+        together = explained.base + sum(c.amount for c in explained.contributions) + explained.remainder
+        assert together == pytest.approx(explained.value, abs=1e-4)
+        assert abs(explained.remainder) < 0.1
+
+
+# Training and the file
+
+
+def test_both_are_better_than_either() -> None:
+    _, test = world()
+    model = _fitted(0.1)
+    matrix = matrix_of(model)
+    pairs = (test.user_index.astype(np.int32), test.item_index.astype(np.int32))
+    found = {name: rmse(part.entries(*pairs), test.values) for name, part in (
+        ("both", matrix), ("user", matrix.by_user), ("item", matrix.by_item))}  # fmt: skip
+    assert found["both"] < min(found["user"], found["item"])
+    assert {record.rows for record in model.history} == {"user", "item"}
+
+
+def test_what_is_kept_comes_back(tmp_path: Path) -> None:
+    for model in (uneven(), _fitted(0.1)):
+        model.save(tmp_path / "model")
+        loaded = CFN.load(tmp_path / "model")
+        gate, again = matrix_of(model).gate, matrix_of(loaded).gate
+        np.testing.assert_array_equal(again.coefficients, gate.coefficients)
+        np.testing.assert_array_equal(again.centres, gate.centres)
+        np.testing.assert_array_equal(loaded.predict(world()[1]), model.predict(world()[1]))
+        assert loaded.history == model.history
+        assert loaded.facts() == model.facts()
+
+
+@pytest.mark.parametrize("worse", ["user", "item"])
+def test_a_network_of_no_help_is_not_kept(worse: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The other is as if it had been trained alone, from the validation part to the file."""
+    monkeypatch.setattr(Judged, "keeps", property(lambda judged: (worse == "item", worse == "user")))
+    model = CFN(**QUICK, validation=0.1).fit(world()[0])
+    (side,) = model.networks
+    assert side != worse
+    assert ("other network", "was of no help by validation, and is not kept") in model.facts()
+    model.save(tmp_path / "model")
+    loaded = CFN.load(tmp_path / "model")
+    assert loaded.orientation == "both"
+    assert list(loaded.networks) == [side]
+    np.testing.assert_array_equal(loaded.predict(world()[1]), model.predict(world()[1]))
+    assert loaded.facts() == model.facts()
+
+
+def test_without_validation_ratings_each_counts_half() -> None:
+    model = _fitted(0.0)
+    assert matrix_of(model).gate.weight(np.array([0, 5, 900]), np.array([3, 0, 4])).tolist() == [0.5] * 3
+    assert model.measures["validation_rmse"] is None
+
+
+def test_a_damaged_gate_is_refused(tmp_path: Path) -> None:
+    for number, gate in enumerate((Gate(np.full(4, np.nan), np.zeros(2)), Gate(np.zeros(3), np.zeros(2)))):
+        model = copy.deepcopy(_fitted(0.0))
+        matrix_of(model).gate = gate
+        model.save(tmp_path / str(number))
+        with pytest.raises(ModelFileError, match=r"damaged|a number that is none"):
+            CFN.load(tmp_path / str(number))
+
+
+def test_progress_goes_from_one_network_to_the_other() -> None:
+    steps: list[Step] = []
+    CFN(**QUICK | {"epochs": 2}).fit(world()[0], progress=steps.append)
+    steps = [step for step in steps if ", rows are " in step.what]
+    shares = [step.share for step in steps]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    sides = [step.what.rpartition(" ")[2] for step in steps]
+    assert sides == sorted(sides)
+    assert set(sides) == {"items", "users"}
