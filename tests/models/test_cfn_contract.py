@@ -1,6 +1,6 @@
-"""The network keeps the contract of a model: both orientations, a stack of layers, and the former decoder.
+"""The network keeps the contract of a model: both orientations, one or two of them, a stack, and the former decoder.
 
-Every law runs for each of the four classes below. The stack and the former decoder have items as rows, where fold-in
+Every law runs for each of the five classes below. The stack and the former decoder have items as rows, where fold-in
 of users goes through the closed form, which is the longer way. The former one has tanh at the output, too.
 """
 
@@ -19,7 +19,7 @@ QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "bet
 
 
 class TestItemOrientation(LearnerContract):
-    expected_rmse = 0.833
+    expected_rmse = 0.832
     reads_users = False
     near_means = 0.2  # biases are posterior means beside tastes, and all columns have some taste in common
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
@@ -30,7 +30,7 @@ class TestItemOrientation(LearnerContract):
 
 
 class TestUserOrientation(LearnerContract):
-    expected_rmse = 0.836
+    expected_rmse = 0.833
     near_means = 0.2
     rated_alike = 0.1  # the codes of the users who rated an item are those without its own ratings
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
@@ -42,7 +42,7 @@ class TestUserOrientation(LearnerContract):
 
 
 class TestFormerDecoder(TestItemOrientation):
-    expected_rmse = 0.838
+    expected_rmse = 0.834
     near_means = 1e-3
 
     def make(self, **changes: Any) -> CFN:
@@ -50,10 +50,24 @@ class TestFormerDecoder(TestItemOrientation):
 
 
 class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.841
+    expected_rmse = 0.839
 
     def make(self, **changes: Any) -> CFN:
         return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})
+
+
+class TestBothOrientations(LearnerContract):
+    """Without validation ratings, so that both networks are there in every law, each with half a say."""
+
+    expected_rmse = 0.8305
+    reads_users = False
+    near_means = 0.2
+    rated_alike = 0.1
+    checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
+
+    def make(self, **changes: Any) -> CFN:
+        quick = {"hidden": 32, "epochs": 12, "batch": 10, "learning_rate": 0.1, "weight_decay": 0.045}
+        return CFN(**{"orientation": "both", **QUICK, **quick, **changes})
 
 
 def small_model() -> CFN:

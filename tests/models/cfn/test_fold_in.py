@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -186,10 +188,18 @@ def test_features_that_say_nothing_leave_the_mean() -> None:
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])
-@pytest.mark.parametrize("output", ["identity", "tanh"])
-def test_somebody_new_is_on_the_right_side(orientation: str, output: str) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"decoder": "network", "validation": 0},
+        {"decoder": "network", "validation": 0, "output": "tanh"},
+        {"validation": 0.1},  # without validation ratings, codes are believed less than these deserve
+    ],
+    ids=["identity", "tanh", "process"],
+)
+def test_somebody_new_is_on_the_right_side(orientation: str, changes: dict[str, Any]) -> None:
     """Two kinds of users and items: a few ratings tell of which kind somebody is."""
-    model = CFN(orientation=orientation, output=output, hidden=8, epochs=60, batch=4, validation=0, threads=1)
+    model = CFN(orientation=orientation, hidden=8, epochs=60, batch=4, threads=1, **changes)
     model.fit(cells(small_cells()))
     odd = {1: 5.0, 3: 5.0, 2: 1.0, 4: 1.0}
     recommended = [int(r.item) for r in model.recommend(odd, n=4, by="rating")]

@@ -57,17 +57,28 @@ def weights(model: CFN, folder: Path) -> bytes:
 
 
 def kill_after(
-    file: Path, changes: dict[str, Any], checkpoint: Path, saves: int, *, resume: bool, delay: float = 0.0
+    file: Path,
+    changes: dict[str, Any],
+    checkpoint: Path,
+    saves: int,
+    *,
+    resume: bool,
+    delay: float = 0.0,
+    watched: Path | None = None,
 ) -> dict[str, Any]:
-    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands."""
+    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands.
+
+    `watched` is what it saves to, if that is not the checkpoint itself.
+    """
+    watched = watched or checkpoint
     process = subprocess.Popen(
         [sys.executable, "-c", TRAIN, file, checkpoint, "resume" if resume else "anew", json.dumps(QUICK | changes)]
     )
     try:
-        seen, last = 0, version(checkpoint) if resume else None
+        seen, last = 0, version(watched) if resume else None
         while seen < saves:
             assert process.poll() is None, "the run ended before it could be killed"
-            now = version(checkpoint)
+            now = version(watched)
             if now is not None and now != last:
                 seen, last = seen + 1, now
             time.sleep(0.001)
@@ -78,7 +89,7 @@ def kill_after(
             os.kill(process.pid, signal.SIGKILL)
         code = process.wait()
     assert code == -signal.SIGKILL
-    with safetensors.safe_open(checkpoint, framework="np") as opened:
+    with safetensors.safe_open(watched, framework="np") as opened:
         state: dict[str, Any] = json.loads(opened.metadata()["state"])
     return state
 
@@ -140,6 +151,38 @@ def test_killed_after_pre_training(file: Path, tmp_path: Path, saves: int, phase
     assert state["phase"] == phase
     resumed = fit(file, DEEP, checkpoint, resume=True)
     assert weights(resumed, tmp_path / "a") == weights(fit(file, DEEP), tmp_path / "b")
+
+
+@pytest.mark.parametrize(
+    ("changes", "saves", "phase"),
+    [({}, 2, "search"), ({}, 6, "train"), ({"refit": False}, 2, "search")],
+    ids=["search", "train", "no refit"],
+)
+def test_killed_in_the_second_of_two_networks(
+    file: Path, tmp_path: Path, changes: dict[str, Any], saves: int, phase: str
+) -> None:
+    """The first is not trained again, and its file says no more than that it is done."""
+    changes = {"orientation": "both", **changes}
+    checkpoint = tmp_path / "checkpoint.safetensors"
+    second = tmp_path / ".checkpoint.second.safetensors"
+    state = kill_after(file, changes, checkpoint, saves, resume=False, watched=second)
+    assert state["phase"] == phase
+    epochs: list[str] = []
+    resumed = CFN(**QUICK | changes).fit(
+        Ratings.read(file),
+        checkpoint=checkpoint,
+        resume=True,
+        progress=lambda step: epochs.append(step.what) if step.unit == "epoch" else None,
+    )
+    assert all(what.endswith("rows are users") for what in epochs)
+    never_killed = fit(file, changes)
+    assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
+    assert resumed.measures == never_killed.measures
+    assert [(r.rows, r.phase, r.epoch, r.loss) for r in resumed.history] == [
+        (r.rows, r.phase, r.epoch, r.loss) for r in never_killed.history
+    ]
+    assert checkpoint.exists()
+    assert not second.exists()
 
 
 def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(file: Path, tmp_path: Path) -> None:

@@ -179,7 +179,8 @@ def test_every_engine_comes_to_the_same_end(changes: dict[str, Any]) -> None:
     fused = fit(engine="fused", **common)
     for engine in ("dense", "sparse"):
         other = fit(engine=engine, device="cpu", **common)
-        np.testing.assert_allclose(everything(other), everything(fused), rtol=0, atol=1e-3)
+        # Amplitudes that are learned from codes which differ by rounding add a little to it.
+        np.testing.assert_allclose(everything(other), everything(fused), rtol=0, atol=2e-3)
         assert [r.loss for r in other.history] == pytest.approx([r.loss for r in fused.history], rel=1e-3)
         assert [(r.phase, r.epoch) for r in other.history] == [(r.phase, r.epoch) for r in fused.history]
     np.testing.assert_array_equal(everything(fit(engine="auto", **common)), everything(fused))
