@@ -1,5 +1,6 @@
 """From the ratings of a matrix to a trained network: validation part, search for the epochs, final training."""
 
+import copy
 import hashlib
 import json
 from dataclasses import dataclass
@@ -145,7 +146,7 @@ def fit_matrix(
                 near = decoder.neighbours(state.amplitudes, settings)
                 solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes), spread, near)
                 matrix = DecodedMatrix(
-                    network,
+                    network if settings.refit else copy.deepcopy(network),  # its output weights are replaced
                     scaling,
                     KnownRatings(part, part_columns),
                     biases,
