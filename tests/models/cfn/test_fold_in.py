@@ -1,7 +1,6 @@
 """Weights of new columns: the ridge regression by hand, both ways of solving it, and what few ratings can do."""
 
 from dataclasses import replace
-
 from typing import Any
 
 import numpy as np
