@@ -1,7 +1,7 @@
 """The matrix as the Bayesian decoder fills it in, hot, warm or cold; it follows new ratings at once."""
 
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -95,6 +95,14 @@ class Decoder:
         return cls(space, amplitudes, columns, spread, near)
 
 
+class _OfRows(NamedTuple):
+    """Of all rows, as they stand at a version of the codes and with so many rows."""
+
+    version: tuple[int, int]
+    trust: Floats  # (rows,)
+    lengths: Floats  # (rows,): of the centred codes
+
+
 class DecodedMatrix(FilledMatrix):
     """Predictions in terms of rows and columns, in ratings, not clipped to the scale.
 
@@ -127,6 +135,7 @@ class DecodedMatrix(FilledMatrix):
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
         self._table = decoder.near
         self._left_out: LeaveOneOut | None = None
+        self._rows_now: _OfRows | None = None
         self._pull_by_row: Floats | None = None
         self._directions: Floats | None = None
         self._rated = known.trained.counts() > 0
@@ -230,7 +239,16 @@ class DecodedMatrix(FilledMatrix):
 
     def _trust(self) -> Floats:
         """(rows,)"""
-        return self._amplitudes.trust(self._read, self.row_features.described)
+        return self._of_rows().trust
+
+    def _of_rows(self) -> "_OfRows":
+        """What is needed of all rows for every list; worked out again when rows have changed."""
+        version = (self.codes.version, self.rows)
+        if self._rows_now is None or self._rows_now.version != version:
+            codes, _ = self.codes.all_now()
+            trust = self._amplitudes.trust(self._read, self.row_features.described)
+            self._rows_now = _OfRows(version, trust, self._space.centred(codes)[1])
+        return self._rows_now
 
     def _count_read(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
@@ -279,17 +297,15 @@ class DecodedMatrix(FilledMatrix):
     def _down_a_column(self, found: Decoded, rated: Ints, at: Ints | slice) -> Floats:
         codes, _ = self.codes.all_now()
         codes = codes[at]
-        both = codes @ np.column_stack([found.taste[:-1], found.turn])  # one pass over the codes
-        lengths = self._lengths()[at]
-        said = both[:, 0] + found.taste[-1] + (both[:, 1] - self._space.centre @ found.turn) / lengths
+        said = codes @ found.taste[:-1] + found.taste[-1]
+        said += (codes @ found.turn - self._space.centre @ found.turn) / self._lengths()[at]
         if self._table is not None:
             said += self._local_of_column(rated, found.pull)[at]
         return self._up(found.bias + self._trust()[at] * said, self.means.row[at])
 
     def _lengths(self) -> Floats:
         """(rows,): of the centred codes."""
-        codes, _ = self.codes.all_now()
-        return self._space.centred(codes)[1]
+        return self._of_rows().lengths
 
     def _up(self, scaled: Floats, deviations: np.float32 | Floats) -> Floats:
         """Scaled predictions without the row's deviation, which is in ratings -> ratings."""

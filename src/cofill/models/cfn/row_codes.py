@@ -33,11 +33,13 @@ class RowCodes:
         self._asked = 0  # codes of rows, by now
         self._changed: set[int] = set()  # since the training
         self._stale: set[int] = set()  # rows whose current codes are out of date
+        self.version = 0  # rises whenever a row changes
         for row in [*known.changed_rows().tolist(), *features.later()[0].tolist()]:
             self.changed(row)
 
     def changed(self, row: int) -> None:
         """The row has other ratings or features than before."""
+        self.version += 1
         if self.is_as_trained(row):
             self._changed.discard(row)
         else:
