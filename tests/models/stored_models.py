@@ -20,6 +20,7 @@ from cofill import CFN, Features, Ratings, Recommender, algorithm
 STORED = Path(__file__).parent / "stored"
 _LATER = [("ann", "new film", 4.0), ("new user", "film 1", 2.0), ("new user", "film 3", 5.0), ("bob", "film 2", 1.0)]
 _DAMPING = 7.0  # which version 0.1.0 did not learn
+_PRESENCE = {"item": 0.5, "user": 0.2}  # its defaults
 _CFN: dict[str, dict[str, Any]] = {
     "cfn-item": {"hidden": 4, "epochs": 6},
     "cfn-user": {"orientation": "user", "hidden": 4, "epochs": 6, "noise": "gaussian"},
@@ -72,7 +73,9 @@ def make(name: str) -> Recommender:
         model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
     else:
-        model = CFN(threads=1, mean_damping=_DAMPING, decoder="network", **_CFN[name])
+        changes = _CFN[name]
+        of_then = {"mean_damping": _DAMPING, "presence": _PRESENCE[changes.get("orientation", "item")]}
+        model = CFN(**{"threads": 1, "decoder": "network", **of_then, **changes})
         features = _features(known) if name.endswith("features") else {}
     model.fit(known, **features)
     model.add_ratings(_LATER)
