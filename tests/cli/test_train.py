@@ -187,7 +187,11 @@ def test_output(run: Run, world: Path, tmp_path: Path) -> None:
     assert shown.err.endswith(f"next: cofill recommend {tmp_path / 'm'} --user 1\n")
     again = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--json", *QUICK)
     summary = json.loads(again.out)
-    assert (summary["users"], summary["items"], summary["ratings"], summary["epochs"]) == (60, 40, 900, 2)
+    assert (summary["users"], summary["items"], summary["ratings"]) == (60, 40, 900)
+    history = json.loads((tmp_path / "m" / "model.json").read_text())["history"]
+    by_epoch = {record["epoch"]: record["validation_rmse"] for record in history if record["phase"] == "search"}
+    assert len(by_epoch) == 2
+    assert summary["epochs"] == min(by_epoch, key=by_epoch.__getitem__)
     assert len(list((tmp_path / "m").iterdir())) == 6  # the first model was replaced, the checkpoint removed
     quiet = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--quiet", *QUICK)
     assert quiet.err == ""

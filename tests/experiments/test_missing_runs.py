@@ -129,7 +129,8 @@ def test_a_search_touches_no_test_rating(make_plan: MakePlan, data: ExperimentDa
     result = perform(run, data, threads=1, report=lambda share: None)["result"]
     assert "rmse" not in result
     assert len(result["validation_curve"]) == 2
-    assert min(result["validation_curve"]) == result["validation_rmse"]
+    # The curve is that of the network's own output; the decoder, which is what predicts, does better.
+    assert result["validation_rmse"] < min(result["validation_curve"])
 
 
 # What a person sees
