@@ -47,9 +47,16 @@ def test_the_ranges_of_lists_hold_the_defaults(gene: Gene) -> None:
 def test_what_is_heard_of_a_rating_is_searched_too() -> None:
     """From none at all, which a logarithm could not reach."""
     (presence,) = (gene for gene in RANGES["cofill"] if gene.setting == "presence")
-    assert (presence.low, presence.high, presence.log) == (0.0, 1.5, False)
+    assert (presence.low, presence.high, presence.log) == (0.0, 3.0, False)
     assert CFNSettings(presence=0.0).presence == presence.low  # as in the paper
     assert "presence" not in {gene.setting for gene in RANGES["paper"]}
+
+
+def test_the_ranges_reach_what_sparse_data_needs() -> None:
+    (decay,) = (gene for gene in RANGES["cofill"] if gene.setting == "weight_decay")
+    assert (decay.low, decay.high, decay.log) == (1e-4, 0.15, True)
+    learned_or_costly = {"decoder", "neighbours", "mean_damping", "trust_length", "trust_features", "solve_columns"}
+    assert not learned_or_costly & {gene.setting for genes in RANGES.values() for gene in genes}
 
 
 def test_the_ranges_of_the_paper() -> None:

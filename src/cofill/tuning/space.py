@@ -58,8 +58,10 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("learning_rate_decay", 0.0, 0.5),
         Gene("weight_decay", 0.0, 0.5),
     ),
-    # Around the defaults of either orientation. No alpha: alpha, beta and weight_decay times c with learning_rate / c
-    # is the same training. Nothing of the completion (trust_length, ...): validation during training does not see it.
+    # Around the defaults of either orientation, and as far as sparse data needs: there the best weight decay is small
+    # beyond what follows from its density, and the best presence large. No alpha: alpha, beta and weight_decay times c
+    # with learning_rate / c is the same training. Nothing of the completion: amplitudes of the decoder are learned, the
+    # most neighbours are a matter of time and memory, and validation during training does not see trust_length.
     "cofill": (
         Gene("beta", 0.2, 1.0),
         Gene("noise_ratio", 0.05, 0.5),
@@ -67,10 +69,10 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("hidden", 100, 600, log=True, whole=True),
         Gene("learning_rate", 0.03, 0.3, log=True),
         Gene("learning_rate_decay", 0.05, 0.8, log=True),
-        Gene("weight_decay", 0.008, 0.15, log=True),
+        Gene("weight_decay", 1e-4, 0.15, log=True),
         Gene("batch", 12, 120, log=True, whole=True),
         Gene("length_power", 0.2, 1.0),
-        Gene("presence", 0.0, 1.5),
+        Gene("presence", 0.0, 3.0),
     ),
 }
 
