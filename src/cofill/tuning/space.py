@@ -58,10 +58,10 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("learning_rate_decay", 0.0, 0.5),
         Gene("weight_decay", 0.0, 0.5),
     ),
-    # Around the defaults of either orientation, and as far as sparse data needs: there the best weight decay is small
-    # beyond what follows from its density, and the best presence large. No alpha: alpha, beta and weight_decay times c
-    # with learning_rate / c is the same training. Nothing of the completion: amplitudes of the decoder are learned, the
-    # most neighbours are a matter of time and memory, and validation during training does not see trust_length.
+    # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence. No
+    # alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
+    # completion: amplitudes of the decoder are learned, the number of neighbours is a matter of time and memory, and
+    # validation during training does not see trust_length and its kin.
     "cofill": (
         Gene("beta", 0.2, 1.0),
         Gene("noise_ratio", 0.05, 0.5),
