@@ -58,8 +58,8 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("learning_rate_decay", 0.0, 0.5),
         Gene("weight_decay", 0.0, 0.5),
     ),
-    # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence. No
-    # alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
+    # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence.
+    # No alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
     # completion: amplitudes of the decoder are learned, the number of neighbours is a matter of time and memory, and
     # validation during training does not see trust_length and its kin.
     "cofill": (
