@@ -8,7 +8,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from cofill.config import Orientation
+from cofill.config import Networks
 from cofill.data.ratings import Ratings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -49,7 +49,7 @@ def test_a_quick_run(any_data: Any, tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 def test_every_orientation_is_there(any_data: Any) -> None:
-    assert list(any_data.COFILL) == [f"cfn-{orientation}" for orientation in get_args(Orientation)]
+    assert list(any_data.COFILL) == [f"cfn-{orientation}" for orientation in get_args(Networks)]
 
 
 def test_what_fails_has_lost(
