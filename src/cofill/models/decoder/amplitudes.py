@@ -26,10 +26,12 @@ Longs = npt.NDArray[np.int64]
 
 # A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
 _SAMPLE_SQUARES = 3_000_000
+_MORE_SQUARES = 12_000_000
 _LONGEST = 500
 _PRIOR_WIDTH = 3.0
 _FARTHEST = 6.0  # from where it begins, in logarithms
 _MOST_STEPS = 30
+_LAST_STEPS = 8
 _LEAST_LOCAL_GAIN = 5e-4  # of the squared error
 _ENOUGH = 1e-7  # relative improvement of a step below which learning ends
 
@@ -67,16 +69,24 @@ def learn(
 
     `expected` are weights (columns, width + 1) and biases (columns,) of columns by their features.
     """
-    sample = _sample(by_column, held_out, seed)
     order = np.argsort(held_out.columns, kind="stable")
     ends = np.concatenate([[0], np.cumsum(np.bincount(held_out.columns, minlength=by_column.rows))])
-    known = []
-    for batch in batches(by_column, sample, len(space.centre)):
-        most = int((ends[batch.columns + 1] - ends[batch.columns]).max())
-        places = ends[batch.columns][:, None] + np.arange(most)
-        asked = np.where(places < ends[batch.columns + 1][:, None], order[np.minimum(places, len(order) - 1)], -1)
-        read = _Batch.read(batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, expected)
-        known.append(read)
+
+    def read(columns: Longs) -> list[_Batch]:
+        known = []
+        for batch in batches(by_column, columns, len(space.centre)):
+            most = int((ends[batch.columns + 1] - ends[batch.columns]).max())
+            places = ends[batch.columns][:, None] + np.arange(most)
+            asked = np.where(places < ends[batch.columns + 1][:, None], order[np.minimum(places, len(order) - 1)], -1)
+            known.append(
+                _Batch.read(batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, expected)
+            )
+        return known
+
+    sample, more = _samples(by_column, held_out, seed)
+    known = read(sample)
+    if not known:
+        return Learned(first, np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32))
     names = tuple(name for name in names if name not in ("local", "mean") or getattr(first, name))
     begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
@@ -90,17 +100,17 @@ def learn(
         away = (at - begin) / _PRIOR_WIDTH
         return error / (2 * first.noise) + 0.5 * float(away @ away), slope / (2 * first.noise) + away / _PRIOR_WIDTH
 
-    if not known:
-        return Learned(first, np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32))
-    found = minimize(
-        cost,
-        begin,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(value - _FARTHEST, value + _FARTHEST) for value in begin],
-        options={"maxiter": _MOST_STEPS, "ftol": _ENOUGH},
-    )
-    first = replace(first, **dict(zip(names, np.exp(found.x).tolist(), strict=True)))
+    def lowest(start: Doubles, steps: int) -> Doubles:
+        bounds = [(value - _FARTHEST, value + _FARTHEST) for value in begin]
+        options = {"maxiter": steps, "ftol": _ENOUGH}
+        found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        return np.asarray(found.x)
+
+    at = lowest(begin, _MOST_STEPS)
+    if len(more):  # most of the way on few columns, the rest on many
+        known += read(more)
+        at = lowest(at, _LAST_STEPS)
+    first = replace(first, **dict(zip(names, np.exp(at).tolist(), strict=True)))
     first = _without_local_if_useless(first, known)
     found_at = [part.predicted(first) for part in known]
     return Learned(first, *(np.concatenate(parts) for parts in zip(*found_at, strict=True)))
@@ -115,8 +125,8 @@ def _without_local_if_useless(learned: Amplitudes, known: list["_Batch"]) -> Amp
     return without if after < (1 + _LEAST_LOCAL_GAIN) * before else learned
 
 
-def _sample(by_column: SparseRows, held_out: HeldOut, seed: int) -> Longs:
-    """Some columns of all lengths with ratings of both parts."""
+def _samples(by_column: SparseRows, held_out: HeldOut, seed: int) -> tuple[Longs, Longs]:
+    """Some columns of all lengths with ratings of both parts, and some more."""
     counts = by_column.counts()
     asked = np.bincount(held_out.columns, minlength=by_column.rows) > 0
     candidates = np.flatnonzero(asked & (counts > 0) & (counts <= _LONGEST))
@@ -125,7 +135,8 @@ def _sample(by_column: SparseRows, held_out: HeldOut, seed: int) -> Longs:
     shuffled = np.random.default_rng([seed, 0xA3B]).permutation(candidates)
     # A column costs its square, and a little for being there.
     squares = np.cumsum(counts[shuffled].astype(np.float64) ** 2 + 64)
-    return shuffled[: max(int((squares <= _SAMPLE_SQUARES).sum()), 1)]
+    few, many = (int((squares <= most).sum()) for most in (_SAMPLE_SQUARES, _MORE_SQUARES))
+    return shuffled[: max(few, 1)], shuffled[max(few, 1) : many]
 
 
 @dataclass(frozen=True)
