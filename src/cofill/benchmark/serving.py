@@ -36,7 +36,7 @@ _RATINGS_OF_SOMEBODY = 20
 _WRITES_A_SECOND = 10
 _N = 10  # items of a list
 _WARM = 10  # requests, and writes, that are not counted
-_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0, "solve_columns": False}
+_BARELY_TRAINED: dict[str, Any] = {"epochs": 1, "validation": 0.0}
 
 
 def measure_serving(

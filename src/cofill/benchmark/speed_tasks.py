@@ -68,7 +68,7 @@ def list_everybody(items: int, users: int, rounds: int) -> dict[str, Any]:
     from cofill.models.cfn.cfn import CFN
 
     world = make_world(users=users, items=items, ratings=100 * users, seed=0)
-    model = CFN(epochs=1, validation=0.0, solve_columns=False).fit(world.ratings)
+    model = CFN(epochs=1, validation=0.0).fit(world.ratings)
     vectors = model.scorer.arrays()["vectors"][:-1]
     codes = np.random.default_rng(0).standard_normal((_BLOCK, vectors.shape[1]), np.float32)
     ours, products, peaks = [], [], []

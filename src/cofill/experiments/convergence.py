@@ -7,6 +7,7 @@ from collections.abc import Callable
 from statistics import fmean
 
 from cofill.charts.graphs import Chart, Line
+from cofill.experiments.ablations import NETWORK_ALONE
 from cofill.experiments.plan import LINEUP, SETTINGS_NOTE, Experiment, Missing, Plan, Result, interval
 from cofill.experiments.result_table import Cell, Column, Table
 from cofill.experiments.runs import Run
@@ -19,9 +20,7 @@ _SHOWN = (1, 2, 3, 5, 10, 15, 20, 30, 40, 50, 60, 80, 100)
 def _run(plan: Plan, label: str, split: int) -> Run:
     """A run of all epochs, without early stopping."""
     epochs = _QUICK_EPOCHS if plan.quick else _EPOCHS
-    return plan.run(
-        LINEUP[label], split, task="validate", epochs=epochs, patience=epochs, refit=False, solve_columns=False
-    )
+    return plan.run(LINEUP[label], split, task="validate", epochs=epochs, patience=epochs, refit=False, **NETWORK_ALONE)
 
 
 def _runs(plan: Plan) -> list[Run]:

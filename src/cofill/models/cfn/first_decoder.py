@@ -17,7 +17,7 @@ from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
+from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.means import FittedMeans
@@ -156,7 +156,12 @@ class FirstDecoder:
         return Neighbours.of(directions, most, rated)
 
     def _with_short(self, amplitudes: Amplitudes, held_out: HeldOut, seed: int) -> Amplitudes:
-        """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out."""
+        """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.
+
+        Where most columns are short, they themselves have told.
+        """
+        if _usual_length(self._by_column) <= 2 * SHORT:
+            return amplitudes
         thinned, kept = thinned_rows(self._by_column, LENGTHS, seed)
         learned = learn(
             thinned,
@@ -208,7 +213,7 @@ class FirstDecoder:
         trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
         of_length = np.array([length for length, *_ in views], np.float64)
         few = (of_length > 0) & (squares > 0)
-        if few.sum() >= 2:
+        if few.sum() >= 2 and _usual_length(rows) > 2 * SHORT:  # shorter rows have told by themselves
             # As many ratings as a typical row has are trusted as has been learned from all rows.
             usual = max(scaling.typical_length, 2.0 * of_length[few].max())
             logs = np.log(np.append(of_length[few], usual))
@@ -252,6 +257,11 @@ class FirstDecoder:
             targets = scaling.down_values(ratings, without.means)
             posterior = Posterior(space, amplitudes, seen, targets, about)
             yield posterior.decoded(), seen, order[starts[place] : ends[place]]
+
+
+def _usual_length(rows: SparseRows) -> float:
+    """The mean number of ratings of the rows that have any."""
+    return rows.nnz / max(int((rows.counts() > 0).sum()), 1)
 
 
 def thinned_rows(rows: SparseRows, lengths: tuple[int, ...], seed: int) -> tuple[SparseRows, Longs]:

@@ -102,8 +102,9 @@ def learn(
 
     def lowest(start: Doubles, steps: int) -> Doubles:
         bounds = [(value - _FARTHEST, value + _FARTHEST) for value in begin]
-        options = {"maxiter": steps, "ftol": _ENOUGH}
-        found = minimize(cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+        found = minimize(
+            cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "ftol": _ENOUGH}
+        )
         return np.asarray(found.x)
 
     at = lowest(begin, _MOST_STEPS)
