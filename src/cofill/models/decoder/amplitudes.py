@@ -26,12 +26,13 @@ Longs = npt.NDArray[np.int64]
 
 # A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
 _SAMPLE_SQUARES = 3_000_000
-_MORE_SQUARES = 12_000_000
+_MORE_SQUARES = 6_000_000
+_ENOUGH_ASKED = 16
 _LONGEST = 500
 _PRIOR_WIDTH = 3.0
 _FARTHEST = 6.0  # from where it begins, in logarithms
 _MOST_STEPS = 30
-_LAST_STEPS = 8
+_LAST_STEPS = 6
 _LEAST_LOCAL_GAIN = 5e-4  # of the squared error
 _ENOUGH = 1e-7  # relative improvement of a step below which learning ends
 
@@ -75,7 +76,9 @@ def learn(
     def read(columns: Longs) -> list[_Batch]:
         known = []
         for batch in batches(by_column, columns, len(space.centre)):
-            most = int((ends[batch.columns + 1] - ends[batch.columns]).max())
+            # Of a column with many validation ratings some are enough, or the asked rows would be most of the work.
+            enough = max(_ENOUGH_ASKED, batch.places.shape[1] // 4)
+            most = min(int((ends[batch.columns + 1] - ends[batch.columns]).max()), enough)
             places = ends[batch.columns][:, None] + np.arange(most)
             asked = np.where(places < ends[batch.columns + 1][:, None], order[np.minimum(places, len(order) - 1)], -1)
             known.append(
