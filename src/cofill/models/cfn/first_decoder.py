@@ -32,6 +32,7 @@ _MOST_NEIGHBOURS = 20_000_000
 # Columns from which it is learned how far to believe features alone, and the most ratings of each.
 _EXAMPLES = 400
 _LONGEST_EXAMPLE = 500
+_EXAMPLE_SQUARES = 5_000_000  # each costs the square of its ratings
 # Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
 LENGTHS = (1, 2, 3, 5, 8, 13, 20)
 
@@ -248,7 +249,9 @@ class FirstDecoder:
         ends = np.append(starts[1:], len(order))
         weights, biases = expected_of_columns(space, self._biases, scaling, self._column_features.trained)
         usable = np.flatnonzero((counts[columns] > 0) & (counts[columns] <= _LONGEST_EXAMPLE))
-        for place in usable[:: max(1, len(usable) // _EXAMPLES)].tolist():
+        square = float(np.mean(counts[columns[usable]].astype(np.float64) ** 2)) if len(usable) else 1.0
+        most = int(np.clip(_EXAMPLE_SQUARES / square, 50, _EXAMPLES))
+        for place in usable[:: max(1, len(usable) // most)].tolist():
             column = int(columns[place])
             rated, ratings = self._by_column.row(column)
             without = self._left_out(rated, np.full(len(rated), column, np.int32), ratings)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from cofill.data.sparse import SparseRows
 from cofill.models.decoder.kernel import SHARPNESS, Amplitudes, CodeSpace
-from cofill.models.decoder.solving import ColumnBatch, LeftOut, batches, cholesky_solved, in_space, read_batch
+from cofill.models.decoder.solving import ColumnBatch, Inverse, LeftOut, batches, in_space, read_batch
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -221,7 +221,7 @@ class _Batch:
         s = self._solved(amplitudes)
         inner = amplitudes.taste * self.asked_square + amplitudes.cosine + amplitudes.local
         prior = amplitudes.bias + s.asked_trust**2 * inner
-        explained = (s.between * cholesky_solved(s.gram, s.between.transpose(1, 2)).transpose(1, 2)).sum(2)
+        explained = (s.between * s.inverse.times(s.between.transpose(1, 2)).transpose(1, 2)).sum(2)
         variances = (prior - explained).clamp_min(0)
         return self.places[known], (s.predicted + self.offset).numpy()[known], variances.numpy()[known]
 
@@ -231,7 +231,7 @@ class _Batch:
         s = self._solved(amplitudes)
         wrong = (s.predicted - self.asked_targets) * self.asked_there
         # How an error is felt by the ratings that the prediction was made of.
-        back = cholesky_solved(s.gram, torch.bmm(wrong[:, None], s.between).transpose(1, 2))[:, :, 0]
+        back = s.inverse.times(torch.bmm(wrong[:, None], s.between).transpose(1, 2))[:, :, 0]
         slope = []
         for name in names:
             inside, between, own, asked_own = self._slopes(name, amplitudes, s)
@@ -260,9 +260,12 @@ class _Batch:
         gram.diagonal(dim1=1, dim2=2).add_(torch.where(self.there > 0, amplitudes.noise, 1.0))
         between = asked_inner + amplitudes.bias * self.there[:, None, :]
         left = (self.targets - amplitudes.mean * trust * self.said) * self.there
-        alpha = cholesky_solved(gram, left[:, :, None])[:, :, 0] * self.there
+        inverse = Inverse(gram)
+        alpha = inverse.times(left[:, :, None])[:, :, 0] * self.there
         predicted = torch.bmm(between, alpha[:, :, None])[:, :, 0] + amplitudes.mean * asked_trust * self.asked_said
-        return _Solved(gram, between, inner, asked_inner, both, asked_both, pairs, trust, asked_trust, alpha, predicted)
+        return _Solved(
+            inverse, between, inner, asked_inner, both, asked_both, pairs, trust, asked_trust, alpha, predicted
+        )
 
     def _slopes(
         self, name: str, amplitudes: Amplitudes, s: "_Solved"
@@ -296,7 +299,7 @@ class _Batch:
 class _Solved(NamedTuple):
     """A batch at given amplitudes."""
 
-    gram: Tensor
+    inverse: Inverse  # of the kernel between ratings, with noise
     between: Tensor
     inner: Tensor
     asked_inner: Tensor

@@ -210,14 +210,30 @@ def gram_of(read: BatchKernel, trust: Tensor, amplitudes: Amplitudes) -> Tensor:
     return inner
 
 
+class Inverse:
+    """K^-1 of positive definite K (B, n, n), for as many right sides as are asked for.
+
+    In double precision where rounding would spoil single.
+    """
+
+    def __init__(self, gram: Tensor) -> None:
+        self._type = gram.dtype
+        self._factor, failed = torch.linalg.cholesky_ex(gram)
+        self._exact: Tensor | None = None
+        if bool(failed.any()):
+            self._exact = gram.double()
+            # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
+            rounding = (failed > 0) * gram.shape[-1] * 1.2e-7 * gram.diagonal(dim1=1, dim2=2).amax(1)
+            self._exact.diagonal(dim1=1, dim2=2).add_(rounding[:, None])
+
+    def times(self, right: Tensor) -> Tensor:
+        """(B, n, m) -> (B, n, m)"""
+        if self._exact is None:
+            return torch.cholesky_solve(right, self._factor)
+        solved: Tensor = torch.linalg.solve(self._exact, right.double())
+        return solved.to(self._type)
+
+
 def cholesky_solved(gram: Tensor, right: Tensor) -> Tensor:
-    """K^-1 right, for positive definite K (B, n, n); in double precision where rounding would spoil single."""
-    factor, failed = torch.linalg.cholesky_ex(gram)
-    if bool(failed.any()):
-        exact = gram.double()
-        # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
-        rounding = (failed > 0) * gram.shape[-1] * 1.2e-7 * gram.diagonal(dim1=1, dim2=2).amax(1)
-        exact.diagonal(dim1=1, dim2=2).add_(rounding[:, None])
-        solved: Tensor = torch.linalg.solve(exact, right.double())
-        return solved.to(gram.dtype)
-    return torch.cholesky_solve(right, factor)
+    """K^-1 right, for positive definite K (B, n, n)."""
+    return Inverse(gram).times(right)
