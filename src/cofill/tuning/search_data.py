@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.config import CFNSettings, Orientation
-from cofill.data.described import side_of
+from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
@@ -20,8 +20,14 @@ class SearchData:
     """What every trial is trained and validated on."""
 
     rows: SparseRows
-    features: npt.NDArray[np.float32]  # (rows, P), P may be 0
+    row_features: SideFeatures
+    column_features: SideFeatures
     scale: Scale
+
+    @property
+    def features(self) -> npt.NDArray[np.float32]:
+        """(rows, P): those that the network reads; P may be 0."""
+        return self.row_features.trained
 
     @classmethod
     def of(
@@ -29,8 +35,9 @@ class SearchData:
     ) -> Self:
         """The data of a search; ids with features but no rating are rows too, as in fitting."""
         ratings = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
-        features = side_of(users, ratings.users) if orientation == "user" else side_of(items, ratings.items)
-        return cls(ratings.rows(orientation), features.values, ratings.scale)
+        sides = side_of(users, ratings.users), side_of(items, ratings.items)
+        row_features, column_features = sides if orientation == "user" else sides[::-1]
+        return cls(ratings.rows(orientation), row_features, column_features, ratings.scale)
 
     def check(self, settings: CFNSettings) -> None:
         """Raise if there are no ratings to validate with."""
@@ -52,7 +59,10 @@ class SearchData:
 
         rows = self.rows
         arrays = {
-            "indptr": rows.indptr, "indices": rows.indices, "values": rows.values, "features": self.features,
+            "indptr": rows.indptr, "indices": rows.indices, "values": rows.values,
+            "features": self.row_features.trained, "described": self.row_features.trained_described,
+            "column_features": self.column_features.trained,
+            "columns_described": self.column_features.trained_described,
             "columns": np.array([rows.columns]), "scale": np.array(self.scale, np.float64),
         }  # fmt: skip
         return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
@@ -63,4 +73,6 @@ class SearchData:
 
         arrays = load(data)
         rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], int(arrays["columns"][0]))
-        return cls(rows, arrays["features"], Scale(*arrays["scale"].tolist()))
+        row_features = SideFeatures(arrays["features"], arrays["described"])
+        column_features = SideFeatures(arrays["column_features"], arrays["columns_described"])
+        return cls(rows, row_features, column_features, Scale(*arrays["scale"].tolist()))

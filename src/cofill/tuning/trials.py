@@ -113,7 +113,6 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     """The lowest validation RMSE of a training with the trial's settings, without training again on all ratings."""
     from optuna import TrialPruned
 
-    from cofill.data.described import SideFeatures
     from cofill.models.cfn.fitting import fit_matrix
     from cofill.models.known import KnownRatings
 
@@ -134,8 +133,8 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         KnownRatings(data.rows, data.rows.transpose()),
         data.scale,
         settings,
-        row_features=SideFeatures(data.features),
-        column_features=SideFeatures.none(data.rows.columns),
+        row_features=data.row_features,
+        column_features=data.column_features,
         report=report,
         lowers_rate=False,
     )
