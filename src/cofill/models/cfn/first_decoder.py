@@ -13,7 +13,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fold_in import spread_of_weights
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
-from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.scaling import Scaling, typical_length
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
@@ -161,7 +161,7 @@ class FirstDecoder:
 
         Where most columns are short, they themselves have told.
         """
-        if _usual_length(self._by_column) <= 2 * SHORT:
+        if typical_length(self._by_column) <= 2 * SHORT:
             return amplitudes
         thinned, kept = thinned_rows(self._by_column, LENGTHS, seed)
         learned = learn(
@@ -191,13 +191,15 @@ class FirstDecoder:
         scaling, rows, features = self._scaling, self._rows, self._row_features
         described = features.trained_described
         views = []
-        for length in LENGTHS:
+        for length in LENGTHS if scaling.typical_length > 2 * SHORT else ():  # shorter rows have told by themselves
             thinned, _ = thinned_rows(rows, (length,), seed)
             codes, means = self._read_rows(thinned)
             views.append((length, codes, means, rows.counts() >= 2 * length))
         if features.width:
             codes, means = self._read_rows(thinned_rows(rows, (0,), seed)[0])
             views.append((0, codes, means, described))
+        if not views:
+            return amplitudes
         products, squares = np.zeros(len(views)), np.zeros(len(views))
         for found, seen, asked in self._examples(amplitudes, validation):
             for place, (_, codes, means, usable) in enumerate(views):
@@ -214,7 +216,7 @@ class FirstDecoder:
         trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
         of_length = np.array([length for length, *_ in views], np.float64)
         few = (of_length > 0) & (squares > 0)
-        if few.sum() >= 2 and _usual_length(rows) > 2 * SHORT:  # shorter rows have told by themselves
+        if few.sum() >= 2:
             # As many ratings as a typical row has are trusted as has been learned from all rows.
             usual = max(scaling.typical_length, 2.0 * of_length[few].max())
             logs = np.log(np.append(of_length[few], usual))
@@ -260,11 +262,6 @@ class FirstDecoder:
             targets = scaling.down_values(ratings, without.means)
             posterior = Posterior(space, amplitudes, seen, targets, about)
             yield posterior.decoded(), seen, order[starts[place] : ends[place]]
-
-
-def _usual_length(rows: SparseRows) -> float:
-    """The mean number of ratings of the rows that have any."""
-    return rows.nnz / max(int((rows.counts() > 0).sum()), 1)
 
 
 def thinned_rows(rows: SparseRows, lengths: tuple[int, ...], seed: int) -> tuple[SparseRows, Longs]:

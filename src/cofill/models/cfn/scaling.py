@@ -83,7 +83,7 @@ class Scaling:
         spread = float(np.std(rows.values - biases.overall - deviations, dtype=np.float64)) if rows.nnz else 0.0
         # Ratings that are all alike leave nothing over: then any unit will do.
         unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
-        return cls.of_biases_in(unit, _typical_length(rows), biases, scale, settings, marks_empty=marks_empty)
+        return cls.of_biases_in(unit, typical_length(rows), biases, scale, settings, marks_empty=marks_empty)
 
     @classmethod
     def of_biases_in(
@@ -134,7 +134,7 @@ class Scaling:
             length_power=settings.length_power,
             length_cap=settings.length_cap,
             presence=settings.presence,
-            typical_length=_typical_length(rows),
+            typical_length=typical_length(rows),
             overall=overall,
             by_features=by_features,
             columns=np.zeros(rows.columns, np.float32),
@@ -198,7 +198,8 @@ def _scaled(ratings: Floats, centre: float, unit: float) -> Floats:
     return scaled
 
 
-def _typical_length(rows: SparseRows) -> float:
+def typical_length(rows: SparseRows) -> float:
+    """The mean number of ratings of the rows that have any."""
     return rows.nnz / max(int((rows.counts() > 0).sum()), 1)
 
 
