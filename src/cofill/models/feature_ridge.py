@@ -6,12 +6,16 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.exchange import ALONE, Exchange
+from cofill.models.draws import Keys, Sample, draws_of, seed_of
+
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
 
 # Examples that are looked at: enough for hundreds of features, and a bound on time and memory.
 _EXAMPLES = 20_000
+_SEED = seed_of(0xFEA)
 _PENALTIES = tuple(10.0**power for power in np.arange(-2, 5, 0.5))
 
 
@@ -22,21 +26,36 @@ class FeatureRegression:
     slope: Floats  # (P + 1, m)
 
     @classmethod
-    def fit(cls, features: Floats, targets: Floats | Doubles, ratings: Longs) -> Self:
+    def fit(
+        cls,
+        features: Floats,
+        targets: Floats | Doubles,
+        ratings: Longs,
+        keys: Keys | None = None,
+        exchange: Exchange = ALONE,
+        *,
+        most: int = _EXAMPLES,
+    ) -> Self:
         """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
+
+        At most so many are looked at, of all processes, chosen by their keys (n,).
 
         An example with a typical number of ratings counts half of one that has very many.
         The penalty is the one with which the other examples predict each example best, which has a closed form for
         ridge regression. Where none beats expecting zero, the slope is zero.
         """
-        used = np.flatnonzero(ratings > 0)
-        used = used[:: max(1, -(-len(used) // _EXAMPLES))]
         nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
-        if not len(used) or not features.shape[1]:
+        if not features.shape[1]:
             return nothing
-        f = _with_one(features[used]).astype(np.float64)
-        t = targets[used].astype(np.float64)
-        w = (ratings[used] / (ratings[used] + ratings[used].mean()))[:, None]
+        if keys is None:
+            keys = draws_of(np.uint64(0), np.arange(len(features), dtype=np.uint64))
+        sample = Sample.of(keys, np.flatnonzero(ratings > 0), most, _SEED, exchange)
+        if not len(sample.order):
+            return nothing
+        f = _with_one(sample.gathered(features[sample.places])).astype(np.float64)
+        t = sample.gathered(targets[sample.places]).astype(np.float64)
+        counts = sample.gathered(ratings[sample.places])
+        w = (counts / (counts + counts.mean()))[:, None]
         values, vectors = np.linalg.eigh((f * w).T @ f)
         values = np.maximum(values, 0)
         turned = f @ vectors  # (n, P + 1): features along the directions along which the penalty acts

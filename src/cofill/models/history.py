@@ -21,9 +21,11 @@ class EpochRecord:
     ratings_per_second: float
     lowered: int = 0  # how often the learning rate had been changed before, because training failed with it
     rows: str = ""  # which of two networks
+    workers: int = 1  # processes that trained together
+    exchanging: float = 0.0  # share of the seconds that went into the exchange between them
 
     def as_json(self) -> dict[str, Any]:
-        usual = {"lowered": 0, "rows": ""}
+        usual = {"lowered": 0, "rows": "", "workers": 1, "exchanging": 0.0}
         return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
 
 

@@ -4,7 +4,7 @@ At the end: the same as arrays for a model file, and back, checked.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
 
 # What is laid over the ratings of one row or column: a rating, or None where the one of the training is gone.
 Overlay = dict[int, float | None]
@@ -28,6 +29,14 @@ class _Side:
     trained: SparseRows
     count: int  # rows, or columns, by now
     overlays: dict[int, Overlay] = field(default_factory=dict)
+    of_all: Longs | None = None  # how many ratings of the training each has, if more than those at hand
+
+
+class AllColumns(NamedTuple):
+    """What is to be known of the ratings of all columns where only some columns are at hand: in part of a model."""
+
+    row_counts: Longs  # (rows,): ratings of the training
+    spread: float  # the standard deviation of these ratings
 
 
 class KnownRatings:
@@ -36,24 +45,35 @@ class KnownRatings:
     Only differences from the training are kept, so that a rating that was added and removed leaves no trace.
     """
 
-    def __init__(self, trained: SparseRows, trained_columns: SparseRows) -> None:
-        """`trained_columns` are the same ratings, column by column."""
+    def __init__(self, trained: SparseRows, trained_columns: SparseRows, all_columns: AllColumns | None = None) -> None:
+        """`trained_columns` are the same ratings, column by column. In part of a model, what `all_columns` have."""
         self._of_rows = _Side(trained, trained.rows)
         self._of_columns = _Side(trained_columns, trained_columns.rows)
+        self._spread: float | None = None
+        if all_columns is not None:
+            if all_columns.row_counts.shape != (trained.rows,):
+                raise ValueError("the counts of ratings are of another number of rows")
+            self._of_rows.of_all, self._spread = all_columns
 
     def transposed(self) -> "KnownRatings":
         """The same ratings with rows and columns exchanged: a view, so that each sees every change of the other."""
         view = object.__new__(KnownRatings)
-        view._of_rows, view._of_columns = self._of_columns, self._of_rows
+        view._of_rows, view._of_columns, view._spread = self._of_columns, self._of_rows, self._spread
         return view
 
     def copied(self) -> "KnownRatings":
         """The same ratings, whose changes from now on are its own."""
         view = object.__new__(KnownRatings)
         view._of_rows, view._of_columns = (
-            _Side(side.trained, side.count, {index: dict(overlay) for index, overlay in side.overlays.items()})
+            _Side(
+                side.trained,
+                side.count,
+                {index: dict(overlay) for index, overlay in side.overlays.items()},
+                side.of_all,
+            )
             for side in (self._of_rows, self._of_columns)
         )
+        view._spread = self._spread
         return view
 
     @property
@@ -65,6 +85,20 @@ class KnownRatings:
     def trained_columns(self) -> SparseRows:
         """The ratings of the training, column by column."""
         return self._of_columns.trained
+
+    def trained_counts(self) -> Longs:
+        """(rows,): ratings of the training of each row, those in columns that are not at hand too."""
+        return _trained_counts(self._of_rows)
+
+    def trained_column_counts(self) -> Longs:
+        """(columns,): ratings of the training of each column, those in rows that are not at hand too."""
+        return _trained_counts(self._of_columns)
+
+    def spread(self) -> float:
+        """The standard deviation of the ratings of the training."""
+        if self._spread is None:
+            self._spread = float(self.trained.values.std(dtype=np.float64))
+        return self._spread
 
     @property
     def rows(self) -> int:
@@ -183,6 +217,11 @@ class KnownRatings:
         return np.array([r for r, _ in pairs], np.int32), np.array([c for _, c in pairs], np.int32)
 
 
+def _trained_counts(side: _Side) -> Longs:
+    """A copy, which the caller may change."""
+    return side.trained.counts() if side.of_all is None else side.of_all.copy()
+
+
 def _there(overlay: Overlay) -> dict[int, float]:
     return {index: rating for index, rating in overlay.items() if rating is not None}
 
@@ -216,8 +255,13 @@ def known_arrays(known: KnownRatings) -> Arrays:
     }
 
 
-def known_from(arrays: Arrays, scale: Scale, rows_known: int, columns_known: int) -> KnownRatings:
-    """Known ratings of so many rows and columns, from their arrays; ValueError where they make no sense."""
+def known_from(
+    arrays: Arrays, scale: Scale, rows_known: int, columns_known: int, all_rows: AllColumns | None = None
+) -> KnownRatings:
+    """Known ratings of so many rows and columns, from their arrays; ValueError where they make no sense.
+
+    `all_rows`: what is known of the columns from the ratings of all rows, where the arrays have some of these.
+    """
     rows, columns = (int(size) for size in arrays["shape"])
     trained = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], columns)
     if len(trained.indptr) != rows + 1 or (np.diff(trained.indptr) < 0).any():
@@ -238,7 +282,7 @@ def known_from(arrays: Arrays, scale: Scale, rows_known: int, columns_known: int
             raise ValueError("a later rating points at a row or column that does not exist")
     if rows > rows_known or columns > columns_known:
         raise ValueError("there is another number of users and items than the ratings have")
-    known = KnownRatings(trained, trained.transpose())
+    known = KnownRatings(trained.transpose(), trained, all_rows).transposed()
     for row, column, rating in zip(
         arrays["later.rows"].tolist(), arrays["later.columns"].tolist(), arrays["later.ratings"].tolist(), strict=True
     ):

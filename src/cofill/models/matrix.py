@@ -154,6 +154,10 @@ class Matrix(ABC):
         """Remove the ratings of these pairs, if they are known; predictions follow at once."""
 
     @abstractmethod
+    def grow(self, rows: int, columns: int) -> None:
+        """Make room for at least so many rows and columns, new ones without a rating and without features."""
+
+    @abstractmethod
     def describe_rows(self, rows: Ints, features: Floats) -> None:
         """Set the features of some rows, old or new: (n,), (n, P)."""
 
@@ -179,7 +183,7 @@ class FilledMatrix(Matrix):
         self._known = known
         self.means = means
         self._row_features, self._column_features = row_features, column_features
-        self._row_counts, self._column_counts = known.trained.counts(), known.trained_columns.counts()
+        self._row_counts, self._column_counts = known.trained_counts(), known.trained_column_counts()
 
     @property
     def known(self) -> KnownRatings:
@@ -221,6 +225,9 @@ class FilledMatrix(Matrix):
         pairs = zip(rows.tolist(), columns.tolist(), strict=True)
         gone = np.array([self._known.remove(*pair) for pair in pairs], np.bool_)
         self._take_in(rows[gone], columns[gone])
+
+    def grow(self, rows: int, columns: int) -> None:
+        self._take_in(*self._grow(rows, columns))
 
     def describe_rows(self, rows: Ints, features: Floats) -> None:
         new_rows, new_columns = self._grow(int(rows.max(initial=-1)) + 1, 0)
@@ -435,6 +442,9 @@ class Transposed(Matrix):
 
     def remove(self, rows: Ints, columns: Ints) -> None:
         self._of.remove(columns, rows)
+
+    def grow(self, rows: int, columns: int) -> None:
+        self._of.grow(columns, rows)
 
     def describe_rows(self, rows: Ints, features: Floats) -> None:
         self._of.describe_columns(rows, features)

@@ -8,7 +8,10 @@ import numpy.typing as npt
 
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
+from cofill.exchange import ALONE, Exchange, total
+from cofill.models.draws import Keys
 from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -52,12 +55,21 @@ class FittedMeans:
         *,
         row_features: Floats,
         column_features: Floats,
+        portion: Portion | None = None,
     ) -> None:
         """Features (rows, P) and (columns, Q); P and Q may be 0. A damping that is given is that of both sides."""
-        self.overall = np.float32(trained.values.mean(dtype=np.float64)) if trained.nnz else np.float32(0)
-        spread = float(np.var(trained.values, dtype=np.float64)) if trained.nnz else 0.0
-        rows = _Side(trained, row_features, self.overall)
-        columns = _Side(trained_columns, column_features, self.overall)
+        portion = Portion.of(trained) if portion is None else portion
+        together = portion.exchange
+        count, summed = total(together, trained.nnz, trained.values.sum(dtype=np.float64))
+        self.overall = np.float32(summed / max(count, 1))
+        apart = trained.values.astype(np.float64) - summed / max(count, 1)
+        spread = total(together, float(apart @ apart))[0] / max(count, 1)
+        del apart
+        # Of a row every process sees some ratings, of a column one process sees all.
+        rows = _Side(trained, row_features, self.overall, portion.row_keys, ratings=together, ids=ALONE)
+        columns = _Side(
+            trained_columns, column_features, self.overall, portion.column_keys, ratings=ALONE, ids=together
+        )
         if damping is None and spread <= _LEAST_SPREAD * max(1.0, float(self.overall) ** 2):
             damping = _USUAL_DAMPING
         spread = max(spread, _LEAST_SPREAD)
@@ -138,13 +150,20 @@ class _Variances:
 
 
 class _Side:
-    """The rows of a matrix and their deviations while these are fitted; of the transposed matrix, the columns'."""
+    """The rows of a matrix and their deviations while these are fitted; of the transposed matrix, the columns'.
 
-    def __init__(self, known: SparseRows, features: Floats, overall: np.float32) -> None:
+    Over which processes the ratings of a row are spread, and over which the rows are, `ratings` and `ids` tell.
+    """
+
+    def __init__(
+        self, known: SparseRows, features: Floats, overall: np.float32, keys: Keys, *, ratings: Exchange, ids: Exchange
+    ) -> None:
         self._known, self._features, self._overall = known, features, float(overall)
-        self._counts = known.counts()
-        self.ratings = known.nnz
+        self._keys, self._together, self._ids = keys, ratings, ids
+        self._counts = ratings.sum_(known.counts())
         self.rated = self._counts > 0
+        rated, self.ratings = total(ids, self.rated.sum(), self._counts.sum())
+        self.rated_count = int(rated)
         self.damping = _USUAL_DAMPING
         self.by_features = FeatureRegression(np.zeros((features.shape[1] + 1, 1), np.float32))
         self._expected: Doubles = np.zeros(known.rows)
@@ -156,21 +175,27 @@ class _Side:
         known, counts = self._known, self._counts
         sums, squares = np.zeros(known.rows), np.zeros(known.rows)
         add_up(known.indptr, known.indices, known.values, self._overall, others, sums, squares)
+        self._together.sum_(sums)
+        self._together.sum_(squares)
         if regress:
             targets = (sums / np.maximum(counts, 1))[:, None]
-            self.by_features = FeatureRegression.fit(self._features, targets, counts)
+            self.by_features = FeatureRegression.fit(self._features, targets, counts, self._keys, self._ids)
             self._expected = self.by_features.expected(self._features)[:, 0].astype(np.float64)
         totals = counts + self.damping
         found = np.divide(sums + self.damping * self._expected, totals, out=self._expected.copy(), where=totals > 0)
         self.deviations = found
         self.error = max(float((squares - 2 * found * sums + counts * found**2).sum()), 0.0)
 
-    def surprise(self) -> Doubles:
+    def _surprise(self) -> Doubles:
         """(rated rows,): what deviations exceed the expected ones by."""
         surprise: Doubles = (self.deviations - self._expected)[self.rated]
         return surprise
 
-    def uncertainty(self, noise: float) -> Doubles:
+    def surprise(self) -> float:
+        """The sum of what deviations exceed the expected ones by."""
+        return total(self._ids, self._surprise().sum())[0]
+
+    def _uncertainty(self, noise: float) -> Doubles:
         """(rated rows,): the posterior variance of their deviations."""
         uncertainty: Doubles = np.divide(noise, self._counts[self.rated] + self.damping, dtype=np.float64)
         return uncertainty
@@ -180,12 +205,12 @@ class _Side:
 
         One row more, with the usual damping, keeps this away from zero where there are next to no rows to learn from.
         """
-        known = float((self.surprise() ** 2 + self.uncertainty(noise)).sum())
-        return (known + noise / _USUAL_DAMPING) / (int(self.rated.sum()) + 1)
+        known = total(self._ids, (self._surprise() ** 2 + self._uncertainty(noise)).sum())[0]
+        return (known + noise / _USUAL_DAMPING) / (self.rated_count + 1)
 
     def uncertainty_of_ratings(self, noise: float) -> float:
         """The sum over all ratings of the posterior variance of their row's deviation."""
-        return float((self._counts[self.rated] * self.uncertainty(noise)).sum())
+        return total(self._ids, (self._counts[self.rated] * self._uncertainty(noise)).sum())[0]
 
 
 def _settle(rows: _Side, columns: _Side, spread: float, damping: float) -> _Variances:
@@ -221,9 +246,9 @@ def _turn(rows: _Side, columns: _Side, *, regress: bool) -> None:
     columns.fit(rows.deviations, regress=regress)
     # What could be added to all columns and taken off all rows would take many turns to find its place.
     row_weight, column_weight = (rows.damping, columns.damping) if rows.damping + columns.damping > 0 else (1.0, 1.0)
-    shift = row_weight * rows.surprise().sum() - column_weight * columns.surprise().sum()
+    shift = row_weight * rows.surprise() - column_weight * columns.surprise()
     columns.deviations[columns.rated] += shift / max(
-        row_weight * rows.rated.sum() + column_weight * columns.rated.sum(), 1e-9
+        row_weight * rows.rated_count + column_weight * columns.rated_count, 1e-9
     )
     rows.fit(columns.deviations, regress=regress)
 

@@ -20,6 +20,7 @@ from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder
 from cofill.models.cfn.fitting import Fitted, fit_matrix
 from cofill.models.known import KnownRatings
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40
@@ -108,7 +109,16 @@ def decoded(**changes: Any) -> DecodedMatrix:
     assert trained.amplitudes is not None
     of_rows, of_columns = SideFeatures(world.row_features.copy()), SideFeatures(world.column_features.copy())
     by_column = world.rows.transpose()
-    first = FirstDecoder(trained.network, trained.scaling, trained.biases, world.rows, by_column, of_rows, of_columns)
+    first = FirstDecoder(
+        trained.network,
+        trained.scaling,
+        trained.biases,
+        world.rows,
+        by_column,
+        of_rows,
+        of_columns,
+        Portion.of(world.rows),
+    )
     return DecodedMatrix(
         trained.network,
         trained.scaling,

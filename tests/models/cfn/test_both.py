@@ -35,13 +35,25 @@ def world() -> tuple[Ratings, Ratings]:
 
 
 @cache
-def _fitted(validation: float) -> CFN:
-    return CFN(**QUICK, validation=validation).fit(world()[0])
+def _fitted() -> CFN:
+    """Without a validation part: each counts half."""
+    return CFN(**QUICK, validation=0.0).fit(world()[0])
+
+
+@cache
+def larger_world() -> tuple[Ratings, Ratings]:
+    """Whose validation part tells that both networks know something of taste."""
+    return random_split(make_world(users=200, items=150, ratings=12_000, seed=1).ratings, ratio=0.9, seed=0)
+
+
+@cache
+def _judged() -> CFN:
+    return CFN(**QUICK, validation=0.1).fit(larger_world()[0])
 
 
 def uneven() -> CFN:
     """Both networks with a gate that tells apart who is asked about, to be changed."""
-    model = copy.deepcopy(_fitted(0.0))
+    model = copy.deepcopy(_fitted())
     matrix_of(model).gate = UNEVEN
     return model
 
@@ -219,8 +231,8 @@ def test_an_explanation_is_whole() -> None:
 
 def test_both_are_not_worse_than_the_better() -> None:
     """By more than a gate that was learned on a few hundred validation ratings may be wrong."""
-    _, test = world()
-    model = _fitted(0.1)
+    _, test = larger_world()
+    model = _judged()
     matrix = matrix_of(model)
     pairs = (test.user_index.astype(np.int32), test.item_index.astype(np.int32))
     found = {name: rmse(part.entries(*pairs), test.values) for name, part in (
@@ -231,13 +243,13 @@ def test_both_are_not_worse_than_the_better() -> None:
 
 
 def test_what_is_kept_comes_back(tmp_path: Path) -> None:
-    for model in (uneven(), _fitted(0.1)):
+    for model, (_, test) in ((uneven(), world()), (_judged(), larger_world())):
         model.save(tmp_path / "model")
         loaded = CFN.load(tmp_path / "model")
         gate, again = matrix_of(model).gate, matrix_of(loaded).gate
         np.testing.assert_array_equal(again.coefficients, gate.coefficients)
         np.testing.assert_array_equal(again.centres, gate.centres)
-        np.testing.assert_array_equal(loaded.predict(world()[1]), model.predict(world()[1]))
+        np.testing.assert_array_equal(loaded.predict(test), model.predict(test))
         assert loaded.history == model.history
         assert loaded.facts() == model.facts()
 
@@ -259,14 +271,14 @@ def test_a_network_of_no_help_is_not_kept(worse: str, monkeypatch: pytest.Monkey
 
 
 def test_without_validation_ratings_each_counts_half() -> None:
-    model = _fitted(0.0)
+    model = _fitted()
     assert matrix_of(model).gate.weight(np.array([0, 5, 900]), np.array([3, 0, 4])).tolist() == [0.5] * 3
     assert model.measures["validation_rmse"] is None
 
 
 def test_a_damaged_gate_is_refused(tmp_path: Path) -> None:
     for number, gate in enumerate((Gate(np.full(4, np.nan), np.zeros(2)), Gate(np.zeros(3), np.zeros(2)))):
-        model = copy.deepcopy(_fitted(0.0))
+        model = copy.deepcopy(_fitted())
         matrix_of(model).gate = gate
         model.save(tmp_path / str(number))
         with pytest.raises(ModelFileError, match=r"damaged|a number that is none"):

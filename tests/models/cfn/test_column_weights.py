@@ -15,6 +15,7 @@ from cofill.models.cfn import column_weights
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.fitting import fit_matrix
 from cofill.models.known import KnownRatings
+from tests.models.cfn.as_read import portion_of
 from tests.models.cfn.described_matrix import COLD_COLUMN, NOTHING, Floats, completion, fitted, indices, matrix, vector
 
 
@@ -158,6 +159,7 @@ def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> Non
         models[0].settings,
         row_features=SideFeatures.none(rows.rows),
         column_features=SideFeatures.none(rows.columns),
+        portion=portion_of(models[0]),
     ).network.output.weight
     rated = rows.transpose().counts() > 0
     np.testing.assert_array_equal(unsolved[rated], trained.detach().numpy()[rated])

@@ -234,7 +234,8 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
 def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
     """And with one it is that of the nearest of a row, and of all rows that came later."""
     model = changed(shape)
-    if not model.decoder.amplitudes.local:
+    local = model._local
+    if local is None:
         return
     most = min(shape["neighbours"], ROWS)
     trained, now = (
@@ -244,7 +245,7 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
     columns = [3, 4, COLUMNS, COLUMNS + 1]
     model.many_columns(np.arange(model.columns))  # weights follow what was rated
     for column in columns:
-        rated, pull = model._pull_of(column)
+        rated, pull = local.pull_of(column)
         expected, clear = np.zeros(model.rows), np.ones(model.rows, np.bool_)
         for row in range(model.rows):
             cosines = np.sort(trained[was_trained[:ROWS]] @ now[row])
@@ -256,11 +257,11 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
                 elif trained[other] @ now[row] >= least - 1e-7:
                     expected[row] += weight * local_kernel(trained[other] @ now[row])
         assert clear.sum() > ROWS / 2
-        np.testing.assert_allclose(model._local_of_column(rated, pull)[clear], expected[clear], rtol=0, atol=1e-5)
+        np.testing.assert_allclose(local.of_column(rated, pull)[clear], expected[clear], rtol=0, atol=1e-5)
     for row in (0, 3, 4, COLD_ROW, EMPTY_ROW, ROWS, ROWS + 1):
-        of_row = model._local_of_row(model._nearest(row, now[row]), now[row])
+        of_row = local.of_row(local.nearest(row, now[row]), now[row])
         for column in columns:
-            assert of_row[column] == pytest.approx(model._local_of_column(*model._pull_of(column))[row], abs=1e-5)
+            assert of_row[column] == pytest.approx(local.of_column(*local.pull_of(column))[row], abs=1e-5)
 
 
 # Shares

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill import CFN
-from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
+from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, calibration_ratings, with_one
 from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.portion import Portion
 from tests.models.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]
@@ -33,7 +34,8 @@ def fit(
     """A prior; examples have no features of their own."""
     features = np.zeros((len(weight), 0), np.float32) if features is None else features
     nothing = np.zeros(features.shape[1], np.float32)
-    return ColumnPrior.fit(weight, bias, ratings, features, [ExampleColumn(*example, nothing) for example in examples])
+    columns = [ExampleColumn(*example, nothing) for example in examples]
+    return ColumnPrior.fit(weight, bias, ratings, features, columns, Portion.alone(0, len(weight)))
 
 
 def example(n: int, seed: int = 1) -> tuple[Floats, Floats]:
@@ -131,12 +133,13 @@ def test_calibration_finds_the_noise() -> None:
 
 def test_calibration_without_enough_ratings_keeps_the_usual_noise() -> None:
     weight, bias, trained = np.eye(WIDTH, dtype=np.float32), np.ones(WIDTH, np.float32), np.ones(WIDTH, np.int64)
+    portion = Portion.alone(1000, 3)
     usual = fit(weight, bias, trained, []).noise
     assert fit(weight, bias, trained, [example(3)]).noise == usual  # too few to be halved
-    assert calibration_columns(np.array([4, 0, 9])).tolist() == [0, 2]
-    rows, ratings = spread(np.arange(1000, dtype=np.int32), np.ones(1000, np.float32))
+    assert calibration_columns(np.array([4, 0, 9]), portion).tolist() == [0, 2]
+    rows, ratings = calibration_ratings(np.arange(1000, dtype=np.int32), np.ones(1000, np.float32), portion)
     assert len(rows) == len(ratings) == 40
-    assert len(spread(rows[:3], ratings[:3])[0]) == 3
+    assert len(calibration_ratings(rows[:3], ratings[:3], portion)[0]) == 3
 
 
 def columns_that_follow_features() -> tuple[Floats, Floats, Floats, Floats]:
@@ -172,7 +175,8 @@ def test_calibration_reckons_with_the_features_of_the_examples() -> None:
         ratings = codes @ np.append(weight[column], bias[column]) + rng.normal(0, np.sqrt(0.3), 12)
         examples.append(ExampleColumn(codes, ratings.astype(np.float32), features[column]))
     others = [e._replace(features=features[-1 - column]) for column, e in enumerate(examples)]
-    right, wrong = (ColumnPrior.fit(weight, bias, np.full(500, 20), features, e) for e in (examples, others))
+    portion = Portion.alone(0, 500)
+    right, wrong = (ColumnPrior.fit(weight, bias, np.full(500, 20), features, e, portion) for e in (examples, others))
     assert right.noise >= 0.2
     assert wrong.noise <= 0.02
 
@@ -199,7 +203,7 @@ def test_features_that_say_nothing_leave_the_mean() -> None:
 def test_somebody_new_is_on_the_right_side(orientation: str, changes: dict[str, Any]) -> None:
     """Two kinds of users and items: a few ratings tell of which kind somebody is."""
     model = CFN(orientation=orientation, hidden=8, epochs=60, batch=4, threads=1, **changes)
-    model.fit(cells(small_cells()))
+    model.fit(cells(small_cells(users=28, items=22)))  # of fewer, the draw decides what is learned
     odd = {1: 5.0, 3: 5.0, 2: 1.0, 4: 1.0}
     recommended = [int(r.item) for r in model.recommend(odd, n=4, by="rating")]
     assert all(item % 2 for item in recommended[:3]), recommended

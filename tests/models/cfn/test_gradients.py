@@ -12,9 +12,9 @@ from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
-from cofill.models.cfn.minibatch import Minibatch, corrupt, gather
+from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.scaling import ScaledRows
+from tests.models.cfn.as_read import as_read
 
 Doubles = npt.NDArray[np.float64]
 Weights = dict[str, Doubles]
@@ -72,9 +72,9 @@ def minibatch(settings: CFNSettings, features: int) -> Minibatch:
     side = rng.normal(size=(ROWS, features)).astype(np.float32)
     side[2] = 0
     sparse = SparseRows(indptr, column.astype(np.int32), values, COLUMNS)
-    rows = ScaledRows(sparse, rng.uniform(0.5, 2, ROWS).astype(np.float32), side, presence=0.4)
+    rows = as_read(sparse, side, input_scale=rng.uniform(0.5, 2, ROWS).astype(np.float32), presence=0.4)
     corruption = Corruption.of(settings, with_features=features > 0)
-    batch = corrupt(gather(rows, np.arange(ROWS)), corruption, torch.Generator().manual_seed(1))
+    batch = EpochNoise(rows, corruption, 1).corrupted(gather(rows, np.arange(ROWS)))
     assert batch.entries.corrupted.any()
     assert not batch.entries.corrupted.all()
     return batch

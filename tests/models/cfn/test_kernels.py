@@ -1,6 +1,7 @@
 """The fused kernels give the weights of the plain torch network, whatever the noise, the output and the depth."""
 
 import itertools
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -11,9 +12,10 @@ from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
-from cofill.models.cfn.minibatch import corrupt, gather
+from cofill.models.cfn.minibatch import EpochNoise, gather
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import ScaledRows
+from tests.models.cfn.as_read import as_read
 
 ROWS, COLUMNS = 40, 60
 P = 3  # side features, where there are any
@@ -38,7 +40,7 @@ def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
     side = rng.normal(size=(ROWS, features)).astype(np.float32)
     side[::3] = 0
     side[5:, -1:] = 0
-    return ScaledRows(sparse, input_scale, side, presence=0.3)
+    return as_read(sparse, side, input_scale=input_scale, presence=0.3)
 
 
 def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
@@ -55,13 +57,12 @@ def trained(
 ) -> CFNetwork:
     network = new_network(settings, features=features, dense=dense)
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
-    generator = torch.Generator().manual_seed(2)
     corruption = Corruption.of(settings, with_features=features > 0)
     rows = scaled_rows(features=features)
     rng = np.random.default_rng(3)
     for step in range(steps):
         minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64))
-        engine.step(corrupt(minibatch, corruption, generator), 0.1 / (1 + step // 4))
+        engine.step(EpochNoise(rows, corruption, 2, step).corrupted(minibatch), 0.1 / (1 + step // 4))
     engine.settle()
     return network
 
@@ -181,7 +182,7 @@ def test_features_of_zero_are_no_features() -> None:
             other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
     known = scaled_rows()
     for network, features in ((plain, 0), (reads_features, P)):
-        rows = ScaledRows(known.known, known.input_scale, np.zeros((ROWS, features), np.float32), known.presence)
+        rows = replace(known, features=np.zeros((ROWS, features), np.float32))
         engine = FusedEngine(network, settings)
         for _ in range(5):
             engine.step(gather(rows, np.arange(ROWS)), 0.1)
@@ -243,5 +244,51 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
     for row in range(ROWS):
         one = np.array([row])
-        alone = ScaledRows(rows.known.take(one), rows.input_scale[one], rows.features[one], rows.presence)
+        alone = as_read(
+            rows.known.take(one), rows.features[one], input_scale=rows.input_scale[one], presence=rows.presence
+        )
         np.testing.assert_allclose(encode_rows(network, alone)[0], expected[row], rtol=0, atol=1e-5)
+
+
+# Sums of very many ratings
+
+
+def long_row(ratings: int) -> ScaledRows:
+    """One row with so many ratings, all of them on one side, and a second one with a few."""
+    rng = np.random.default_rng(5)
+    values = rng.uniform(0.2, 1.0, ratings + 3).astype(np.float32)
+    indices = np.append(np.arange(ratings), [0, 5, 9]).astype(np.int32)
+    sparse = SparseRows(np.array([0, ratings, ratings + 3]), indices, values, ratings)
+    return as_read(sparse, input_scale=np.array([(300 / ratings) ** 0.5, 1], np.float32))
+
+
+def after_one_step(rows: ScaledRows, settings: CFNSettings, *, fused: bool) -> CFNetwork:
+    network = CFNetwork(rows.known.columns, settings, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        network.input.weight.add_(0.01)  # so that hidden units are far from zero, and gradients of a row add up
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    engine.step(gather(rows, np.arange(2)), 1e-3)
+    engine.settle()
+    return network
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("ratings", [1_000, 100_000])
+def test_rows_of_any_length_equal_plain_torch(ratings: int, threads: int) -> None:
+    """Narrow sums of the longer row would have gone round several times."""
+    settings = settings_for("mask", "identity", (16,), weight_decay=0.0, threads=threads)
+    rows = long_row(ratings)
+    assert_same_weights(after_one_step(rows, settings, fused=True), after_one_step(rows, settings, fused=False))
+
+
+def test_sums_that_do_not_fit_are_not_taken_for_others() -> None:
+    """Ratings of a row that was not expected to add up to so much: the training has diverged, and shows it."""
+    settings = settings_for("mask", "identity", (16,), weight_decay=0.0)
+    rows = long_row(1_000)
+    network = CFNetwork(1_000, settings, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        network.output.weight.fill_(2.0)
+        network.output.bias.fill_(9.0)
+    engine = FusedEngine(network, settings)
+    engine.step(gather(rows, np.arange(2)), 1e-3)
+    assert not np.isfinite(engine.step(gather(rows, np.arange(2)), 1e-3))

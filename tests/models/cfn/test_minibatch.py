@@ -1,17 +1,24 @@
-"""The mark of rows that show nothing, as noise leaves them."""
+"""Minibatches: entries in column order, noise by keys, and the mark of rows that show nothing, as noise leaves them."""
 
 from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cofill.config import Noise
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.minibatch import corrupt, gather
+from cofill.models.cfn.kernels import gather_by_column
+from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.portion import Portion
+from tests.models.cfn.as_read import as_read
+from tests.models.several_processes import Played, columns_of, together
 
+Table = npt.NDArray[np.float32]
 EMPTY, ROWS, COLUMNS = 3, 60, 5
 
 
@@ -25,16 +32,20 @@ def rows(presence: float, *, marks_empty: bool = True) -> ScaledRows:
     mark = (counts == 0).astype(np.float32)
     features = np.column_stack([np.arange(ROWS, dtype=np.float32), mark])
     known = SparseRows(indptr, indices, values, COLUMNS)
-    return ScaledRows(known, np.ones(ROWS, np.float32), features, presence, marks_empty=marks_empty)
+    return as_read(known, features, presence=presence, marks_empty=marks_empty)
+
+
+def corrupted(clean: Minibatch, of: ScaledRows, corruption: Corruption) -> Minibatch:
+    return EpochNoise(of, corruption, 0).corrupted(clean)
 
 
 @pytest.mark.parametrize("noise", get_args(Noise))
 @pytest.mark.parametrize("presence", [0.0, 0.5])
 def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presence: float) -> None:
-    clean = gather(rows(presence), np.arange(ROWS))
+    read = rows(presence)
+    clean = gather(read, np.arange(ROWS))
     assert np.flatnonzero(clean.features[:, -1]).tolist() == [EMPTY]
-    generator = torch.Generator().manual_seed(0)
-    noisy = corrupt(clean, Corruption(noise, 0.3, cold_ratio=0.4), generator)
+    noisy = corrupted(clean, read, Corruption(noise, 0.3, cold_ratio=0.4))
     silent = np.array([not noisy.entries.inputs[noisy.entries.rows == row].any() for row in range(ROWS)])
     hidden = np.array([noisy.entries.corrupted[noisy.entries.rows == row].all() for row in range(ROWS)])
     assert 10 < (silent & hidden).sum() < 40
@@ -45,11 +56,149 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
 
 @pytest.mark.parametrize("noise", get_args(Noise))
 def test_noise_alone_leaves_no_row_silent(noise: Noise) -> None:
-    noisy = corrupt(gather(rows(0.5), np.arange(ROWS)), Corruption(noise, 0.9), torch.Generator().manual_seed(0))
+    read = rows(0.5)
+    noisy = corrupted(gather(read, np.arange(ROWS)), read, Corruption(noise, 0.9))
     assert np.flatnonzero(noisy.features[:, -1]).tolist() == [EMPTY]
 
 
 def test_features_that_are_no_marks_stay_as_they_are() -> None:
-    clean = gather(rows(0.5, marks_empty=False), np.arange(ROWS))
-    noisy = corrupt(clean, Corruption(cold_ratio=1.0), torch.Generator().manual_seed(0))
+    read = rows(0.5, marks_empty=False)
+    clean = gather(read, np.arange(ROWS))
+    noisy = corrupted(clean, read, Corruption(cold_ratio=1.0))
     assert noisy.features is clean.features
+
+
+# Entries in column order
+
+
+@st.composite
+def sparse_rows(draw: st.DrawFn) -> SparseRows:
+    """A few entries of a matrix of any width: the sort goes digit by digit, 2048 columns to a digit."""
+    columns = draw(st.sampled_from([1, 2, 7, 2048, 2049, 5000, 2**22, 2**22 + 1, 50_000_000, 2**31 - 1]))
+    some = st.one_of(st.integers(0, columns - 1), st.integers(max(columns - 3, 0), columns - 1))
+    rows = draw(st.lists(st.sets(some, max_size=6).map(sorted), min_size=1, max_size=6))
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    values = np.arange(indptr[-1], dtype=np.float32)
+    return SparseRows(indptr, np.array([c for row in rows for c in row], np.int32), values, columns)
+
+
+@given(sparse_rows(), st.data())
+@settings(deadline=None)
+def test_gathering_sorts_the_entries_of_rows_by_column(rows: SparseRows, data: st.DataObject) -> None:
+    chosen = np.array(data.draw(st.lists(st.integers(0, rows.rows - 1), unique=True)), np.int64)
+    present, starts, entry_rows, values = gather_by_column(rows.indptr, rows.indices, rows.values, chosen, rows.columns)
+    taken = rows.take(chosen)
+    order = np.argsort(taken.indices, kind="stable")
+    expected, first = np.unique(taken.indices[order], return_index=True)
+    np.testing.assert_array_equal(present, expected)
+    np.testing.assert_array_equal(starts, [*first, taken.nnz])
+    np.testing.assert_array_equal(entry_rows, np.repeat(np.arange(len(chosen)), taken.counts())[order])
+    np.testing.assert_array_equal(values, taken.values[order])
+    assert [array.dtype for array in (present, starts, entry_rows, values)] == [np.int32] * 3 + [np.float32]
+
+
+def test_no_rows_and_empty_rows_have_no_entries() -> None:
+    nothing = SparseRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
+    for chosen in (np.empty(0, np.int64), np.arange(3)):
+        present, starts, entry_rows, values = gather_by_column(
+            nothing.indptr, nothing.indices, nothing.values, chosen, nothing.columns
+        )
+        assert starts.tolist() == [0]
+        assert len(present) == len(entry_rows) == len(values) == 0
+
+
+# The noise of an epoch, by keys
+
+
+def full_rows(count: int = 300, columns: int = 12) -> ScaledRows:
+    """Every fifth row has a single rating, the others all of them."""
+    known = np.ones((count, columns), np.bool_)
+    known[::5, 1:] = False
+    values = np.random.default_rng(1).uniform(0.1, 0.9, known.shape).astype(np.float32)
+    indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
+    return as_read(SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known], columns), presence=0.2)
+
+
+def as_table(batch: Minibatch, of: ScaledRows) -> tuple[Table, Table]:
+    """(rows, columns): inputs and what is corrupted; nan where there is nothing."""
+    inputs, corrupted = (np.full((of.known.rows, of.known.columns), np.nan, np.float32) for _ in range(2))
+    at = batch.rows[batch.entries.rows], batch.entry_columns
+    inputs[at], corrupted[at] = batch.entries.inputs, batch.entries.corrupted
+    return inputs, corrupted
+
+
+@pytest.mark.parametrize("noise", get_args(Noise))
+@pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
+def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float) -> None:
+    """As much as was asked for; what it does to an input is `Corruption.applied`."""
+    read, corruption = full_rows(), Corruption(noise, ratio, std=0.25)
+    noisy, untouched = corrupted_all(read, corruption), gather(read, np.arange(read.known.rows))
+    inputs, corrupted = as_table(noisy, read)
+    clean, _ = as_table(untouched, read)
+    chosen, long = corrupted == 1, read.counts > 1
+    if noise == "mask" and ratio == 1:
+        assert not chosen.any()  # no row may lose everything
+    else:
+        assert chosen[long].mean() == pytest.approx(ratio, abs=0.025)
+    if noise == "mask":
+        assert not chosen[~long].any()
+        assert (chosen[long].sum(1) < 12).all()
+        assert not inputs[chosen].any()
+    elif noise == "gaussian" and ratio:
+        moved = (inputs - clean)[chosen]
+        assert moved.std() == pytest.approx(0.25, rel=0.08)
+        assert moved.mean() == pytest.approx(0, abs=0.03)
+    elif ratio:
+        ends = np.unique(inputs[chosen].round(5))
+        np.testing.assert_allclose(ends, [-0.8, 1.2], rtol=1e-5)  # -1 and 1, and presence
+        assert (inputs[chosen] > 0).mean() == pytest.approx(0.5, abs=0.05)
+    np.testing.assert_array_equal(inputs[~chosen], clean[~chosen])
+    np.testing.assert_array_equal(noisy.entries.targets, untouched.entries.targets)
+
+
+def corrupted_all(read: ScaledRows, corruption: Corruption, *seed: int) -> Minibatch:
+    return EpochNoise(read, corruption, *(seed or (7,))).corrupted(gather(read, np.arange(read.known.rows)))
+
+
+def test_a_row_that_would_lose_everything_keeps_it() -> None:
+    """Of rows with two ratings at a ratio of 0.8, 64 % would be left empty: they keep both."""
+    known = SparseRows(np.arange(0, 2001, 2), np.tile([0, 1], 1000).astype(np.int32), np.ones(2000, np.float32), 2)
+    _, corrupted = as_table(corrupted_all(as_read(known), Corruption("mask", 0.8)), as_read(known))
+    lost = corrupted.sum(1)
+    assert set(lost.tolist()) == {0, 1}
+    assert (lost == 1).mean() == pytest.approx(0.32, abs=0.05)
+
+
+@pytest.mark.parametrize("noise", get_args(Noise))
+def test_noise_is_the_same_in_any_minibatch(noise: Noise) -> None:
+    """In whatever order rows come, and with whatever others; another seed or another epoch has other noise."""
+    read, corruption = full_rows(), Corruption(noise, 0.3, cold_ratio=0.2)
+    whole = as_table(corrupted_all(read, corruption, 5, 1), read)
+    of_epoch = EpochNoise(read, corruption, 5, 1)
+    order = np.random.default_rng(0).permutation(read.known.rows)
+    for chosen in np.array_split(order, 7):
+        part = as_table(of_epoch.corrupted(gather(read, chosen)), read)
+        for found, expected in zip(part, whole, strict=True):
+            np.testing.assert_array_equal(found[chosen], expected[chosen])
+    for seed in ((5, 2), (6, 1)):
+        other = as_table(corrupted_all(read, corruption, *seed), read)
+        assert (np.nan_to_num(other[1]) != np.nan_to_num(whole[1])).mean() > 0.2
+
+
+@pytest.mark.parametrize("size", [2, 4])
+@pytest.mark.parametrize("noise", get_args(Noise))
+def test_noise_is_the_same_however_columns_are_spread(noise: Noise, size: int) -> None:
+    """Also which rows would lose everything: a process may see one rating of them, or none."""
+    read, corruption = full_rows(), Corruption(noise, 0.8, cold_ratio=0.2)
+    whole = as_table(corrupted_all(read, corruption), read)
+    keys = read.portion
+
+    def noisy(exchange: Played) -> tuple[Table, Table]:
+        chosen = np.flatnonzero(np.arange(12) % size == exchange.rank)
+        part = columns_of(read.known, chosen)
+        own = as_read(part, presence=0.2, portion=Portion(keys.row_keys, keys.column_keys[chosen], 12, exchange))
+        return as_table(corrupted_all(own, corruption), own)
+
+    for rank, found in enumerate(together(size, noisy)):
+        for part, expected in zip(found, whole, strict=True):
+            np.testing.assert_array_equal(part, expected[:, rank::size])

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 
@@ -39,7 +40,13 @@ def fit(
     rows: SparseRows, scale: Scale, damping: float, length_power: float = 0.0, features: Floats | None = None
 ) -> Scaling:
     settings = CFNSettings(length_power=length_power, mean_damping=damping)
-    return Scaling.of_scale(rows, scale, settings, none(rows.rows) if features is None else features)
+    features = none(rows.rows) if features is None else features
+    return Scaling.of_scale(rows, scale, settings, features, portion=Portion.of(rows))
+
+
+def read(scaling: Scaling, rows: SparseRows, features: Floats | None = None) -> ScaledRows:
+    """The rows that were fitted, as the network reads them."""
+    return scaling.down(rows, none(rows.rows) if features is None else features, Portion.of(rows))
 
 
 SCALES = st.tuples(st.integers(-100, 100), st.integers(1, 200)).map(lambda t: Scale(t[0], t[0] + t[1]))
@@ -53,7 +60,7 @@ def test_down_and_up_again(scale: Scale, shares: list[list[float]], damping: flo
     low, high = scale
     rows = rows_of(*[[low + share * (high - low) for share in row] for row in shares])
     scaling = fit(rows, scale, damping)
-    down = scaling.down(rows, none(rows.rows)).known
+    down = read(scaling, rows).known
     assert down.indices is rows.indices
     assert np.isfinite(scaling.means).all()
     assert (np.abs(scaling.means) <= 1 + 1e-5).all()
@@ -67,7 +74,7 @@ def test_the_ends_of_the_scale_become_minus_one_and_one(scale: Scale) -> None:
     rows = rows_of([scale.low, scale.high])
     scaling = fit(rows, scale, 0)
     np.testing.assert_allclose(scaling.means, [0.0], atol=1e-6)
-    np.testing.assert_allclose(scaling.down(rows, none(rows.rows)).known.values, [-1.0, 1.0], atol=1e-6)
+    np.testing.assert_allclose(read(scaling, rows).known.values, [-1.0, 1.0], atol=1e-6)
     np.testing.assert_allclose(scaling.up(np.array([-7, 7], np.float32), np.float32(0)), scale)
     assert scaling.unclipped(np.array([2], np.float32), np.float32(0))[0] > scale.high
 
@@ -111,7 +118,7 @@ def test_the_input_scale_by_hand() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [], [5.0])
     scaling = fit(rows, Scale(1, 5), 5, length_power=0.5)
     assert scaling.typical_length == 2
-    input_scale = scaling.down(rows, none(rows.rows)).input_scale
+    input_scale = read(scaling, rows).input_scale
     np.testing.assert_allclose(input_scale[[0, 1, 3]], [2**0.5, 0.5**0.5, 2**0.5], rtol=1e-6)
     assert np.isfinite(input_scale[2])
     later = scaling.down_with(rows_of([3.0, 3.0]), np.zeros(1, np.float32), none())
@@ -122,7 +129,7 @@ def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
     rows = rows_of([1.0] * 8, [5.0] * 8)
     settings = {cap: CFNSettings(length_power=0.5, length_cap=cap) for cap in (2.0, 8.0, 300.0)}
     found = {
-        cap: Scaling.of_scale(rows, Scale(1, 5), of, none(2)).down(rows, none(2)).input_scale
+        cap: read(Scaling.of_scale(rows, Scale(1, 5), of, none(2), portion=Portion.of(rows)), rows).input_scale
         for cap, of in settings.items()
     }
     np.testing.assert_allclose([found[2.0], found[8.0], found[300.0]], [[0.5] * 2, [1.0] * 2, [1.0] * 2], rtol=1e-6)
@@ -130,7 +137,7 @@ def test_where_rows_are_long_a_typical_one_counts_as_one_of_the_cap() -> None:
 
 def test_without_a_power_all_rows_have_the_same_input_scale() -> None:
     rows = rows_of([1.0], [1.0, 2.0, 3.0, 4.0], [])
-    assert fit(rows, Scale(1, 5), 5).down(rows, none(3)).input_scale.tolist() == [1, 1, 1]
+    assert read(fit(rows, Scale(1, 5), 5), rows).input_scale.tolist() == [1, 1, 1]
 
 
 # Side features
@@ -181,8 +188,8 @@ def test_a_later_row_with_features_has_the_mean_it_would_have_had(seed: int, dam
 
 def test_rows_without_a_rating_are_marked_where_the_network_learns_what_that_means() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
-    scaling = Scaling.of_scale(rows, Scale(1, 5), CFNSettings(), features, marks_empty=True)
-    down = scaling.down(rows, features)
+    scaling = Scaling.of_scale(rows, Scale(1, 5), CFNSettings(), features, portion=Portion.of(rows), marks_empty=True)
+    down = read(scaling, rows, features)
     assert down.marks_empty
     np.testing.assert_array_equal(down.features[:, :-1], features)
     np.testing.assert_array_equal(down.features[:, -1], rows.counts() == 0)
@@ -195,5 +202,5 @@ def test_the_features_come_along_untouched() -> None:
     rows, features, _ = rows_that_follow_features(12, 0)
     before = features.copy()
     scaling = fit(rows, Scale(1, 5), 7.0, features=features)
-    assert scaling.down(rows, features).features is features
+    assert read(scaling, rows, features).features is features
     np.testing.assert_array_equal(features, before)

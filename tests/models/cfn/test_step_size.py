@@ -19,15 +19,16 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
 from cofill.models.cfn.fitting import Fitted, _hold_out, fit_matrix, validation_entries
-from cofill.models.cfn.full_batch import FullBatchEngine
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
 from cofill.models.cfn.training import TrainingState
 from cofill.models.history import EpochRecord, LoweredRate
 from cofill.models.known import KnownRatings
+from cofill.models.portion import Portion
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
 from cofill.progress import Step
+from tests.models.cfn.as_read import as_read, portion_of
 
 Grid = npt.NDArray[np.bool_]
 
@@ -201,7 +202,7 @@ def rows_of(count: int, length: int, columns: int) -> ScaledRows:
     indptr = np.arange(count + 1, dtype=np.int64) * length
     indices = np.tile(np.arange(length, dtype=np.int32), count)
     known = SparseRows(indptr, indices, np.zeros(count * length, np.float32), columns)
-    return ScaledRows(known, np.ones(count, np.float32), np.zeros((count, 0), np.float32))
+    return as_read(known)
 
 
 @pytest.mark.parametrize(
@@ -278,8 +279,9 @@ def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) ->
 
 def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None = None) -> float:
     settings, on = (of.settings, of.scale) if isinstance(of, CFN) else (of, scale or Scale(1.0, 5.0))
-    part, validation = _hold_out(rows, validation_entries(rows, settings))
-    scaling = Scaling.of_scale(part, on, settings, np.zeros((rows.rows, 0), np.float32))
+    portion = portion_of(of) if isinstance(of, CFN) else Portion.of(rows)
+    part, validation = _hold_out(rows, validation_entries(rows, settings, portion))
+    scaling = Scaling.of_scale(part, on, settings, np.zeros((rows.rows, 0), np.float32), portion=portion)
     means = scaling.means[validation.entry_rows]
     return float(np.sqrt(np.mean((scaling.up(np.zeros_like(means), means) - validation.ratings) ** 2)))
 
@@ -293,7 +295,7 @@ def test_defaults_are_never_worse_than_the_means_of_rows(name: str, orientation:
     fitted = fit(rows, settings, scale)
     assert (fitted.validation_rmse or 99) <= 1.01 * rmse_of_means(rows, settings, scale)
     rival = AutoRecSettings.of({"orientation": orientation, "epochs": 25, "threads": 1, "hidden": 50})
-    found = fit(rows, rival, scale, new_engine=FullBatchEngine).validation_rmse
+    found = fit(rows, rival, scale, new_engine=AutoRec.new_engine).validation_rmse
     assert (found or 99) <= 1.01 * rmse_of_means(rows, rival, scale)
 
 

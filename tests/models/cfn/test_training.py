@@ -13,6 +13,7 @@ from cofill.errors import TrainingDivergedError
 from cofill.models.cfn.fitting import _hold_out, validation_entries
 from cofill.models.history import EpochRecord
 from cofill.progress import Step
+from tests.models.cfn.as_read import portion_of
 from tests.models.contract import Floats, cells, rmse
 
 QUICK: dict[str, Any] = {"hidden": 8, "batch": 8, "threads": 1, "learning_rate": 0.1}
@@ -43,7 +44,7 @@ def overfitting(**changes: Any) -> CFN:
     """One that is best early on, whose validation RMSE is that of the network itself."""
     return fit(
         decoder="network",
-        learning_rate=0.6,
+        learning_rate=0.3,
         learning_rate_decay=0.0,
         weight_decay=0.0,
         presence=0,
@@ -64,7 +65,7 @@ def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
     model = overfitting(refit=False, orientation=orientation, trust_length=0.0, solve_columns=False)
     rows = ratings().rows("item" if model.orientation == "item" else "user")
-    part, held_out = _hold_out(rows, validation_entries(rows, model.settings))
+    part, held_out = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
     # A model of the same weights that knows only what was not held out.
     by_row = np.repeat(np.arange(part.rows), part.counts()).astype(np.int32)
@@ -207,7 +208,7 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
     rows = model.completion.known.trained
-    part, _ = _hold_out(rows, validation_entries(rows, model.settings))
+    part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
     assert not model.completion.network.output.weight.detach().numpy()[held_out].any()

@@ -26,6 +26,7 @@ from cofill.models.cfn.network import encode_rows
 from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import TrainingState, new_network, run_epochs
+from cofill.models.portion import Portion
 from tests.models import contract
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
@@ -164,8 +165,9 @@ def test_pre_training_reads_the_features() -> None:
 
 def test_the_stack_starts_from_the_outermost_pair() -> None:
     settings, world = CFNSettings.of(QUICK | DEEP), matrix()
-    scaling = Scaling.of_scale(world.rows, SCALE, settings, world.row_features)
-    rows = scaling.down(world.rows, world.row_features)
+    portion = Portion.of(world.rows)
+    scaling = Scaling.of_scale(world.rows, SCALE, settings, world.row_features, portion=portion)
+    rows = scaling.down(world.rows, world.row_features, portion)
     stack = pretrained_network(rows, scaling, settings, "train", [], None)
     alone = settings.changed({"hidden": [8], "pretrain": False})
     outer = new_network(rows, alone, "train")
@@ -217,10 +219,11 @@ def test_validation_reads_the_features() -> None:
     """The RMSE that chose the epochs, computed anew from the weights that were kept."""
     changes = {"refit": False, "decoder": "network"}
     fitted, settings, world = fit(changes), CFNSettings.of(QUICK | changes), matrix()
-    part, asked = _hold_out(world.rows, validation_entries(world.rows, settings))
-    scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, marks_empty=True)
+    portion = Portion.of(world.rows)
+    part, asked = _hold_out(world.rows, validation_entries(world.rows, settings, portion))
+    scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, portion=portion, marks_empty=True)
     engine = TorchEngine(fitted.network, settings)
-    outputs = engine.outputs(scaling.down(part, world.row_features), asked.entry_rows, asked.entry_columns)
+    outputs = engine.outputs(scaling.down(part, world.row_features, portion), asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
     assert fitted.validation_rmse == pytest.approx(float(np.sqrt(np.mean((predicted - asked.ratings) ** 2))), abs=1e-5)
 

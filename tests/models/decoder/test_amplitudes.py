@@ -1,16 +1,16 @@
 """Amplitudes: slopes against finite differences, and what is learned where codes tell much, nothing, or too little."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 
 from cofill.data.sparse import SparseRows
-from cofill.models.decoder.amplitudes import HeldOut, Learned, _Batch, learn
+from cofill.models.decoder.amplitudes import Cost, Doubles, ExpectedOf, HeldOut, Learned, _Batch, _settled, learn
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.decoder.solving import Without, batches
+from cofill.models.portion import Portion
 from tests.models.decoder.codes import AMPLITUDES, WIDTH, Floats, Ints, some_codes, some_space
 
 NAMES = ["bias", "taste", "cosine", "local", "half", "mean"]
@@ -34,7 +34,7 @@ class World:
         nothing = np.zeros((self.by_column.rows, WIDTH + 1), np.float32), np.zeros(self.by_column.rows, np.float32)
         return learn(
             self.by_column, self.by_column.values, space, first, self.left_out, self.held_out, self.codes,
-            self.counts, nothing, seed=0,
+            self.counts, of(nothing), Portion.of(self.by_column.transpose()), seed=0,
         )  # fmt: skip
 
 
@@ -63,12 +63,6 @@ def some_world(
 FIRST = Amplitudes.at_first(0.25, 0.09, local=True, described=True)
 
 
-def in_double(batch: _Batch) -> _Batch:
-    parts: dict[str, Any] = {field.name: getattr(batch, field.name) for field in fields(batch)}
-    parts |= {name: part.double() for name, part in parts.items() if isinstance(part, torch.Tensor)}
-    return _Batch(**parts)
-
-
 def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> list[_Batch]:
     """Several columns each, padded on both sides."""
     found = []
@@ -79,10 +73,15 @@ def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]
         found.append(
             _Batch.read(
                 batch, asked, world.by_column, world.by_column.values, space, world.left_out, world.held_out,
-                world.codes, world.counts, expected,
+                world.codes, world.counts, of(expected),
             )
         )  # fmt: skip
     return found
+
+
+def of(expected: tuple[Floats, Floats]) -> ExpectedOf:
+    """As `learn` asks for it."""
+    return lambda columns: (expected[0][columns], expected[1][columns])
 
 
 def some_expected(columns: int) -> tuple[Floats, Floats]:
@@ -95,7 +94,7 @@ def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     space = some_space(seed)
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30, seed=seed)
     (batch,) = read_batches(world, space, some_expected(12))
-    exact = in_double(batch)
+    exact = batch.in_double()
     _, slope = exact.error(AMPLITUDES, NAMES)
     for place, name in enumerate(NAMES):
         step = 1e-4
@@ -152,7 +151,8 @@ def test_where_codes_say_nothing_the_biases_remain(seed: int) -> None:
     apart = float(np.sqrt(np.mean((learned.predicted - alone) ** 2)))
     before = world.learn(space, FIRST).amplitudes
     assert before == learned.amplitudes  # nothing is left to chance
-    assert apart < 0.05
+    assert apart < 1e-5
+    assert learned.amplitudes.taste == 0
     assert rmse(learned.predicted, targets) < 1.005 * rmse(alone, targets)
 
 
@@ -168,14 +168,14 @@ def test_where_codes_tell_tastes_they_are_believed(seed: int) -> None:
     assert learned.amplitudes.noise == FIRST.noise
 
 
-def test_three_validation_ratings_move_next_to_nothing() -> None:
+def test_three_validation_ratings_are_no_evidence_of_taste() -> None:
     space = some_space()
     world = some_world(space, tastes=1.0, asked=3)
     learned = world.learn(space, FIRST)
     assert len(learned.asked) == 3
-    moved = {name: abs(np.log(getattr(learned.amplitudes, name) / getattr(FIRST, name))) for name in NAMES}
-    assert max(moved.values()) < 2.5
-    assert sum(moved.values()) > 0
+    assert (learned.amplitudes.taste, learned.amplitudes.cosine, learned.amplitudes.local) == (0, 0, 0)
+    assert learned.amplitudes.bias == FIRST.bias
+    np.testing.assert_allclose(learned.predicted, of_biases(world, FIRST.bias)[learned.asked], rtol=0, atol=1e-5)
 
 
 def test_without_a_local_kernel_there_stays_none() -> None:
@@ -192,3 +192,35 @@ def test_nothing_to_learn_from() -> None:
     learned = world.learn(space, FIRST)
     assert learned.amplitudes == FIRST
     assert len(learned.asked) == len(learned.predicted) == 0
+
+
+# Where a search has ended
+
+
+def flat(at: Doubles) -> tuple[float, Doubles]:
+    """Lowest at (0.3, -1), where it is nearly flat along one direction."""
+    away = at - np.array([0.3, -1.0])
+    along, across = away[0] + away[1], away[0] - away[1]
+    return float(100 + 0.1 * along**2 + 0.1 * along**3 + across**2), np.array(
+        [0.2 * along + 0.3 * along**2 + 2 * across, 0.2 * along + 0.3 * along**2 - 2 * across]
+    )
+
+
+def a_part(at: Doubles) -> tuple[float, Doubles]:
+    """A third of it, or nearly so."""
+    value, slope = flat(at + 0.05)
+    return value / 3, slope / 3
+
+
+@pytest.mark.parametrize("roughly", [flat, a_part])
+@pytest.mark.parametrize("start", [(0.3, -1.0), (0.33, -0.97), (0.27, -1.02), (1.3, 0.4), (0.1, -1.3)])
+def test_wherever_a_search_has_ended_amplitudes_settle_at_one_point(start: tuple[float, float], roughly: Cost) -> None:
+    settled = _settled(np.array(start), flat, flat, roughly, [(-6, 6), (-6, 6)])
+    np.testing.assert_allclose(settled, [0.3, -1.0], rtol=0, atol=1e-5)
+
+
+def test_amplitudes_settle_within_their_bounds() -> None:
+    at = _settled(np.array([0.25, -1.03]), flat, flat, flat, [(-6, 0.25), (-6, 6)])
+    assert at[0] == 0.25  # it was at its bound, and the other one settles beside it
+    assert abs(flat(at)[1][1]) < 1e-5
+    np.testing.assert_array_equal(_settled(np.array([0.25, -2]), flat, flat, flat, [(0.25, 1), (-3, -2)]), [0.25, -2])

@@ -320,6 +320,21 @@ def test_interactions_count_alike_unless_there_is_confidence() -> None:
     assert (np.diff(confident) > 0).all()
 
 
+@pytest.mark.parametrize("orientation", ["item", "user", "both"])
+def test_somebody_of_whom_only_later_interactions_are_known(orientation: str, tmp_path: Path) -> None:
+    """They are in the lists' world alone: predictions are those for anybody."""
+    seen = [(person, item) for person, item, _ in triples()[:200]]
+    model = CFN(orientation=orientation, hidden=4, epochs=1, threads=1, validation=0)
+    model.fit(list(triples()[:200]), interactions=seen)
+    model.add_interactions([(9000, 0), (9000, 3), (1, 777)])
+    assert len(model.recommend(9000, 5)) == 5
+    known = int(triples()[0][1])
+    assert model.predict([(9000, known)]) == pytest.approx(model.predict([("nobody", known)]), abs=1e-5)
+    assert model.predict([(1, 777)]) == pytest.approx(model.predict([(1, "nothing")]), abs=1e-5)
+    model.save(tmp_path)
+    assert [one.item for one in CFN.load(tmp_path).recommend(9000, 5)] == [one.item for one in model.recommend(9000, 5)]
+
+
 # Time
 
 

@@ -50,7 +50,9 @@ class ListRivalContract(ModelContract):
         self.scores_of(changing)
         changing.remove_ratings(pairs_of(LATER))
         users, items = len(model.users), len(model.items)
-        np.testing.assert_array_equal(self.scores_of(changing)[:users, :items], self.scores_of(model))
+        # Some processors add up products of wider matrices in another order.
+        found, expected = self.scores_of(changing)[:users, :items], self.scores_of(model)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
     def test_explanations_add_up(self, changing: ListRival) -> None:
         changing.add_ratings(cells(LATER, STARS)).add_ratings(parts().of_new_items)

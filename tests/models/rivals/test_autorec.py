@@ -20,6 +20,7 @@ QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "hidden": 32, "learning_
 
 
 class TestItemAutoRec(LearnerContract):
+    draws_by_ids = True
     expected_rmse = 0.85
     reads_users = False
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 200}
@@ -29,6 +30,7 @@ class TestItemAutoRec(LearnerContract):
 
 
 class TestUserAutoRec(LearnerContract):
+    draws_by_ids = True
     expected_rmse = 0.86
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 200}
 

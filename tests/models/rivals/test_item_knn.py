@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cofill.errors import SettingsError
@@ -23,16 +23,22 @@ class TestContract(ListRivalContract):
 
 
 def brute_force(grades: Doubles, neighbours: int, shrinkage: float) -> Doubles:
-    """Items x items: the weight of each input for each target."""
+    """Items x items: the weight of each input for each target.
+
+    Which of two that are equally near is taken as the last is decided by rounding: such examples say nothing.
+    """
     items = grades.shape[1]
     weights = np.zeros((items, items))
     for target in range(items):
-        similar = []
+        similar: list[float] = []
         for item in range(items):
             one, other = grades[:, item], grades[:, target]
             lengths = np.sqrt((one**2).sum()) * np.sqrt((other**2).sum()) + shrinkage
             similar.append(one @ other / lengths if item != target and lengths else 0.0)
-        for item in sorted(range(items), key=lambda item: -similar[item])[:neighbours]:
+        order = sorted(range(items), key=lambda item: -similar[item])
+        for last, next_one in zip(order[neighbours - 1 :][:1], order[neighbours:][:1], strict=False):
+            assume(similar[last] - similar[next_one] > 1e-6 or similar[last] == 0)
+        for item in order[:neighbours]:
             weights[item, target] = similar[item]
     return weights
 

@@ -242,6 +242,10 @@ class BothMatrix(Matrix):
         for part in self._parts:
             part.remove(rows, columns)
 
+    def grow(self, rows: int, columns: int) -> None:
+        for part in self._parts:
+            part.grow(rows, columns)
+
     def describe_rows(self, rows: Ints, features: Floats) -> None:
         for part in self._parts:
             part.describe_rows(rows, features)

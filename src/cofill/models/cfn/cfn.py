@@ -10,17 +10,36 @@ import numpy.typing as npt
 
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
-from cofill.data.ratings import Scale
+from cofill.data.ratings import Ratings, Scale
+from cofill.errors import SettingsError
+from cofill.exchange import ALONE, Exchange
+from cofill.models.card import Sides
 from cofill.models.cfn.both import BothMatrix, Gate, Judged
+from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.oriented import SHARE_OF_SOLVING, NetworkMatrix, filled_in, kept_of, restored, taken
+from cofill.models.cfn.oriented import (
+    BY_COLUMN,
+    BY_RATING,
+    SHARE_OF_SOLVING,
+    NetworkMatrix,
+    filled_in,
+    kept_of,
+    restored,
+    taken,
+)
 from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
+from cofill.models.keeping import all_columns
 from cofill.models.known import KnownRatings, known_arrays, known_from
-from cofill.models.matrix import Matrix
+from cofill.models.lists.feedback import Feedback, GradedRatings
+from cofill.models.lists.scorer import KeysOfSides
+from cofill.models.lists.scorer import Sides as ListSides
+from cofill.models.matrix import Floats, Matrix
+from cofill.models.portion import Portion
 from cofill.models.recommender import Fitting, Kept, Recommender
+from cofill.models.shards import KeptByColumn
 from cofill.progress import Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
@@ -50,6 +69,7 @@ class CFN(Recommender):
     takes_features: ClassVar[bool] = True
     follows_features: ClassVar[bool] = True
     keeps_checkpoints: ClassVar[bool] = True
+    fits_on_clusters: ClassVar[bool] = True
 
     def __init__(self, settings: CFNSettings | None = None, **changes: Any) -> None:
         super().__init__(settings, **changes)
@@ -104,7 +124,7 @@ class CFN(Recommender):
         # Both are judged by the same ratings.
         by_user = data.ratings.rows("user")
         flags = np.zeros(by_user.nnz, np.bool_)
-        flags[validation_entries(by_user, self.settings)] = True
+        flags[validation_entries(by_user, self.settings, _portion("user", data.ratings))] = True
         held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
         matrices: dict[Orientation, Matrix] = {}
         fits: dict[Orientation, Fitted] = {}
@@ -129,20 +149,42 @@ class CFN(Recommender):
         held_out: npt.NDArray[np.int64] | None = None,
     ) -> tuple[NetworkMatrix, Fitted]:
         """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
-        settings = self._settings_of(side)
         users, items = (data.users, data.items) if held_out is None else (data.users.copy(), data.items.copy())
         row_features, column_features = _rows_and_columns(side, users, items)
         rows, columns = _rows_and_columns(side, data.ratings.rows("user"), data.ratings.rows("item"))
-        warn_of_width(row_features.width, settings.hidden, rows.columns)
-        known = KnownRatings(rows, columns)
+        known, portion = KnownRatings(rows, columns), _portion(side, data.ratings)
+        about = row_features, column_features
+        return self._learn_portion(side, known, data.ratings.scale, about, portion, fitting, held_out=held_out)
+
+    def _learn_portion(
+        self,
+        side: Orientation,
+        known: KnownRatings,
+        scale: Scale,
+        about: tuple[SideFeatures, SideFeatures],
+        portion: Portion,
+        fitting: Fitting,
+        *,
+        held_out: npt.NDArray[np.int64] | None = None,
+        checkpoint: TrainingCheckpoint | None = None,
+    ) -> tuple[NetworkMatrix, Fitted]:
+        """From the ratings of the columns that this process has, which may be all, and features of rows and columns.
+
+        `checkpoint` stands in the place of that of the fitting.
+        """
+        settings = self._settings_of(side)
+        row_features, column_features = about
+        warn_of_width(row_features.width, settings.hidden, portion.columns)
         fitted = fit_matrix(
             known,
-            data.ratings.scale,
+            scale,
             settings,
             row_features=row_features,
             column_features=column_features,
+            portion=portion,
             held_out=held_out,
             checkpoint_path=fitting.checkpoint,
+            checkpoint=checkpoint,
             resume=fitting.resume,
             report=_report(fitting.progress, settings),
             tell_lowered=_tell_lowered(fitting.progress),
@@ -154,9 +196,49 @@ class CFN(Recommender):
             settings,
             row_features=row_features,
             column_features=column_features,
+            portion=portion,
             progress=fitting.progress,
         )
         return matrix, fitted
+
+    def learn_portion(
+        self,
+        known: KnownRatings,
+        scale: Scale,
+        about: tuple[SideFeatures, SideFeatures],
+        portion: Portion,
+        progress: Progress,
+        checkpoint: TrainingCheckpoint | None,
+        *,
+        resume: bool,
+    ) -> None:
+        """Learn the columns of this process while others learn theirs (`joint_training`)."""
+        assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
+        fitting = Fitting(progress, None, resume)
+        side = self.orientation
+        matrix, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
+        self.history = fitted.history
+        self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
+        self._matrix, self._spread = _turned(matrix, side), None
+
+    def fit_lists(
+        self,
+        decay: Floats | None,
+        progress: Progress,
+        *,
+        known: KnownRatings | None = None,
+        sides: ListSides | None = None,
+        keys: KeysOfSides | None = None,
+        exchange: Exchange = ALONE,
+    ) -> None:
+        """The list scorer of a model that was learned in portions; from what its own people did, or `known` ones."""
+        grades = self._grades(self.scale, rated=True)
+        feedback = Feedback(GradedRatings.of(known or self.matrix.known, grades, decay))
+
+        def done(share: float) -> None:
+            progress(Step("fitting the list scorer", share, 1.0, 1.0))
+
+        self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
     def _joined(
         self, matrices: dict[Orientation, Matrix], fits: dict[Orientation, Fitted], data: DescribedRatings
@@ -183,9 +265,9 @@ class CFN(Recommender):
         return self.settings.changed({"orientation": side, **self._own_settings.get(side, {})})
 
     @classmethod
-    def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+    def new_engine(cls, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
         """What moves the weights; an autoencoder that trains in another way has another one."""
-        return make_engine(network, settings)
+        return make_engine(network, settings, exchange)
 
     def facts(self) -> list[tuple[str, str]]:
         found = []
@@ -227,6 +309,23 @@ class CFN(Recommender):
             arrays |= {"gate.coefficients": gate.coefficients, "gate.centres": gate.centres}
         return Kept(arrays, known_arrays(self.matrix.known), kept_numbers, own_settings)
 
+    def _kept_by_column(self) -> KeptByColumn:
+        if self.orientation == "both":
+            raise SettingsError(
+                "a model with orientation 'both' is saved in one piece, for what are columns to one of its networks "
+                "are rows to the other; leave out shards"
+            )
+        matrix, known = self.completion, self.matrix.known
+        weights, numbers = kept_of(matrix)
+
+        def rows() -> Arrays:
+            counts, spread = matrix.known.trained_counts(), known.spread()
+            return matrix.read_rows().arrays() | {"counts": counts, "spread": np.array([spread])}
+
+        kept = Kept(weights, known_arrays(matrix.known.transposed()), numbers, by_column=True)
+        columns: Sides = "users" if self.orientation == "item" else "items"
+        return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(matrix.known.trained_counts().sum()), rows)
+
     @classmethod
     def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
         added: dict[str, Any] = {}
@@ -240,9 +339,16 @@ class CFN(Recommender):
 
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
         if self.orientation != "both":
-            counts = _rows_and_columns(self.orientation, len(self.users), len(self.items))
-            known = known_from(kept.ratings, scale, *counts)
-            return self._restored_one(self.orientation, dict(kept.weights), kept.numbers, known, scale, users, items)
+            rows, columns = _rows_and_columns(self.orientation, len(self.users), len(self.items))
+            read = kept.rows
+            if kept.by_column:
+                whole = None if read is None else all_columns(read)
+                known = known_from(kept.ratings, scale, columns, rows, whole).transposed()
+            else:
+                known = known_from(kept.ratings, scale, rows, columns)
+            return self._restored_one(
+                self.orientation, dict(kept.weights), kept.numbers, known, scale, users, items, read
+            )
         self._own_settings = kept.own_settings
         known = known_from(kept.ratings, scale, len(self.users), len(self.items))
         weights = dict(kept.weights)
@@ -258,8 +364,8 @@ class CFN(Recommender):
                 if name.startswith(f"{side}.")
             }
             ratings = known if side == "user" else known.copied().transposed()
-            about = ((features.copy() if features else None) for features in (users, items))
-            matrices[side] = self._restored_one(side, own, numbers, ratings, scale, *about)
+            of_users, of_items = ((features.copy() if features else None) for features in (users, items))
+            matrices[side] = self._restored_one(side, own, numbers, ratings, scale, of_users, of_items)
         if len(matrices) == 2:
             coefficients, centres = gate["coefficients"], gate["centres"]
             if coefficients.shape != (4,) or centres.shape != (2,) or not np.isfinite(coefficients).all():
@@ -278,6 +384,7 @@ class CFN(Recommender):
         scale: Scale,
         users: SideFeatures | None,
         items: SideFeatures | None,
+        read: Arrays | None = None,
     ) -> Matrix:
         of_rows, of_columns = _rows_and_columns(side, users, items)
         matrix = restored(
@@ -288,6 +395,7 @@ class CFN(Recommender):
             self._settings_of(side),
             row_features=of_rows or SideFeatures.none(known.trained.rows),
             column_features=of_columns or SideFeatures.none(known.trained.columns),
+            read=read,
         )
         return _turned(matrix, side)
 
@@ -299,6 +407,12 @@ def _turned(matrix: Matrix, side: Orientation) -> Matrix:
 
 def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
     return (users, items) if side == "user" else (items, users)
+
+
+def _portion(side: Orientation, ratings: Ratings) -> Portion:
+    """All of a matrix, with the keys of its users and items."""
+    row_keys, column_keys = _rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
+    return Portion(row_keys, column_keys, len(column_keys))
 
 
 def _second(checkpoint: Path) -> Path:
@@ -328,6 +442,8 @@ def _report(progress: Progress, settings: CFNSettings) -> Report:
         measures = {"loss": record.loss, "ratings_per_second": record.ratings_per_second}
         if record.validation_rmse is not None:
             measures["validation_rmse"] = record.validation_rmse
+        if record.workers > 1:
+            measures |= {"workers": record.workers, "exchanging": record.exchanging}
         share = begin[record.phase] + length[record.phase] * record.epoch / epochs
         progress(Step(_PHASES[record.phase], record.epoch, epochs, share, "epoch", measures, record.seconds))
 

@@ -3,7 +3,7 @@
 import json
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import safetensors
 import safetensors.torch
@@ -12,7 +12,26 @@ from torch import Tensor
 from cofill.errors import CheckpointError
 from cofill.files import replacing
 
-_FORMAT = "1"
+_FORMAT = "2"
+
+
+class TrainingCheckpoint(Protocol):
+    """Where a run is kept, and what the training needs of it."""
+
+    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        """Save unless the last one is recent."""
+
+    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        """The weights as they are, the best so far where they are kept, and where the run stands."""
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """Weights and state to go on from, or None where there is nothing to resume."""
+
+    def best_weights(self) -> dict[str, Tensor] | None:
+        """The best weights of the run that was loaded, where they were kept."""
+
+    def remove(self) -> None:
+        """Leave nothing to resume."""
 
 
 class Checkpoint:

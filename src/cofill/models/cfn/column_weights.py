@@ -6,13 +6,20 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
-from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, spread, with_one
+from cofill.models.cfn.fold_in import (
+    ColumnPrior,
+    ExampleColumn,
+    calibration_columns,
+    calibration_ratings,
+    with_one,
+)
 from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import described_as_trained, grown
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -47,7 +54,9 @@ class ColumnWeights:
         features: SideFeatures,
         prior: ColumnPrior | None,
         loss: Loss,
+        portion: Portion,
     ) -> None:
+        """Without a prior, one is fitted."""
         loss.require_squared_error("the closed form of a column's output weights")  # here, for all of `fold_in`
         self._network = network
         self._scaling = scaling
@@ -58,7 +67,7 @@ class ColumnWeights:
         self._weight = network.output.weight.detach().numpy()
         self._bias = network.output.bias.detach().numpy()
         self._moved: set[int] = set()  # columns whose weights are out of date
-        self.prior = prior or self._fit_prior()
+        self.prior = prior or self._fit_prior(portion)
         if prior is None:
             self._expect_of_cold()
 
@@ -182,10 +191,11 @@ class ColumnWeights:
         seen, left = self.prior.linearised(codes, targets, start, held)
         return start + self.prior.solve(seen, left - seen @ start, held)
 
-    def _fit_prior(self) -> ColumnPrior:
+    def _fit_prior(self, portion: Portion) -> ColumnPrior:
         by_column = self._known.trained_columns
         counts, features = by_column.counts(), self._features.trained
-        columns = [(int(c), *spread(*by_column.row(int(c)))) for c in calibration_columns(counts)]
+        some = calibration_columns(counts, portion)
+        columns = [(int(c), *calibration_ratings(*by_column.row(int(c)), portion)) for c in some]
         needed = np.unique(np.concatenate([rows for _, rows, _ in columns] or [np.empty(0, np.int32)]))
         codes, means = self._codes.for_regression(needed.astype(np.int64))
         examples = []
@@ -193,4 +203,4 @@ class ColumnWeights:
             place = np.searchsorted(needed, rows)
             targets = self._scaling.down_values(ratings, means[place])
             examples.append(ExampleColumn(with_one(codes[place]), targets, features[column]))
-        return ColumnPrior.fit(self._weight, self._bias, counts, features, examples)
+        return ColumnPrior.fit(self._weight, self._bias, counts, features, examples, portion)

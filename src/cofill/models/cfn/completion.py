@@ -11,13 +11,14 @@ from cofill.models.cfn.column_weights import ColumnWeights
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.row_codes import RowCodes
+from cofill.models.cfn.row_codes import ReadRows, RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import Doubles, along_the_path, blended, of_closed_form, of_damped_mean
 from cofill.models.explanation import Given, Shares
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
+from cofill.models.portion import Portion
 
 _ROWS_AT_ONCE = 1024
 _ENTRIES_AT_ONCE = 8192
@@ -41,15 +42,23 @@ class Completion(FilledMatrix):
         *,
         row_features: SideFeatures,
         column_features: SideFeatures,
+        portion: Portion | None = None,
         prior: ColumnPrior | None = None,
+        means: FittedMeans | None = None,
+        read: ReadRows | None = None,
     ) -> None:
-        """Without a prior, one is fitted."""
-        means = FittedMeans(
+        """Without a prior, and without means, they are fitted.
+
+        `read`: the rows as all columns read them, in part of a model, which has some of the columns.
+        """
+        portion = Portion.of(known.trained) if portion is None else portion
+        means = means or FittedMeans(
             known.trained,
             known.trained_columns,
             settings.mean_damping,
             row_features=row_features.trained,
             column_features=column_features.trained,
+            portion=portion,
         )
         super().__init__(known, means, row_features, column_features)
         self.network = network
@@ -57,11 +66,11 @@ class Completion(FilledMatrix):
         # With this many ratings, a row without features is half the network's and half the means'.
         self._half_trusted = settings.trust_length * scaling.typical_length
         self._trust_features = settings.trust_features
-        self.codes = RowCodes(network, scaling, known, row_features)
+        self.codes = RowCodes(network, scaling, known, row_features, read)
         self.column_weights = ColumnWeights(
-            network, scaling, known, self.codes, column_features, prior, Loss.of(settings)
+            network, scaling, known, self.codes, column_features, prior, Loss.of(settings), portion
         )
-        self._read = known.trained.counts()  # (rows,) ratings that the network takes in
+        self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._catch_up()
 
     @property
@@ -229,6 +238,10 @@ class Completion(FilledMatrix):
 
     def _in_ratings(self, by_rating: Doubles, by_feature: Doubles) -> Shares:
         return Shares(by_rating * self.scaling.unit, by_feature * self.scaling.unit)
+
+    def read_rows(self) -> ReadRows:
+        """The rows of the training as all columns read them."""
+        return ReadRows(self.codes.as_trained()[0], None)
 
     # Representations
 

@@ -1,7 +1,7 @@
 """Noise on the known ratings of a minibatch: masking, Gaussian, salt and pepper."""
 
 from dataclasses import dataclass
-from typing import Self, get_args
+from typing import NamedTuple, Self, get_args
 
 import torch
 from torch import Tensor
@@ -40,30 +40,50 @@ class Corruption:
         `presence` is added to every input that is not hidden. Draws are made on the CPU, so that a seed means the same
         on every device.
         """
-        inputs, corrupted = self._noisy(rows, values, batch, generator)
-        if presence != 0:
-            inputs = torch.where(corrupted, inputs, inputs + presence) if self.noise == "mask" else inputs + presence
-        if self.cold_ratio == 0:
-            return inputs, corrupted
-        cold = (torch.rand(batch, generator=generator) < self.cold_ratio).to(values.device)[rows]
-        return inputs.masked_fill(cold, 0), corrupted | cold
+        return self.applied(rows, values, self._drawn(rows, values, batch, generator), presence=presence)
 
-    def _noisy(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def applied(
+        self, rows: Tensor, values: Tensor, draws: "NoiseDraws", *, presence: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """The same with draws that are given."""
+        chosen, noise, cold = draws
+        if self.noise == "mask":
+            inputs = values.masked_fill(chosen, 0)
+        else:
+            inputs = torch.where(chosen, values + noise if self.noise == "gaussian" else noise, values)
+        if presence != 0:
+            inputs = torch.where(chosen, inputs, inputs + presence) if self.noise == "mask" else inputs + presence
+        if self.cold_ratio == 0:
+            return inputs, chosen
+        of_entry = cold[rows]
+        return inputs.masked_fill(of_entry, 0), chosen | of_entry
+
+    def _drawn(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> "NoiseDraws":
         device = values.device
         chosen = (torch.rand(len(values), generator=generator) < self.ratio).to(device)
+        noise = values[:0]
         if self.noise == "mask":
-            chosen = self._keep_rows_with_nothing_left(rows, chosen, batch)
-            return values.masked_fill(chosen, 0), chosen
-        if self.noise == "gaussian":
+            chosen = chosen & _keeps_something(rows, chosen, batch)[rows]
+        elif self.noise == "gaussian":
             noise = torch.randn(len(values), generator=generator).to(device) * self.std
-            return torch.where(chosen, values + noise, values), chosen
-        # Salt and pepper: the two ends of the scaled range, whichever side of the row's mean they fall on.
-        ends = (torch.rand(len(values), generator=generator) < 0.5).to(device, values.dtype) * 2 - 1
-        return torch.where(chosen, ends, values), chosen
+        else:
+            noise = (torch.rand(len(values), generator=generator) < 0.5).to(device, values.dtype) * 2 - 1
+        cold = torch.zeros(0, dtype=torch.bool)
+        if self.cold_ratio:
+            cold = torch.rand(batch, generator=generator) < self.cold_ratio
+        return NoiseDraws(chosen, noise, cold.to(device))
 
-    @staticmethod
-    def _keep_rows_with_nothing_left(rows: Tensor, chosen: Tensor, batch: int) -> Tensor:
-        """A row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
-        left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
-        left.index_add_(0, rows, (~chosen).int())
-        return chosen if bool((left > 0).all()) else chosen & (left > 0)[rows]
+
+class NoiseDraws(NamedTuple):
+    """What is left to chance of the noise of n entries of B rows."""
+
+    chosen: Tensor  # (n,) bool: which are corrupted
+    noise: Tensor  # (n,): what is added to these (gaussian), or stands in their place (salt and pepper); masks: (0,)
+    cold: Tensor  # (B,) bool: which rows lose everything; (0,) where none may
+
+
+def _keeps_something(rows: Tensor, chosen: Tensor, batch: int) -> Tensor:
+    """(B,): a row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
+    left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
+    left.index_add_(0, rows, (~chosen).int())
+    return left > 0

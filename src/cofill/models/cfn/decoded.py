@@ -14,20 +14,14 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
 from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.local_part import LocalPart
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.row_codes import RowCodes
+from cofill.models.cfn.row_codes import ReadRows, RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import along_the_path, blended, of_damped_mean
 from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
-from cofill.models.decoder.neighbours import (
-    Nearest,
-    Neighbours,
-    nearest_to,
-    pulls_at_pairs,
-    pulls_of_rows,
-    spread_pulls,
-)
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
+from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
@@ -125,27 +119,27 @@ class DecodedMatrix(FilledMatrix):
         *,
         row_features: SideFeatures,
         column_features: SideFeatures,
+        read: ReadRows | None = None,
     ) -> None:
+        """`read`: the rows as all columns read them, in part of a model, which has some of the columns."""
         super().__init__(known, biases, row_features, column_features)
         self.network, self.scaling, self.decoder = network, scaling, decoder
         # The network's own output weights have done their work: these are the largest arrays there are.
         network.output.weight = Parameter(torch.from_numpy(decoder.columns.taste[:, :-1]))
         network.output.bias = Parameter(torch.from_numpy(decoder.columns.taste[:, -1]))
-        self.codes = RowCodes(network, scaling, known, row_features)
+        self.codes = RowCodes(network, scaling, known, row_features, read)
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
-        self._table = decoder.near
-        self._left_out: LeaveOneOut | None = None
+        self._left_out = None if read is None else read.left_out
         self._rows_now: _OfRows | None = None
-        self._pull_by_row: Floats | None = None
-        self._directions: Floats | None = None
-        self._rated = known.trained.counts() > 0
-        self._nearest_of_changed: dict[int, Nearest] = {}
-        self._later: tuple[Longs, Floats] | None = None
         trained = decoder.columns
         self._taste, self._turn, self._bias = trained.taste, trained.turn, trained.bias
-        self._pulls: dict[int, tuple[Ints, Floats]] = {}  # of columns that have changed since the training
+        self._local: LocalPart | None = None
+        if decoder.near is not None:
+            self._local = LocalPart(
+                decoder.near, trained.pull, decoder.space, known, self.codes, row_features, self._lengths
+            )
         self._moved: set[int] = set()  # columns whose weights are out of date
-        self._read = known.trained.counts()  # (rows,) ratings that the network takes in
+        self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._catch_up()
 
     @property
@@ -160,8 +154,8 @@ class DecodedMatrix(FilledMatrix):
     def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
         self._read[row] = self._count_read(columns)
         self.codes.changed(row)
-        self._nearest_of_changed.pop(row, None)
-        self._later = None
+        if self._local is not None:
+            self._local.row_changed(row)
 
     def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
         self._moved.add(column)
@@ -181,13 +175,15 @@ class DecodedMatrix(FilledMatrix):
             self._taste, self._turn, self._bias = (grown(part, room) for part in (self._taste, self._turn, self._bias))
         for column in self._moved:
             if self.column_as_trained(column):
-                self._pulls.pop(column, None)
+                if self._local is not None:
+                    self._local.column_as_trained(column)
                 found = Decoded(trained.taste[column], trained.turn[column], trained.bias[column], _NO_PULL)
             else:
                 rows, ratings = self.known.column(column)
                 posterior = self._posterior(rows, ratings, self.column_features.values[column], column)
                 found = posterior.decoded()
-                self._pulls[column] = (rows, found.pull)
+                if self._local is not None:
+                    self._local.column_changed(column, rows, found.pull)
             self._taste[column], self._turn[column], self._bias[column] = found.taste, found.turn, found.bias
         self._moved.clear()
 
@@ -210,7 +206,7 @@ class DecodedMatrix(FilledMatrix):
         codes, means = self.codes.for_regression(longs)
         old = self.codes.was_trained(longs)
         counts = np.zeros(len(rows), np.int64)
-        counts[old] = self.known.trained.counts()[longs[old]]
+        counts[old] = self.known.trained_counts()[longs[old]]
         counts[~old] = self._read[longs[~old]]
         described = self.row_features.described[longs]
         described[old] = self.row_features.trained_described[longs[old]]
@@ -237,6 +233,10 @@ class DecodedMatrix(FilledMatrix):
 
     # Rows
 
+    def read_rows(self) -> ReadRows:
+        """The rows of the training as all columns read them."""
+        return ReadRows(self.codes.as_trained()[0], self._leave_one_out())
+
     def _trust(self) -> Floats:
         """(rows,)"""
         return self._of_rows().trust
@@ -261,8 +261,9 @@ class DecodedMatrix(FilledMatrix):
 
     def column(self, column: int) -> Floats:
         self._settle()
-        found = Decoded(self._taste[column], self._turn[column], self._bias[column], self._pull_of(column)[1])
-        return self._down_a_column(found, self._pull_of(column)[0], slice(None))
+        rated, pull = (_NO_ROWS, _NO_PULL) if self._local is None else self._local.pull_of(column)
+        found = Decoded(self._taste[column], self._turn[column], self._bias[column], pull)
+        return self._down_a_column(found, rated, slice(None))
 
     def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self._along_a_row(columns, ratings, features, slice(None))
@@ -285,8 +286,8 @@ class DecodedMatrix(FilledMatrix):
         direction = self._space.directions(code[None])[0]
         known = slice(self.columns) if isinstance(at, slice) else at
         said = self._taste[known, :-1] @ code + self._taste[known, -1] + self._turn[known] @ direction
-        if self._table is not None and trust:
-            said += self._local_of_row(self._nearest_now(direction), direction)[known]
+        if self._local is not None and trust:
+            said += self._local.of_row(self._local.nearest_now(direction), direction)[known]
         deviation = self.means.row_of(columns, ratings, vector)
         return self._up(self._bias[known] + trust * said, deviation)
 
@@ -299,8 +300,8 @@ class DecodedMatrix(FilledMatrix):
         codes = codes[at]
         said = codes @ found.taste[:-1] + found.taste[-1]
         said += (codes @ found.turn - self._space.centre @ found.turn) / self._lengths()[at]
-        if self._table is not None:
-            said += self._local_of_column(rated, found.pull)[at]
+        if self._local is not None:
+            said += self._local.of_column(rated, found.pull)[at]
         return self._up(found.bias + self._trust()[at] * said, self.means.row[at])
 
     def _lengths(self) -> Floats:
@@ -335,8 +336,8 @@ class DecodedMatrix(FilledMatrix):
             directions = self._space.directions(codes)
             said = np.einsum("ij,ij->i", codes[place], self._taste[column, :-1]) + self._taste[column, -1]
             said += np.einsum("ij,ij->i", directions[place], self._turn[column])
-            if self._table is not None:
-                said += self._local_at(row, column, distinct, directions, place)
+            if self._local is not None:
+                said += self._local.at_pairs(row, column, distinct, place)
             predicted[at] = self._up(self._bias[column] + trust[row] * said, self.means.row[row])
 
     def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
@@ -395,9 +396,10 @@ class DecodedMatrix(FilledMatrix):
         directions = self._space.directions(codes)
         known = slice(self.columns)
         said = codes @ self._taste[known, :-1].T + self._taste[known, -1] + directions @ self._turn[known].T
-        if self._table is not None:
+        if self._local is not None:
             for place, row in enumerate(rows.tolist()):
-                said[place] += self._local_of_row(self._nearest(row, directions[place]), directions[place])
+                near = self._local.nearest(row, directions[place])
+                said[place] += self._local.of_row(near, directions[place])
         scaled = self._bias[known] + self._trust()[rows][:, None] * said
         return self._up(scaled, self.means.row[rows][:, None])
 
@@ -407,9 +409,9 @@ class DecodedMatrix(FilledMatrix):
         turn = self._turn[columns]
         said = self._taste[columns, :-1] @ codes.T + self._taste[columns, -1:]
         said += (turn @ codes.T - (turn @ self._space.centre)[:, None]) / self._lengths()
-        if self._table is not None:
+        if self._local is not None:
             for place, column in enumerate(columns.tolist()):
-                said[place] += self._local_of_column(*self._pull_of(column))
+                said[place] += self._local.of_column(*self._local.pull_of(column))
         return self._up(self._bias[columns][:, None] + self._trust() * said, self.means.row)
 
     def row_known(self) -> Flags:
@@ -422,127 +424,6 @@ class DecodedMatrix(FilledMatrix):
         known: Flags = (self.column_counts > 0) | self.column_features.described
         return known
 
-    # The local part: between a row that is asked about, as it stands now, and rows that a column has rated. Of those
-    # that were trained, as they were then, the nearest to the row count; those that came later are few, and all count.
-
-    def _pull_of(self, column: int) -> tuple[Ints, Floats]:
-        """Rows that a column has rated, and its pull on rows like these."""
-        if column in self._pulls:
-            return self._pulls[column]
-        by_column = self.known.trained_columns
-        if column >= by_column.rows:
-            return np.empty(0, np.int32), _NO_PULL
-        known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
-        return by_column.indices[known], self.decoder.columns.pull[known]
-
-    def _trained_directions(self) -> Floats:
-        """(rows of the training, width)"""
-        if self._directions is None:
-            self._directions = self._space.directions(self.codes.as_trained()[0])
-        return self._directions
-
-    def _near(self) -> Neighbours:
-        assert self._table is not None
-        return self._table
-
-    def _nearest(self, row: int, direction: Floats) -> Nearest:
-        """Of a row of the matrix, in its present direction."""
-        if self.codes.is_as_trained(row):
-            return self._near().of_row(row)
-        if row not in self._nearest_of_changed:
-            self._nearest_of_changed[row] = self._nearest_now(direction)
-        return self._nearest_of_changed[row]
-
-    def _nearest_now(self, direction: Floats) -> Nearest:
-        return nearest_to(direction, self._trained_directions(), self._near().rows.shape[1], self._rated)
-
-    def _changed_rows(self) -> Longs:
-        """Rows that are not as they were trained, or that the training did not know."""
-        changed = {*self.known.changed_rows().tolist(), *self.row_features.later()[0].tolist()}
-        changed |= set(range(self.known.trained.rows, self.rows))
-        return np.array([row for row in sorted(changed) if not self.codes.is_as_trained(row)], np.int64)
-
-    def _local_of_column(self, rated: Ints, pull: Floats) -> Floats:
-        """(rows,)"""
-        table = self._near()
-        local = np.zeros(self.rows, np.float32)
-        old = self.codes.was_trained(rated.astype(np.int64))
-        spread_pulls(table.starts, table.near_to, table.near_kernel, rated[old], pull[old], local)
-        changed = self._changed_rows()
-        if len(changed):
-            dense = np.zeros(self.known.trained.rows, np.float32)
-            dense[rated[old]] = pull[old]
-            near = self._nearest_of_all(changed)
-            local[changed] = (near.kernel * dense[near.rows]).sum(1)
-        if not old.all():
-            codes, _ = self.codes.all_now()
-            later = self._space.directions(codes[rated[~old]])
-            cosines = codes @ later.T
-            cosines -= later @ self._space.centre
-            cosines /= self._lengths()[:, None]
-            local += local_kernel(cosines) @ pull[~old]
-        return local
-
-    def _nearest_of_all(self, changed: Longs) -> Nearest:
-        """(n, m) both, of rows that are not as they were trained."""
-        unknown = np.array([row for row in changed.tolist() if row not in self._nearest_of_changed], np.int64)
-        if len(unknown):
-            directions = self._space.directions(self.codes.now(unknown)[0])
-            for place, row in enumerate(unknown.tolist()):
-                self._nearest(row, directions[place])
-        found = [self._nearest_of_changed[row] for row in changed.tolist()]
-        return Nearest(np.stack([near.rows for near in found]), np.stack([near.kernel for near in found]))
-
-    def _kernel_with_rated(self, near: Nearest, direction: Floats) -> Floats:
-        """(rows,): the local kernel between a row that is asked about and all that a column may have rated."""
-        kernel = np.zeros(self.rows, np.float32)
-        kernel[near.rows] = near.kernel
-        later, directions = self._later_rows()
-        kernel[later] = local_kernel(directions @ direction)
-        return kernel
-
-    def _later_rows(self) -> tuple[Longs, Floats]:
-        """Rows (n,) whose first rating came after the training, and their directions (n, width)."""
-        if self._later is None:
-            changed = self.known.changed_rows().astype(np.int64)
-            later = changed[~self.codes.was_trained(changed)]
-            self._later = later, self._space.directions(self.codes.now(later)[0])
-        return self._later
-
-    def _local_of_row(self, near: Nearest, direction: Floats) -> Floats:
-        """(columns,)"""
-        trained = self.known.trained
-        if self._pull_by_row is None:
-            self._pull_by_row = self.decoder.columns.pull[np.argsort(self.known.trained_columns.indices, kind="stable")]
-        local = np.zeros(self.columns, np.float32)
-        pulls_of_rows(near.rows, near.kernel, trained.indptr, trained.indices, self._pull_by_row, local)
-        if self._pulls:
-            kernel = self._kernel_with_rated(near, direction)
-            for column, (rated, pull) in self._pulls.items():
-                local[column] = kernel[rated] @ pull
-        return local
-
-    def _local_at(self, row: Ints, column: Ints, distinct: Ints, directions: Floats, place: Longs) -> Floats:
-        """(n,) at pairs; `directions` are those of the distinct rows, `place` (n,) says which."""
-        table, trained = self._near(), self.known.trained
-        local = np.zeros(len(row), np.float32)
-        changed = np.isin(distinct, self._changed_rows())[place]
-        moved = np.isin(column, list(self._pulls)) | (column >= self.known.trained_columns.rows)
-        plain = np.flatnonzero(~changed & ~moved)
-        plain = plain[np.argsort(column[plain], kind="stable")]
-        by_column = self.known.trained_columns
-        found = np.zeros(len(plain), np.float32)
-        pulls_at_pairs(
-            table.rows, table.kernel, by_column.indptr, by_column.indices, self.decoder.columns.pull,
-            row[plain], column[plain], np.zeros(trained.rows, np.float32), found,
-        )  # fmt: skip
-        local[plain] = found
-        others = np.flatnonzero(changed | moved)
-        for one in np.unique(column[others]).tolist():
-            chosen = others[column[others] == one]
-            local[chosen] = self._local_of_column(*self._pull_of(one))[row[chosen]]
-        return local
-
     # Shares of ratings and features in a prediction
 
     def column_shares(self, given: Given, rows: Ints) -> Shares:
@@ -554,7 +435,8 @@ class DecodedMatrix(FilledMatrix):
         posterior = self._posterior(given.others, given.ratings, vector, column)
         codes, _ = self.codes.now(rows.astype(np.int64))
         asked = self._space.seen(codes, self._trust()[rows])
-        gain = posterior.gain(asked, self._cut_between(rows, asked.directions, given.others))
+        cut = None if self._local is None else self._local.between(rows, asked.directions, given.others)
+        gain = posterior.gain(asked, cut)
         seen, means = self._seen_by(given.others, given.ratings, column)
         nothing = self._expected(np.zeros_like(vector))
 
@@ -604,10 +486,11 @@ class DecodedMatrix(FilledMatrix):
         by_rating[:, read] += path.by_input
         by_feature = path.by_feature + of_mean.features
         local = np.zeros(len(columns), np.float32)
-        if self._table is not None and trust:
+        if self._local is not None and trust:
             direction = space.directions(code[None])[0]
-            near = self._nearest_now(direction) if given.number < 0 else self._nearest(given.number, direction)
-            local = trust * self._local_of_row(near, direction)[columns]
+            known = given.number >= 0
+            near = self._local.nearest(given.number, direction) if known else self._local.nearest_now(direction)
+            local = trust * self._local.of_row(near, direction)[columns]
         return blended(
             given,
             trust=np.ones(len(columns), np.float32),
@@ -617,26 +500,21 @@ class DecodedMatrix(FilledMatrix):
             read=read,
         )
 
-    def _cut_between(self, rows: Ints, directions: Floats, rated: Ints) -> Floats | None:
-        """(m, n): the local kernel between rows that are asked about and rated ones, as predictions see it."""
-        if self._table is None:
-            return None
-        cut = np.empty((len(rows), len(rated)), np.float32)
-        for place, row in enumerate(rows.tolist()):
-            direction = directions[place]
-            cut[place] = self._kernel_with_rated(self._nearest(row, direction), direction)[rated]
-        return cut
-
     # Representations
 
     def row_vectors(self) -> Floats:
         """(rows, width): the codes."""
-        return self.codes.all_now()[0]
+        return self.codes.all_now()[0] if self._tells_taste else np.zeros((self.rows, 0), np.float32)
 
     def column_vectors(self) -> Floats:
         """(columns, width): the weights of codes."""
         self._settle()
-        return self._taste[: self.columns, :-1]
+        return self._taste[: self.columns, :-1] if self._tells_taste else np.zeros((self.columns, 0), np.float32)
+
+    @property
+    def _tells_taste(self) -> bool:
+        """Where validation ratings did not gain by taste, nothing makes one row or column like another."""
+        return self._amplitudes.taste > 0 or self._amplitudes.mean > 0
 
 
 def _or_zeros(features: Floats | None, width: int) -> Floats:

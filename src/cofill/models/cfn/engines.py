@@ -1,6 +1,6 @@
 """Two ways to take the same training step: plain torch, which defines it, and the fused kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from math import log1p
@@ -11,6 +11,8 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.crew import cores
+from cofill.errors import SettingsError
+from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
 from cofill.models.cfn.layers import activated, activation_gradient
 from cofill.models.cfn.loss import DenoisingLoss, Loss
@@ -22,6 +24,11 @@ _Result = TypeVar("_Result")
 
 # Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
 _CHUNK = 1024
+# Ratings of a row for each unit of the layer, up to which narrow sums hold what is to be added up. With random weights
+# of a layer of k units dh is about 2 / (3 k) for each rating at the most, of 512 that fit.
+_LONGEST_NARROW = 96
+_NEARLY_FULL = 2**30  # half of that: other sums may have gone beyond already, and then a training has diverged
+_PARTS = 2**20  # of a whole number, in which losses are added up over processes
 
 
 class TrainingEngine(Protocol):
@@ -44,13 +51,15 @@ class TrainingEngine(Protocol):
         """Outputs (n,) at entries sorted by row, each row read without noise."""
 
 
-def make_engine(network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
     """The engine that the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
     name = settings.engine
     if name == "auto":
         name = "fused" if settings.on_cpu else "dense"
     if name == "fused":
-        return FusedEngine(network, settings)
+        return FusedEngine(network, settings, exchange)
+    if exchange.size > 1:
+        raise SettingsError(f"several workers train with the engine fused, on the CPU. Got {name!r}")
     return TorchEngine(network, settings)
 
 
@@ -59,7 +68,7 @@ def uses_dense_layers(settings: CFNSettings) -> bool:
 
 
 def shard_count(settings: CFNSettings) -> int:
-    """Shards of the fused engine, one a thread. The sums over shards are rounded differently for each number."""
+    """Shards of the fused engine, one a thread."""
     if settings.threads:
         return settings.threads
     return cores()
@@ -110,7 +119,7 @@ class TorchEngine:
     @torch.no_grad()
     def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         outputs = np.empty(len(entry_rows), np.float32)
-        for first, last, chosen, local in _chunks_of_rows(entry_rows, self._rows_at_once(rows)):
+        for first, last, chosen, local in _chunks_of_rows(entry_rows, rows, self._rows_at_once(rows)):
             known = gather(rows, chosen)
             codes = self.network.encode(
                 torch.from_numpy(known.entries.rows.astype(np.int64)).to(self.device),
@@ -136,15 +145,18 @@ class FusedEngine:
 
     Shards run on plain threads that sleep while they wait. (Threads that spin, as those of OpenMP do, are a little
     quicker on an idle machine and many times slower on one where another program wants a core.)
+
+    The columns may be spread over processes in the same way: these share nothing but z and dh either.
     """
 
     follows_gradient: bool = True
 
-    def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
+    def __init__(self, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> None:
         if network.input.weight.device.type != "cpu":
             raise ValueError("the fused engine works on the CPU")
         self.network = network
         self.settings = settings
+        self.exchange = exchange
         self.loss = Loss.of(settings)
         self.shards = shard_count(settings)
         self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
@@ -156,10 +168,9 @@ class FusedEngine:
         self._deep = self._output.weight.shape[1] - network.features  # hidden units that the output layer reads
         side = [] if network.input.side is None else [network.input.side]
         self._small = [network.input.bias, *side, *network.middle.parameters()]
-        self._optimizer = torch.optim.SGD(self._small, lr=settings.learning_rate, weight_decay=settings.weight_decay)
         self._torch_threads = torch.get_num_threads()
         self._decay = 0.0  # the logarithm of all decay due since everything was last up to date
-        self._partial: kernels.Floats = np.empty(0, np.float32)
+        self._partial: kernels.Ints = np.empty(0, np.int32)
 
     def __enter__(self) -> Self:
         # The middle is too small to share, and torch's threads spin while they wait for each other.
@@ -174,17 +185,29 @@ class FusedEngine:
         entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
         step = kernels.Step(learning_rate, self._decay, log1p(-learning_rate * self.settings.weight_decay))
         codes, backward = self._middle(self._encode(minibatch, bounds), minibatch.features, learning_rate)
-        dh = self._buffer(minibatch.batch, self._deep)
+        dh, fixed = self._sums(minibatch, self._deep)
         losses = self._on_shards(
             lambda s: kernels.decode_and_step(
                 self._output, self._b_out, step, self.loss, self.network.squash,
-                entries, codes, bounds[s], bounds[s + 1], dh[s],
+                entries, codes, bounds[s], bounds[s + 1], fixed, dh[s],
             )
         )  # fmt: skip
-        dz = backward(dh.sum(0))
+        summed, loss = self._sum_over_processes(dh.sum(0, dtype=dh.dtype), sum(losses))
+        dz = backward(_floating(summed, fixed, minibatch.batch))
         self._on_shards(lambda s: kernels.step_input(self._input, step, entries, dz, bounds[s], bounds[s + 1]))
         self._decay += step.decay
-        return sum(losses)
+        return loss
+
+    def _sum_over_processes(self, dh: kernels.Sums, loss: float) -> tuple[kernels.Sums, float]:
+        """Both in one message: what an exchange costs is mostly the wait."""
+        if self.exchange.size == 1:
+            return dh, loss
+        most = 2**30 // self.exchange.size  # no training comes back from there
+        whole = int(loss) if loss < most else most
+        parts = np.array([whole, (loss - whole) * _PARTS if loss < most else 0]).astype(dh.dtype)
+        packed = self.exchange.sum_(np.concatenate([dh.ravel(), parts]))
+        together, rest = packed[-2:].tolist()
+        return packed[:-2].reshape(dh.shape), float("inf") if together >= most else together + rest / _PARTS
 
     def settle(self) -> None:
         if self._decay == 0:
@@ -200,7 +223,7 @@ class FusedEngine:
     def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         self.settle()
         outputs = np.empty(len(entry_rows), np.float32)
-        for first, last, chosen, local in _chunks_of_rows(entry_rows, _CHUNK):
+        for first, last, chosen, local in _chunks_of_rows(entry_rows, rows, _CHUNK):
             known = gather(rows, chosen)
             features = torch.from_numpy(known.features)
             z = torch.from_numpy(self._encode(known, known.bounds(self.shards))) + self.network.input.offset(features)
@@ -235,10 +258,14 @@ class FusedEngine:
         codes = self.network.code(leaf + self.network.input.offset(side), side)
 
         def backward_through_layers(dh: kernels.Floats) -> kernels.Floats:
-            self._optimizer.param_groups[0]["lr"] = learning_rate
-            self._optimizer.zero_grad()
+            for weight in self._small:
+                weight.grad = None
             codes[:, : self._deep].backward(torch.from_numpy(dh))
-            self._optimizer.step()
+            # The step of torch.optim.SGD, which would import torch's compiler: seconds, and 100 MB.
+            with torch.no_grad():
+                for weight in self._small:
+                    if weight.grad is not None:
+                        weight.sub_(weight.grad.add_(weight, alpha=self.settings.weight_decay), alpha=learning_rate)
             assert leaf.grad is not None
             return leaf.grad.numpy()
 
@@ -272,12 +299,11 @@ class FusedEngine:
 
     def _encode(self, minibatch: Minibatch, bounds: list[int]) -> kernels.Floats:
         """z without its offset: (B, widths[0]); `bounds` are those of the shards."""
-        z = self._buffer(minibatch.batch, self._input.weight.shape[1])
+        z, fixed = self._sums(minibatch, self._input.weight.shape[1])
         self._on_shards(
-            lambda s: kernels.encode(self._input, self._decay, minibatch.entries, bounds[s], bounds[s + 1], z[s])
+            lambda s: kernels.encode(self._input, self._decay, minibatch.entries, bounds[s], bounds[s + 1], fixed, z[s])
         )
-        total: kernels.Floats = z.sum(0)
-        return total
+        return _floating(self.exchange.sum_(z.sum(0, dtype=z.dtype)), fixed)
 
     def _on_shards(self, work: Callable[[int], _Result]) -> list[_Result]:
         """Do the work of every shard, the last one on this thread; results in the order of the shards."""
@@ -285,12 +311,24 @@ class FusedEngine:
         own = work(self.shards - 1)
         return [*(other.result() for other in others), own]
 
-    def _buffer(self, batch: int, width: int) -> kernels.Floats:
-        """(shards, B, width) to be filled; kept, because fresh pages cost more than the sums."""
-        needed = self.shards * batch * width
+    def _sums(self, minibatch: Minibatch, width: int) -> tuple[kernels.Sums, np.float32]:
+        """(shards, B, width) to be filled, and in which units; kept, because fresh pages cost more than the sums."""
+        wide = minibatch.longest > _LONGEST_NARROW * width
+        needed = self.shards * minibatch.batch * width * (2 if wide else 1)
         if self._partial.size < needed:
-            self._partial = np.empty(needed, np.float32)
-        return self._partial[:needed].reshape(self.shards, batch, width)
+            self._partial = np.empty(needed, np.int32)
+        shape = self.shards, minibatch.batch, width
+        if wide:
+            return self._partial[:needed].view(np.float64).reshape(shape), kernels.WIDE
+        return self._partial[:needed].reshape(shape), kernels.NARROW
+
+
+def _floating(sums: kernels.Sums, fixed: np.float32, divisor: int = 1) -> kernels.Floats:
+    """From fixed-point numbers; not a number, all of them, where narrow ones came near to what they can hold."""
+    numbers: kernels.Floats = (sums * (1 / (float(fixed) * divisor))).astype(np.float32)
+    if sums.dtype == np.int32 and sums.size and max(sums.max(), -int(sums.min())) >= _NEARLY_FULL:
+        numbers[:] = np.nan
+    return numbers
 
 
 def _apply_decay_to_shard(s: int, *, columns: kernels.Columns, decay: float, cuts: kernels.Longs) -> None:
@@ -309,16 +347,16 @@ def _outputs_of_shard(
     kernels.outputs_at(weight, bias, *asked, cuts[s], cuts[s + 1], target)
 
 
-def _chunks_of_rows(entry_rows: kernels.Longs, size: int) -> "list[tuple[int, int, kernels.Longs, kernels.Longs]]":
-    """Entries sorted by row, cut at every `size` different rows: first, last, the rows, each entry's place in them."""
-    distinct, starts, inverse = np.unique(entry_rows, return_index=True, return_inverse=True)
-    ends = np.append(starts, len(entry_rows))
-    return [
-        (
-            int(ends[low]),
-            int(ends[min(low + size, len(distinct))]),
-            distinct[low : low + size].astype(np.int64),
-            (inverse[ends[low] : ends[min(low + size, len(distinct))]] - low).astype(np.int64),
-        )
-        for low in range(0, len(distinct), size)
-    ]
+def _chunks_of_rows(
+    entry_rows: kernels.Longs, rows: ScaledRows, size: int
+) -> "Iterator[tuple[int, int, kernels.Longs, kernels.Longs]]":
+    """Entries sorted by row, cut at every `size` rows that any process asks for: first, last, the rows, each entry's
+    place in them.
+    """
+    asked = np.zeros(rows.known.rows, np.uint8)
+    asked[entry_rows] = 1
+    distinct = np.flatnonzero(rows.portion.exchange.max_(asked))
+    for low in range(0, len(distinct), size):
+        chosen = distinct[low : low + size]
+        first, last = (int(place) for place in np.searchsorted(entry_rows, [chosen[0], chosen[-1] + 1]))
+        yield first, last, chosen, np.searchsorted(chosen, entry_rows[first:last])

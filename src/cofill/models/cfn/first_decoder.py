@@ -1,6 +1,6 @@
 """The decoder of a network that has just been trained: its directions, its amplitudes, the weights of its columns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,17 +10,20 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.exchange import total
 from cofill.models.cfn.fold_in import spread_of_weights
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
-from cofill.models.cfn.scaling import Scaling, typical_length
+from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
-from cofill.models.decoder.solving import DecodedColumns, solve_columns
+from cofill.models.decoder.solving import DecodedColumns, one_thread, solve_columns
+from cofill.models.draws import Sample, draws_of, draws_of_entries, seed_of
 from cofill.models.means import FittedMeans
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -35,6 +38,8 @@ _LONGEST_EXAMPLE = 500
 _EXAMPLE_SQUARES = 5_000_000  # each costs the square of its ratings
 # Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
 LENGTHS = (1, 2, 3, 5, 8, 13, 20)
+_SORTED_AT_ONCE = 1_000_000  # ratings
+_THINNING_DRAW, _EXAMPLE_DRAW = 0x7417, 0xE8A
 
 
 def first_amplitudes(
@@ -51,7 +56,12 @@ def first_amplitudes(
 
 
 def code_space(
-    network: CFNetwork, by_column: SparseRows, column_features: SideFeatures, codes: Floats, counts: Longs
+    network: CFNetwork,
+    by_column: SparseRows,
+    column_features: SideFeatures,
+    codes: Floats,
+    counts: Longs,
+    portion: Portion,
 ) -> CodeSpace:
     """From the trained output weights, and from the codes (rows, width) of rows with so many ratings (rows,)."""
     spread = spread_of_weights(
@@ -59,6 +69,7 @@ def code_space(
         network.output.bias.detach().numpy(),
         by_column.counts(),
         column_features.trained,
+        portion,
     )
     rated = counts > 0
     centre = codes[rated].mean(0) if rated.any() else np.zeros(codes.shape[1], np.float32)
@@ -72,18 +83,21 @@ def expected_of_columns(
     return space.expected(features), biases.by_column_features.expected(features)[:, 0] / np.float32(scaling.unit)
 
 
-def encode_trained(network: CFNetwork, scaling: Scaling, rows: SparseRows, features: Floats) -> Floats:
+def encode_trained(
+    network: CFNetwork, scaling: Scaling, rows: SparseRows, features: Floats, portion: Portion
+) -> Floats:
     """Codes (rows, width) of the rows that were trained on."""
     codes = np.empty((rows.rows, network.width), np.float32)
+    counts = portion.row_counts(rows)
     for first in range(0, rows.rows, _ROWS_AT_ONCE):
         chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
-        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen])
-        codes[chosen] = encode_rows(network, part)
+        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
+        codes[chosen] = encode_rows(network, part, portion.exchange)
     return codes
 
 
 class FirstDecoder:
-    """Of the ratings that a network was trained on."""
+    """Of the ratings that a network was trained on, in the columns that this process has."""
 
     def __init__(
         self,
@@ -94,15 +108,19 @@ class FirstDecoder:
         by_column: SparseRows,
         row_features: SideFeatures,
         column_features: SideFeatures,
+        portion: Portion,
     ) -> None:
         self._network, self._scaling, self._biases = network, scaling, biases
         self._rows, self._by_column = rows, by_column
         self._row_features, self._column_features = row_features, column_features
-        self._codes = encode_trained(network, scaling, rows, row_features.trained)
-        self.space = code_space(network, by_column, column_features, self._codes, rows.counts())
-        self._left_out = LeaveOneOut(network, scaling, rows, row_features)
+        self._portion, self._exchange = portion, portion.exchange
+        self.row_counts = portion.row_counts(rows)
+        self.codes = encode_trained(network, scaling, rows, row_features.trained, portion)
+        self.space = code_space(network, by_column, column_features, self.codes, self.row_counts, portion)
+        self.left_out = LeaveOneOut(network, scaling, rows, row_features, portion.exchange)
         self._scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
 
+    @one_thread()
     def learn(self, validation: ValidationPart, settings: CFNSettings) -> tuple[Amplitudes, Spread, float]:
         """The amplitudes that predict validation ratings best, how far off they are, and the RMSE of doing so."""
         scaling = self._scaling
@@ -113,67 +131,74 @@ class FirstDecoder:
             self._scaled,
             self.space,
             first_amplitudes(self._biases, scaling, settings, self._column_features),
-            self._left_out,
+            self.left_out,
             held_out,
-            self._codes,
-            self._rows.counts(),
-            expected_of_columns(self.space, self._biases, scaling, self._column_features.trained),
+            self.codes,
+            self.row_counts,
+            self._expected,
+            self._portion,
             seed=settings.seed,
         )
         at, found, uncertain = learned.asked, learned.predicted, learned.variances
-        if not len(at):  # no column has ratings in both parts: of such columns the rows' deviations are all there is
+        # Where no column has ratings in both parts, the rows' deviations are all there is of such columns.
+        if not total(self._exchange, len(at))[0]:
             at, found = np.arange(len(rows)), np.zeros(len(rows), np.float32)
             uncertain = np.full(len(rows), learned.amplitudes.bias, np.float32)
         predicted = scaling.up(found, scaling.means[rows[at]])
         errors = predicted - validation.ratings[at]
         amplitudes = learned.amplitudes
-        counts, others = self._rows.counts()[rows[at]], self._by_column.counts()[columns[at]]
+        counts, others = self.row_counts[rows[at]], self._by_column.counts()[columns[at]]
         variances = whole_variance(uncertain.astype(np.float64), amplitudes, self._biases, scaling, counts)
-        spread = Spread.fit(
-            errors / np.float32(scaling.unit), variances, counts, others, across(predicted, scaling.scale)
-        )
+        examples = (errors, variances, counts, others, across(predicted, scaling.scale))
+        errors, variances, counts, others, places = (np.concatenate(self._exchange.gather(part)) for part in examples)
+        spread = Spread.fit(errors / np.float32(scaling.unit), variances, counts, others, places)
         amplitudes = self._with_trust(amplitudes, validation, settings.seed)
         amplitudes = self._with_short(amplitudes, held_out, settings.seed)
         return amplitudes, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
 
+    @one_thread()
     def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
         """The weights of all columns."""
 
-        def expected(columns: Longs) -> tuple[Floats, Floats]:
-            return expected_of_columns(self.space, self._biases, self._scaling, self._column_features.trained[columns])
-
         return solve_columns(
-            self._by_column, self._scaled, self.space, amplitudes, self._left_out, expected, share_done
+            self._by_column, self._scaled, self.space, amplitudes, self.left_out, self._expected, share_done
         )
 
     def neighbours(self, amplitudes: Amplitudes, settings: CFNSettings) -> Neighbours | None:
         """The table of nearest rows, if there is a local kernel."""
         if not amplitudes.local:
             return None
-        rated = self._rows.counts() > 0
-        directions = self.space.directions(self._codes)
+        rated = self.row_counts > 0
+        directions = self.space.directions(self.codes)
         directions[~rated] = 0
         most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
-        return Neighbours.of(directions, most, rated)
+        return Neighbours.of(directions, most, rated, self._exchange)
 
     def _with_short(self, amplitudes: Amplitudes, held_out: HeldOut, seed: int) -> Amplitudes:
         """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.
 
-        Where most columns are short, they themselves have told.
+        Where most columns are short, they themselves have told; where no column tells of taste, few ratings do not.
         """
-        if typical_length(self._by_column) <= 2 * SHORT:
+        if not amplitudes.taste:
             return amplitudes
-        thinned, kept = thinned_rows(self._by_column, LENGTHS, seed)
+        own = self._by_column.counts()
+        ratings, filled = total(self._exchange, own.sum(), (own > 0).sum())
+        if ratings / max(filled, 1) <= 2 * SHORT:
+            return amplitudes
+        portion = self._portion
+        turned = Portion(portion.column_keys, portion.row_keys, len(portion.row_keys))  # each has all of its ratings
+        thinned, kept = Thinning(self._by_column, max(LENGTHS), seed, turned).rows(LENGTHS)
         learned = learn(
             thinned,
             self._scaled[kept],
             self.space,
             amplitudes,
-            self._left_out,
+            self.left_out,
             held_out,
-            self._codes,
-            self._rows.counts(),
-            expected_of_columns(self.space, self._biases, self._scaling, self._column_features.trained),
+            self.codes,
+            self.row_counts,
+            self._expected,
+            portion,
             seed=seed,
             names=("bias", "taste", "cosine", "local"),
         ).amplitudes
@@ -190,21 +215,29 @@ class FirstDecoder:
         """
         scaling, rows, features = self._scaling, self._rows, self._row_features
         described = features.trained_described
+        examples = self._examples(validation, seed)
+        # Those that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
+        flags = np.zeros(rows.rows, np.uint8)
+        for _, asked in examples:
+            flags[validation.entry_rows[asked]] = 1
+        needed = np.flatnonzero(self._exchange.max_(flags))
         views = []
-        for length in LENGTHS if scaling.typical_length > 2 * SHORT else ():  # shorter rows have told by themselves
-            thinned, _ = thinned_rows(rows, (length,), seed)
-            codes, means = self._read_rows(thinned)
-            views.append((length, codes, means, rows.counts() >= 2 * length))
+        lengths = LENGTHS if scaling.typical_length > 2 * SHORT else ()  # shorter rows have told by themselves
+        thinning = Thinning(rows, max(lengths, default=0), seed, self._portion)
+        for length in lengths:
+            codes, means = self._read_rows(thinning.rows((length,))[0], needed)
+            views.append((length, codes, means, self.row_counts >= 2 * length))
         if features.width:
-            codes, means = self._read_rows(thinned_rows(rows, (0,), seed)[0])
+            codes, means = self._read_rows(thinning.rows((0,))[0], needed)
             views.append((0, codes, means, described))
         if not views:
             return amplitudes
         products, squares = np.zeros(len(views)), np.zeros(len(views))
-        for found, seen, asked in self._examples(amplitudes, validation):
+        for column, asked in examples:
+            found, seen = self._decoded(column, amplitudes)
             for place, (_, codes, means, usable) in enumerate(views):
                 at = asked[usable[validation.entry_rows[asked]]]
-                entries = validation.entry_rows[at]
+                entries = np.searchsorted(needed, validation.entry_rows[at])
                 own = codes[entries]
                 directions = self.space.directions(own)
                 said = own @ found.taste[:-1] + found.taste[-1] + directions @ found.turn
@@ -213,6 +246,8 @@ class FirstDecoder:
                 left = scaling.down_values(validation.ratings[at], means[entries]) - found.bias
                 products[place] += float(said @ left)
                 squares[place] += float(said @ said)
+        self._exchange.sum_(products)
+        self._exchange.sum_(squares)
         trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
         of_length = np.array([length for length, *_ in views], np.float64)
         few = (of_length > 0) & (squares > 0)
@@ -232,52 +267,101 @@ class FirstDecoder:
             amplitudes = replace(amplitudes, features=float(worth))
         return amplitudes
 
-    def _read_rows(self, rows: SparseRows) -> tuple[Floats, Floats]:
-        """Codes (rows, width) and means (rows,), scaled, of rows with other ratings than those of the training."""
-        scaling, features = self._scaling, self._row_features.trained
-        sums, counts = rows.row_sums(scaling.without_column(rows.indices, rows.values)), rows.counts()
+    def _read_rows(self, all_rows: SparseRows, needed: Longs) -> tuple[Floats, Floats]:
+        """Codes (n, width) and means (n,), scaled, of some rows with other ratings than those of the training."""
+        scaling, features = self._scaling, self._row_features.trained[needed]
+        rows = all_rows.take(needed)
+        sums = self._exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
+        counts = self._portion.row_counts(rows)
         expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
-        total = counts + scaling.damping
-        found = np.divide(sums + scaling.damping * expected, total, out=expected.copy(), where=total > 0)
+        damped = counts + scaling.damping
+        found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
         means = found.astype(np.float32)
-        return encode_trained(self._network, replace(scaling, means=means), rows, features), means
+        return encode_trained(self._network, replace(scaling, means=means), rows, features, self._portion), means
 
-    def _examples(self, amplitudes: Amplitudes, validation: ValidationPart) -> Iterator[tuple[Decoded, Seen, Longs]]:
-        """Some columns, as the decoder knows them by their ratings, and the places of their validation ratings."""
-        space, scaling = self.space, self._scaling
+    def _examples(self, validation: ValidationPart, seed: int) -> list[tuple[int, Longs]]:
+        """Some columns, and the places of their validation ratings."""
         counts = self._by_column.counts()
         order = np.argsort(validation.entry_columns, kind="stable")
         columns, starts = np.unique(validation.entry_columns[order], return_index=True)
         ends = np.append(starts[1:], len(order))
-        weights, biases = expected_of_columns(space, self._biases, scaling, self._column_features.trained)
         usable = np.flatnonzero((counts[columns] > 0) & (counts[columns] <= _LONGEST_EXAMPLE))
-        square = float(np.mean(counts[columns[usable]].astype(np.float64) ** 2)) if len(usable) else 1.0
-        most = int(np.clip(_EXAMPLE_SQUARES / square, 50, _EXAMPLES))
-        for place in usable[:: max(1, len(usable) // most)].tolist():
-            column = int(columns[place])
-            rated, ratings = self._by_column.row(column)
-            without = self._left_out(rated, np.full(len(rated), column, np.int32), ratings)
-            seen = space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
-            about = Expected(weights[column], float(biases[column]))
-            targets = scaling.down_values(ratings, without.means)
-            posterior = Posterior(space, amplitudes, seen, targets, about)
-            yield posterior.decoded(), seen, order[starts[place] : ends[place]]
+        squares, count = total(self._exchange, (counts[columns[usable]].astype(np.float64) ** 2).sum(), len(usable))
+        most = int(np.clip(_EXAMPLE_SQUARES / max(squares / max(count, 1), 1.0), 50, _EXAMPLES))
+        keys = self._portion.column_keys[columns]
+        chosen = Sample.of(keys, usable, most, seed_of(seed, _EXAMPLE_DRAW), self._exchange).places
+        return [(int(columns[place]), order[starts[place] : ends[place]]) for place in chosen.tolist()]
+
+    def _decoded(self, column: int, amplitudes: Amplitudes) -> tuple[Decoded, Seen]:
+        """A column as the decoder knows it by its ratings, and the rows that it has rated."""
+        rated, ratings = self._by_column.row(column)
+        without = self.left_out(rated, np.full(len(rated), column, np.int32), ratings)
+        seen = self.space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
+        weights, biases = self._expected(np.array([column]))
+        targets = self._scaling.down_values(ratings, without.means)
+        about = Expected(weights[0], float(biases[0]))
+        return Posterior(self.space, amplitudes, seen, targets, about).decoded(), seen
+
+    def _expected(self, columns: Longs) -> tuple[Floats, Floats]:
+        """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
+        return expected_of_columns(self.space, self._biases, self._scaling, self._column_features.trained[columns])
 
 
-def thinned_rows(rows: SparseRows, lengths: tuple[int, ...], seed: int) -> tuple[SparseRows, Longs]:
-    """Rows with few of their ratings, drawn at random, and the places of these among all.
+class Thinning:
+    """Leaves rows few of their ratings, drawn at random: those with the smallest draws."""
 
-    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that.
-    """
-    rng = np.random.default_rng([seed, 0x7417])
-    counts = rows.counts()
-    wanted = np.minimum(rng.choice(lengths, rows.rows), np.maximum(counts // 2, min(1, min(lengths))))
-    of_row = np.repeat(np.arange(rows.rows), counts)
-    order = np.lexsort((rng.random(rows.nnz), of_row))
-    rank = np.arange(rows.nnz) - rows.indptr[of_row]
-    kept = np.sort(order[rank < wanted[of_row]])
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(of_row[kept], minlength=rows.rows))]).astype(np.int64)
-    return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), kept
+    def __init__(self, rows: SparseRows, most: int, seed: int, portion: Portion) -> None:
+        """Of each row of this process the `most` ratings with the smallest draws, which are all that may be left."""
+        self._rows, self._seed, self._portion = rows, seed, portion
+        self._counts = portion.row_counts(rows)
+        counts = rows.counts()
+        self._indptr = np.concatenate([[0], np.cumsum(np.minimum(counts, most))])
+        places, draws = [np.empty(0, np.int64)], [np.empty(0, np.uint64)]
+        first = 0
+        while first < rows.rows:  # some rows at a time: a sort of all ratings would take several times their memory
+            start = rows.indptr[first]
+            last = max(first + 1, int(np.searchsorted(rows.indptr, start + _SORTED_AT_ONCE, "right")) - 1)
+            entries = slice(int(start), int(rows.indptr[last]))
+            indptr = rows.indptr[first : last + 1] - start
+            keys = portion.row_keys[first:last]
+            drawn = draws_of_entries(
+                seed_of(seed, _THINNING_DRAW, 1), keys, portion.column_keys, indptr, rows.indices[entries]
+            )
+            of_row = np.repeat(np.arange(last - first), counts[first:last])
+            order = np.lexsort((drawn, of_row))
+            order = order[np.arange(len(order)) - indptr[of_row] < most]
+            places.append(start + order)
+            draws.append(drawn[order])
+            first = last
+        self._places, self._draws = np.concatenate(places), np.concatenate(draws)
+
+    def rows(self, lengths: tuple[int, ...]) -> tuple[SparseRows, Longs]:
+        """The rows with few of their ratings, and the places of these among all of this process.
+
+        A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that.
+        """
+        rows, portion = self._rows, self._portion
+        choice = draws_of(seed_of(self._seed, _THINNING_DRAW, 0), portion.row_keys) % np.uint64(len(lengths))
+        wanted = np.minimum(np.array(lengths)[choice], np.maximum(self._counts // 2, min(1, min(lengths))))
+        taken = wanted if portion.exchange.size == 1 else self._of_this_process(wanted)
+        of_row = np.repeat(np.arange(rows.rows), np.diff(self._indptr))
+        rank = np.arange(len(self._places)) - self._indptr[of_row]
+        kept = np.sort(self._places[rank < taken[of_row]])
+        ends = np.searchsorted(kept, rows.indptr)
+        return SparseRows(ends.astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns), kept
+
+    def _of_this_process(self, wanted: Longs) -> Longs:
+        """(rows,): how many of the `wanted` smallest draws of each row this process has."""
+        exchange = self._portion.exchange
+        taken = np.zeros(len(wanted), np.int64)
+        counts, starts = np.diff(self._indptr), self._indptr[:-1]
+        for turn in range(int(wanted.max(initial=0))):
+            there = (turn < wanted) & (taken < counts)
+            own = np.full(len(wanted), np.iinfo(np.int64).min)
+            # The smallest is the greatest.
+            own[there] = ~(self._draws[(starts + taken)[there]] >> np.uint64(1)).astype(np.int64)
+            taken += there & (own == exchange.max_(own.copy()))
+        return taken
 
 
 def whole_variance(

@@ -14,7 +14,9 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.checkpoint import Checkpoint
+from cofill.exchange import total
+from cofill.memory import give_back_large_arrays
+from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.engines import make_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
@@ -33,12 +35,16 @@ from cofill.models.cfn.training import (
 )
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
+from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.known import KnownRatings
 from cofill.models.means import FittedMeans
+from cofill.models.portion import Portion
 
 # The share of known ratings for which the default weight decay was found: nine tenths of MovieLens-1M.
 _USUAL_DENSITY = 0.0402
+# Of a layer, from which on memory is dearer than the time that fresh pages take: a quarter more on MovieLens-100K.
+_MANY_WEIGHTS = 10_000_000
 _VALIDATION_DRAW = 0x56414C  # keeps the draw of the validation part apart from those of the epochs
 
 
@@ -64,8 +70,10 @@ def fit_matrix(
     *,
     row_features: SideFeatures,
     column_features: SideFeatures,
+    portion: Portion | None = None,
     held_out: Longs | None = None,
     checkpoint_path: Path | None = None,
+    checkpoint: TrainingCheckpoint | None = None,
     resume: bool = False,
     report: Report | None = None,
     tell_lowered: TellLowered | None = None,
@@ -76,7 +84,11 @@ def fit_matrix(
 
     With a validation part, a first run on the rest finds the number of epochs, and the amplitudes of the decoder;
     then, if `refit`, a second run of that length uses every rating. With a checkpoint path, either run can be killed
-    and resumed; the file is left for the caller to remove once the model is safe.
+    and resumed; the file is left for the caller to remove once the model is safe. Several processes have one
+    `checkpoint` together.
+
+    `portion` tells the keys of rows and columns, and which processes have the other columns of the matrix, if this
+    one has some of them only. All of these do the same, and leave behind what belongs to their columns.
 
     `held_out` are the places of validation ratings among all, row by row, where another network is to be judged by
     the same; otherwise they are drawn.
@@ -85,12 +97,15 @@ def fit_matrix(
     found. Without `lowers_rate`, which is for whoever searches for a learning rate, the first failure is an error.
     """
     rows, features = known.trained, row_features.trained
+    if rows.columns * settings.hidden[0] > _MANY_WEIGHTS:
+        give_back_large_arrays()
+    portion = Portion.of(rows) if portion is None else portion
     process = settings.decoder == "process"
-    checkpoint = None
     resumed = None
-    if checkpoint_path is not None:
+    if checkpoint is None and checkpoint_path is not None:
         run = _run_name(rows, (features, column_features.trained), scale, settings)
         checkpoint = Checkpoint(checkpoint_path, run=run, seconds=settings.checkpoint_seconds)
+    if checkpoint is not None:
         resumed = checkpoint.load() if resume else None
         if resumed is None:
             checkpoint.remove()  # of an earlier run, which nobody asked to go on with
@@ -99,7 +114,7 @@ def fit_matrix(
 
     train = partial(
         _train_phase,
-        settings=_following_density(settings, rows) if process else settings,
+        settings=_following_density(settings, rows, portion) if process else settings,
         state=state,
         checkpoint=checkpoint,
         report=report,
@@ -113,33 +128,36 @@ def fit_matrix(
 
     def scaled_by(part: SparseRows, part_columns: SparseRows) -> tuple[Scaling, FittedMeans | None]:
         if not process:
-            return Scaling.of_scale(part, scale, settings, features, marks_empty=marks_empty), None
+            return Scaling.of_scale(part, scale, settings, features, portion=portion, marks_empty=marks_empty), None
         biases = FittedMeans(
             part,
             part_columns,
             settings.mean_damping,
             row_features=features,
             column_features=column_features.trained,
+            portion=portion,
         )
-        return Scaling.of_biases(part, biases, scale, settings, marks_empty=marks_empty), biases
+        return Scaling.of_biases(part, biases, scale, settings, portion=portion, marks_empty=marks_empty), biases
 
     judging = held_out is not None
     if held_out is None:
-        held_out = validation_entries(rows, settings)
-    if len(held_out) == 0 and state.phase == "search":
+        held_out = validation_entries(rows, settings, portion)
+    validates = total(portion.exchange, len(held_out))[0] > 0
+    if not validates and state.phase == "search":
         state.phase, state.best_epoch = "train", settings.epochs
+    trained_on = rows
     if state.phase == "search":
         part, validation = _hold_out(rows, held_out)
         part_columns = part.transpose()
         scaling, biases = scaled_by(part, part_columns)
-        scaled = scaling.down(part, features)
+        scaled = scaling.down(part, features, portion)
         network = train(weights, scaled, scaling, epochs=settings.epochs, validation=validation)
         weights = None
-        trained_on = part
+        trained_on = rows if settings.refit else part
         if biases is not None:
             network = network.cpu()
             _forget_untrained_columns(network, part)
-            decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features)
+            decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features, portion)
             state.amplitudes, spread, state.best_rmse = decoder.learn(validation, settings)
             state.spread = spread.as_array().tolist()
             if judging:
@@ -158,13 +176,14 @@ def fit_matrix(
                 said = matrix.entries(validation.entry_rows.astype(np.int32), validation.entry_columns)
                 state.judged = np.clip(said, scale.low, scale.high).tolist()
                 state.best_rmse = float(np.sqrt(np.mean((state.judged - validation.ratings) ** 2, dtype=np.float64)))
+                del near, solved, matrix
+            del decoder  # codes and sums of all rows, and what they were made of
         if settings.refit:
             del network, scaled, part, part_columns, validation
             state.phase, state.epoch = "train", 0
     scaling, biases = scaled_by(rows, known.trained_columns)
     if state.phase == "train":
-        trained_on = rows
-        scaled = scaling.down(rows, features)
+        scaled = scaling.down(rows, features, portion)
         network = train(weights, scaled, scaling, epochs=state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
@@ -190,15 +209,17 @@ def fit_matrix(
         spread=Spread.unknown() if state.spread is None else Spread.from_array(np.array(state.spread)),
         history=state.history,
         epochs=state.best_epoch,
-        validation_rmse=state.best_rmse if len(held_out) else None,
+        validation_rmse=state.best_rmse if validates else None,
         judged=judged,
     )
 
 
-def _following_density(settings: CFNSettings, rows: SparseRows) -> CFNSettings:
+def _following_density(settings: CFNSettings, rows: SparseRows, portion: Portion) -> CFNSettings:
     """Weight decay is felt at every minibatch, ratings only where they are: where they are few, it is to be less."""
-    filled = int((rows.counts() > 0).sum()) * int((np.bincount(rows.indices, minlength=rows.columns) > 0).sum())
-    share = (rows.nnz / max(filled, 1) / _USUAL_DENSITY) ** 0.5
+    counts = portion.row_counts(rows)
+    columns = total(portion.exchange, (np.bincount(rows.indices, minlength=rows.columns) > 0).sum())[0]
+    filled = int((counts > 0).sum()) * int(columns)
+    share = (int(counts.sum()) / max(filled, 1) / _USUAL_DENSITY) ** 0.5
     # Not so much that a step flips the weights.
     decay = min(settings.weight_decay * share, 0.5 / settings.learning_rate)
     return settings.changed({"weight_decay": decay})
@@ -213,7 +234,7 @@ def _train_phase(
     validation: ValidationPart | None = None,
     settings: CFNSettings,
     state: TrainingState,
-    checkpoint: Checkpoint | None,
+    checkpoint: TrainingCheckpoint | None,
     report: Report | None,
     tell_lowered: TellLowered | None,
     lowers_rate: bool,
@@ -242,7 +263,7 @@ def _train_phase(
             )
             return network
         except StepTooLarge as failure:
-            in_parts = settings.batch < int(np.count_nonzero(rows.known.counts()))
+            in_parts = settings.batch < int(np.count_nonzero(rows.counts))
             if not lowers_rate:
                 raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
             lowered = lower(state, failure, settings, in_parts=in_parts)
@@ -281,11 +302,15 @@ def _network_of(
     return network
 
 
-def validation_entries(rows: SparseRows, settings: CFNSettings) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def validation_entries(
+    rows: SparseRows, settings: CFNSettings, portion: Portion
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
-    wanted = min(round(rows.nnz * settings.validation), rows.nnz - 1)
-    rng = np.random.default_rng([settings.seed, _VALIDATION_DRAW])
-    return np.sort(rng.permutation(rows.nnz)[: max(wanted, 0)])
+    ratings = int(total(portion.exchange, rows.nnz)[0])
+    wanted = min(round(ratings * settings.validation), ratings - 1)
+    seed = seed_of(settings.seed, _VALIDATION_DRAW)
+    draws = draws_of_entries(seed, portion.row_keys, portion.column_keys, rows.indptr, rows.indices)
+    return np.flatnonzero(are_smallest(draws, max(wanted, 0), portion.exchange))
 
 
 def _hold_out(

@@ -15,7 +15,10 @@ from typing import NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.exchange import Exchange, total
+from cofill.models.draws import Sample, seed_of
 from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 
@@ -27,6 +30,7 @@ _CALIBRATION_RATINGS = 40
 _CHUNK = 4096
 # Columns from which it is learned how weights follow features; here an example is a whole row of weights.
 _REGRESSION_COLUMNS = 10_000
+_SEED = seed_of(0xF01D)
 
 
 @dataclass(frozen=True)
@@ -53,14 +57,16 @@ class ColumnPrior:
         ratings: npt.NDArray[np.int64],
         features: Floats,
         examples: list["ExampleColumn"],
+        portion: Portion,
     ) -> Self:
         """From the weights (columns, width) and biases (columns,) of the columns, how many ratings they were trained
         on (columns,), their features (columns, Q), and some of their ratings.
         """
-        mean, by_features, factor = spread_of_weights(weight, bias, ratings, features)
-        codes = np.concatenate([example.codes for example in examples] or [np.zeros((1, len(mean)), np.float32)])
+        mean, by_features, factor = spread_of_weights(weight, bias, ratings, features, portion)
+        codes = np.concatenate([example.codes for example in examples] or [np.zeros((0, len(mean)), np.float32)])
         along = codes @ factor
-        precision, turn = np.linalg.eigh(along.T @ along / len(along))
+        count = total(portion.exchange, len(along))[0]
+        precision, turn = np.linalg.eigh(portion.exchange.sum_(along.T @ along) / max(count, 1))
         prior = cls(
             mean=mean,
             by_features=by_features,
@@ -68,7 +74,7 @@ class ColumnPrior:
             precision=np.maximum(precision, 0).astype(np.float32),
             noise=0.1,
         )
-        return prior._calibrated(examples)
+        return prior._calibrated(examples, portion.exchange)
 
     def expected(self, features: Floats) -> Floats:
         """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
@@ -112,20 +118,20 @@ class ColumnPrior:
             weights = start + self.solve(seen, left - seen @ start, held)
         return seen, left
 
-    def _calibrated(self, examples: list["ExampleColumn"]) -> Self:
+    def _calibrated(self, examples: list["ExampleColumn"], exchange: Exchange) -> Self:
         """With the noise that serves best when half of a known column's ratings predict the other half."""
         long = [example for example in examples if len(example.ratings) >= 4]
 
         def error(prior: ColumnPrior) -> float:
-            total = 0.0
+            wrong = 0.0
             for example in long:
                 left = example.ratings - example.codes @ prior.expected(example.features[None])[0]
                 moved = prior.solve(example.codes[::2], left[::2])
-                total += float(((left[1::2] - example.codes[1::2] @ moved) ** 2).sum())
-            return total
+                wrong += float(((left[1::2] - example.codes[1::2] @ moved) ** 2).sum())
+            return total(exchange, wrong)[0]
 
         candidates = [replace(self, noise=noise) for noise in _NOISES]
-        return min(candidates, key=error) if long else self
+        return min(candidates, key=error) if total(exchange, len(long))[0] else self
 
 
 class ExampleColumn(NamedTuple):
@@ -144,16 +150,19 @@ class WeightSpread(NamedTuple):
     factor: npt.NDArray[np.float64]  # (width + 1, directions): times itself transposed, the covariance of the rest
 
 
-def spread_of_weights(weight: Floats, bias: Floats, ratings: npt.NDArray[np.int64], features: Floats) -> WeightSpread:
+def spread_of_weights(
+    weight: Floats, bias: Floats, ratings: npt.NDArray[np.int64], features: Floats, portion: Portion
+) -> WeightSpread:
     """From weights (columns, width), biases (columns,), how many ratings these had (columns,), and their features."""
     columns = np.flatnonzero(ratings > 0)
-    mean, by_features = _expectation(weight, bias, ratings, features, columns)
+    count = total(portion.exchange, len(columns))[0]
+    mean, by_features = _expectation(weight, bias, ratings, features, columns, portion)
     square = np.zeros((len(mean), len(mean)))
     for first in range(0, len(columns), _CHUNK):  # in chunks: the weights are the largest thing in memory
         chosen = columns[first : first + _CHUNK]
         surprise = np.column_stack([weight[chosen], bias[chosen]]) - mean - by_features.expected(features[chosen])
         square += surprise.T @ surprise
-    values, vectors = np.linalg.eigh(square / max(len(columns), 1))
+    values, vectors = np.linalg.eigh(portion.exchange.sum_(square) / max(count, 1))
     kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
     return WeightSpread(mean, by_features, vectors[:, kept] * np.sqrt(values[kept]))
 
@@ -164,28 +173,38 @@ def _expectation(
     ratings: npt.NDArray[np.int64],
     features: Floats,
     columns: npt.NDArray[np.int64],
+    portion: Portion,
 ) -> tuple[Floats, FeatureRegression]:
     """The mean of the columns' weights (width + 1,), and how they follow the columns' features."""
-    total = np.zeros(weight.shape[1] + 1)
+    exchange = portion.exchange
+    summed = np.zeros(weight.shape[1] + 2)
+    summed[-1] = len(columns)
     for first in range(0, len(columns), _CHUNK):
         chosen = columns[first : first + _CHUNK]
-        total += np.append(weight[chosen].sum(0, dtype=np.float64), bias[chosen].sum(dtype=np.float64))
-    mean = (total / max(len(columns), 1)).astype(np.float32)
-    some = columns[:: max(1, -(-len(columns) // _REGRESSION_COLUMNS))] if features.shape[1] else columns[:0]
+        summed[:-2] += weight[chosen].sum(0, dtype=np.float64)
+        summed[-2] += bias[chosen].sum(dtype=np.float64)
+    exchange.sum_(summed)
+    mean = (summed[:-1] / max(summed[-1], 1)).astype(np.float32)
+    if not features.shape[1]:
+        return mean, FeatureRegression(np.zeros((1, len(mean)), np.float32))
+    # An example is a whole row of weights: only those that are looked at are copied.
+    some = Sample.of(portion.column_keys, columns, _REGRESSION_COLUMNS, _SEED, exchange).places
     surplus = np.column_stack([weight[some], bias[some]]) - mean
-    return mean, FeatureRegression.fit(features[some], surplus, ratings[some])
+    return mean, FeatureRegression.fit(features[some], surplus, ratings[some], portion.column_keys[some], exchange)
 
 
-def calibration_columns(counts: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Some columns with ratings, spread over all of them; the same ones every time."""
+def calibration_columns(counts: npt.NDArray[np.int64], portion: Portion) -> npt.NDArray[np.int64]:
+    """Some columns with ratings; the same ones every time."""
     candidates = np.flatnonzero(counts > 0)
-    return candidates[:: max(1, len(candidates) // _CALIBRATION_COLUMNS)]
+    return Sample.of(portion.column_keys, candidates, _CALIBRATION_COLUMNS, _SEED, portion.exchange).places
 
 
-def spread(rows: npt.NDArray[np.int32], ratings: Floats) -> tuple[npt.NDArray[np.int32], Floats]:
+def calibration_ratings(
+    rows: npt.NDArray[np.int32], ratings: Floats, portion: Portion
+) -> tuple[npt.NDArray[np.int32], Floats]:
     """At most as many of a column's ratings as calibration needs: a code for each has to be computed."""
-    step = max(1, -(-len(rows) // _CALIBRATION_RATINGS))
-    return rows[::step], ratings[::step]
+    some = np.argsort(portion.row_keys[rows], kind="stable")[:_CALIBRATION_RATINGS]
+    return rows[some], ratings[some]
 
 
 def with_one(codes: Floats) -> Floats:

@@ -51,7 +51,7 @@ class FullBatchEngine(FusedEngine):
         )
         z = torch.from_numpy(self._encode(minibatch, bounds)).add_(network.input.bias)
         hidden = activated(z, network.activation).numpy()
-        dh = self._buffer(*hidden.shape)
+        dh = np.empty((self.shards, *hidden.shape), np.float32)
         losses = self._on_shards(
             lambda s: output_gradients(
                 self._output.weight, self._b_out, self.loss, entries, hidden, bounds[s], bounds[s + 1],

@@ -4,6 +4,12 @@ A kernel works on one shard, the run `first:last` of the columns present, and le
 shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
 each; every shard has its own part of these sums.
 
+These two sums are of fixed-point numbers, whole multiples of some 2^-n: in whatever order their parts are added up, on
+any number of threads and machines, they come out the same to the bit. So do the weights, even where a training
+amplifies the least difference, as it may while its steps are still large. Sums are narrow or wide (`Sums`): multiples
+of 2^-22 in 32 bits, which are quick, or multiples of 2^-30 in double precision for rows with very many ratings, which
+are exact up to 8 million.
+
 Weight decay is applied late (lazily): a column's weights are brought up to date when a minibatch next meets it. Decay
 is counted in logarithms: what is due to column j is the factor exp(step.decay_before - columns.decayed[j]).
 """
@@ -25,6 +31,12 @@ Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+
+
+NARROW, WIDE = np.float32(2.0**22), np.float32(2.0**30)
+"""What a number is multiplied by before it is rounded to a fixed-point one."""
+Sums = Ints | Doubles
+"""Narrow or wide ones. What does not fit into a narrow one comes out wrong: see `engines.py`."""
 
 
 class Entries(NamedTuple):
@@ -91,50 +103,70 @@ def prefetch_row(matrix: npt.NDArray[np.float32], row: int) -> None:
         _prefetch_line(matrix, row, column)
 
 
+_DIGIT_BITS = 11
+_DIGITS = 1 << _DIGIT_BITS
+
+
 @compiled
 def gather_by_column(
     indptr: Longs, indices: Ints, values: Floats, rows: Longs, columns: int
 ) -> tuple[Ints, Ints, Ints, Floats]:
-    """The known entries of some rows, sorted by column with a counting sort.
+    """The known entries of some rows, sorted by column with a radix sort: its time does not grow with the columns.
 
     Returns the columns present (C,), where each one's entries start (C + 1,), and for each entry the position of
     its row in `rows` (n,) and its value (n,).
     """
-    place = np.zeros(columns, np.int32)
-    for row in rows:
-        for entry in range(indptr[row], indptr[row + 1]):
-            place[indices[entry]] += 1
-    present_count = 0
-    for column in range(columns):
-        present_count += place[column] > 0
-    present = np.empty(present_count, np.int32)
-    starts = np.empty(present_count + 1, np.int32)
-    c = 0
     total = 0
-    for column in range(columns):
-        count = place[column]
-        if count > 0:
-            present[c] = column
-            starts[c] = total
-            c += 1
-        place[column] = total
-        total += count
-    starts[present_count] = total
-    entry_rows = np.empty(total, np.int32)
+    for row in rows:
+        total += indptr[row + 1] - indptr[row]
+    entry_columns, entry_rows = np.empty(total, np.int32), np.empty(total, np.int32)
     entry_values = np.empty(total, np.float32)
+    at = 0
     for position in range(rows.size):
-        row = rows[position]
-        for entry in range(indptr[row], indptr[row + 1]):
-            target = place[indices[entry]]
-            place[indices[entry]] = target + 1
-            entry_rows[target] = position
-            entry_values[target] = values[entry]
+        for entry in range(indptr[rows[position]], indptr[rows[position] + 1]):
+            entry_columns[at] = indices[entry]
+            entry_rows[at] = position
+            entry_values[at] = values[entry]
+            at += 1
+    other_columns, other_rows = np.empty(total, np.int32), np.empty(total, np.int32)
+    other_values = np.empty(total, np.float32)
+    place = np.empty(_DIGITS, np.int64)
+    shift = 0
+    while shift == 0 or (columns - 1) >> shift > 0:
+        place[:] = 0
+        for entry in range(total):
+            place[(entry_columns[entry] >> shift) & (_DIGITS - 1)] += 1
+        before = 0
+        for digit in range(_DIGITS):
+            before, place[digit] = before + place[digit], before
+        for entry in range(total):
+            digit = (entry_columns[entry] >> shift) & (_DIGITS - 1)
+            target = place[digit]
+            place[digit] = target + 1
+            other_columns[target] = entry_columns[entry]
+            other_rows[target] = entry_rows[entry]
+            other_values[target] = entry_values[entry]
+        entry_columns, other_columns = other_columns, entry_columns
+        entry_rows, other_rows = other_rows, entry_rows
+        entry_values, other_values = other_values, entry_values
+        shift += _DIGIT_BITS
+    present_count = 0
+    for entry in range(total):
+        present_count += entry == 0 or entry_columns[entry] != entry_columns[entry - 1]
+    present, starts = np.empty(present_count, np.int32), np.empty(present_count + 1, np.int32)
+    c = 0
+    for entry in range(total):
+        if entry == 0 or entry_columns[entry] != entry_columns[entry - 1]:
+            present[c] = entry_columns[entry]
+            starts[c] = entry
+            c += 1
+    starts[present_count] = total
     return present, starts, entry_rows, entry_values
 
 
 @compiled
-def encode(columns: Columns, decay: float, entries: Entries, first: int, last: int, z: Floats) -> None:
-    """z_i = sum over this shard of x_ij W[j]; `decay` is the logarithm of all decay due."""
+def encode(columns: Columns, decay: float, entries: Entries, first: int, last: int, fixed: np.float32, z: Sums) -> None:
+    """z_i = sum over this shard of x_ij W[j], in units of 1 / `fixed`; `decay` is the logarithm of all decay due."""
     weight, decayed = columns
     present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
     width = weight.shape[1]
@@ -145,11 +177,11 @@ def encode(columns: Columns, decay: float, entries: Entries, first: int, last: i
         w = weight[present[c]]
         factor = np.exp(np.float32(decay - decayed[present[c]]))
         for entry in range(starts[c], starts[c + 1]):
-            x = inputs[entry] * factor
+            x = inputs[entry] * factor * fixed
             if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
                 z_i = z[entry_rows[entry]]
                 for q in range(width):
-                    z_i[q] += x * w[q]
+                    z_i[q] += z.dtype.type(np.rint(x * w[q]))
 
 
 @compiled
@@ -163,12 +195,13 @@ def decode_and_step(
     hidden: Floats,
     first: int,
     last: int,
-    dh: Floats,
+    fixed: np.float32,
+    dh: Sums,
 ) -> float:
     """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
 
-    dh_i = dL/dh_i over this shard; returns its part of the loss, summed over entries. `hidden` may be wider than `dh`:
-    what follows are side features, which nobody asks the gradient of.
+    dh_i = B dL/dh_i over this shard, in units of 1 / `fixed`; returns its part of the loss, summed over entries.
+    `hidden` may be wider than `dh`: what follows are side features, which nobody asks the gradient of.
     """
     weight, decayed = columns
     present, starts, entry_rows = entries.present, entries.starts, entries.rows
@@ -178,6 +211,7 @@ def decode_and_step(
     keep = np.float32(exp(step.decay))
     rate = np.float32(step.learning_rate)
     per_row = np.float32(1.0 / batch)
+    whole = np.float32(batch) * fixed
     gradients = np.empty(batch, np.float32)
     total = 0.0
     dh[:] = 0
@@ -208,17 +242,17 @@ def decode_and_step(
         # dh of every row but the last, then the last one together with the step: one pass less over w.
         for e in range(count - 1):
             dh_i = dh[entry_rows[start + e]]
-            g = gradients[e] * factor
+            g = gradients[e] * factor * whole
             for q in range(deep):
-                dh_i[q] += g * w[q]
+                dh_i[q] += dh.dtype.type(np.rint(g * w[q]))
         h_i = hidden[entry_rows[start + count - 1]]
         dh_i = dh[entry_rows[start + count - 1]]
-        g = gradients[count - 1] * factor
+        g = gradients[count - 1] * factor * whole
         shrink = factor * keep
         move = -rate * gradients[count - 1]
         for q in range(deep):
             w_q = w[q]
-            dh_i[q] += g * w_q
+            dh_i[q] += dh.dtype.type(np.rint(g * w_q))
             w[q] = shrink * w_q + move * h_i[q]
         for q in range(deep, width):
             w[q] = shrink * w[q] + move * h_i[q]

@@ -4,11 +4,18 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
-from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.kernels import Entries, Floats, Ints, Longs, gather_by_column
+from cofill.compiling import compiled
+from cofill.models.cfn.corruption import Corruption, NoiseDraws
+from cofill.models.cfn.kernels import Entries, Flags, Floats, Ints, Longs, gather_by_column
 from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.draws import Keys, drawn, draws_of, mixed, normal, seed_of, unit
+
+Bytes = npt.NDArray[np.uint8]
+
+_OTHER = np.uint64(0xD1B54A32D192ED03)  # makes a second draw of one that has been used
 
 
 @dataclass(frozen=True)
@@ -17,11 +24,12 @@ class Minibatch:
     input scale of their row (input scaling by row length).
     """
 
+    rows: Longs  # (B,): which rows these are
     entries: Entries
     input_scale: Floats  # (B,)
     features: Floats  # (B, P), P may be 0
-    presence: float
-    marks_empty: bool  # whether the last feature says that a row shows nothing
+    longest: int
+    """The most ratings that any of these rows has, in all processes together."""
 
     def __len__(self) -> int:
         return len(self.entries.targets)
@@ -54,24 +62,99 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
     inputs = (targets + np.float32(rows.presence)) * input_scale[entry_rows]
     clean = np.zeros(len(targets), np.bool_)
     return Minibatch(
+        chosen,
         Entries(present, starts, entry_rows, inputs, targets, clean),
         input_scale,
         rows.features[chosen],
-        rows.presence,
-        rows.marks_empty,
+        int(rows.counts[chosen].max(initial=0)),
     )
 
 
-def corrupt(clean: Minibatch, corruption: Corruption, generator: torch.Generator) -> Minibatch:
-    """The same entries with noise on their inputs; rows that show nothing after it are marked, where rows are."""
-    entries = clean.entries
-    rows, targets = torch.from_numpy(entries.rows), torch.from_numpy(entries.targets)
-    noisy, corrupted = corruption(rows, targets, clean.batch, generator, presence=clean.presence)
-    inputs = noisy.numpy() * clean.input_scale[entries.rows]
-    features = clean.features
-    if clean.marks_empty:
-        shown = noisy.numpy() != 0
-        shown |= ~corrupted.numpy()
-        empty = np.bincount(entries.rows, shown, clean.batch) == 0
-        features = np.column_stack([features[:, :-1], empty.astype(np.float32)])
-    return replace(clean, entries=entries._replace(inputs=inputs, corrupted=corrupted.numpy()), features=features)
+class EpochNoise:
+    """The noise of one epoch, drawn by the keys of rows and columns: the same in whatever order they come."""
+
+    def __init__(self, rows: ScaledRows, corruption: Corruption, *seed: int) -> None:
+        self._rows, self._corruption = rows, corruption
+        self._seed, row_seed = seed_of(*seed, 0), seed_of(*seed, 1)
+        portion, known = rows.portion, rows.known
+        self._keeps: Flags | None = None
+        if corruption.noise == "mask":
+            keeps = np.zeros(known.rows, np.uint8)
+            _keep_something(
+                self._seed, np.float32(corruption.ratio), portion.row_keys, portion.column_keys,
+                known.indptr, known.indices, keeps,
+            )  # fmt: skip
+            self._keeps = portion.exchange.max_(keeps).view(np.bool_)
+        self._cold: Flags = np.zeros(0, np.bool_)
+        if corruption.cold_ratio:
+            bits = draws_of(row_seed, portion.row_keys)
+            self._cold = (bits >> np.uint64(40)) * 2.0**-24 < corruption.cold_ratio
+
+    def corrupted(self, clean: Minibatch) -> Minibatch:
+        """The same entries with noise on their inputs; rows that show nothing after it are marked, where rows are."""
+        entries, corruption, portion = clean.entries, self._corruption, self._rows.portion
+        count = len(clean)
+        chosen = np.empty(count, np.bool_)
+        noise = np.empty(0 if corruption.noise == "mask" else count, np.float32)
+        _draw_noise(
+            self._seed, np.float32(corruption.ratio), corruption.noise == "gaussian", np.float32(corruption.std),
+            portion.row_keys[clean.rows], portion.column_keys, entries.present, entries.starts, entries.rows,
+            chosen, noise,
+        )  # fmt: skip
+        if self._keeps is not None:
+            chosen &= self._keeps[clean.rows][entries.rows]
+        cold = self._cold[clean.rows] if corruption.cold_ratio else self._cold
+        noisy, corrupted = corruption.applied(
+            torch.from_numpy(entries.rows),
+            torch.from_numpy(entries.targets),
+            NoiseDraws(*(torch.from_numpy(part) for part in (chosen, noise, cold))),
+            presence=self._rows.presence,
+        )
+        inputs = noisy.numpy() * clean.input_scale[entries.rows]
+        features = clean.features
+        if self._rows.marks_empty and corruption.cold_ratio:
+            features = features.copy()
+            features[cold, -1] = 1
+        return replace(clean, entries=entries._replace(inputs=inputs, corrupted=corrupted.numpy()), features=features)
+
+
+@compiled
+def _keep_something(
+    seed: np.uint64, ratio: np.float32, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints, keeps: Bytes
+) -> None:
+    """keeps[i] = whether masking leaves row i a rating."""
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            if not unit(drawn(seed, row_keys[row], column_keys[indices[entry]])) < ratio:
+                keeps[row] = 1
+                break
+
+
+@compiled
+def _draw_noise(
+    seed: np.uint64,
+    ratio: np.float32,
+    gaussian: bool,
+    std: np.float32,
+    row_keys: Keys,
+    column_keys: Keys,
+    present: Ints,
+    starts: Ints,
+    entry_rows: Ints,
+    chosen: Flags,
+    noise: Floats,
+) -> None:
+    """Which entries are corrupted, and by what. Salt and pepper are the ends of the scaled range, whichever side of
+    the row's mean they fall on.
+    """
+    for c in range(len(present)):
+        column = column_keys[present[c]]
+        for entry in range(starts[c], starts[c + 1]):
+            bits = drawn(seed, row_keys[entry_rows[entry]], column)
+            chosen[entry] = unit(bits) < ratio
+            if len(noise):
+                other = mixed(bits ^ _OTHER)
+                if gaussian:
+                    noise[entry] = std * normal(other)
+                else:
+                    noise[entry] = np.float32(1) if unit(other) < np.float32(0.5) else np.float32(-1)

@@ -10,13 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cofill.config import NetworkSettings
+from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.layers import SampledOutput, SparseInput, activated, activated_in_numpy, fan_in_uniform
 from cofill.models.cfn.scaling import ScaledRows
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 
-_BY_COLUMN = ("input.weight", "output.weight", "output.bias")
+BY_COLUMN = ("input.weight", "output.weight", "output.bias")
+"""The parameters that have a row for each column of the ratings."""
 
 
 class CFNetwork(nn.Module):
@@ -60,7 +62,7 @@ class CFNetwork(nn.Module):
         network = cls(1, settings, features=features, generator=torch.Generator())
         network.columns = len(weights["input.weight"])
         for name, parameter in list(network.named_parameters()):
-            wanted = [network.columns, *parameter.shape[1:]] if name in _BY_COLUMN else list(parameter.shape)
+            wanted = [network.columns, *parameter.shape[1:]] if name in BY_COLUMN else list(parameter.shape)
             found = weights.pop(name)
             if list(found.shape) != wanted:
                 raise ValueError(f"{name} has shape {list(found.shape)}, the settings ask for {wanted}")
@@ -118,12 +120,15 @@ def fan_in_linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.L
 
 
 @torch.no_grad()
-def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
-    """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing."""
+def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE) -> Floats:
+    """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing.
+
+    Where columns are spread over processes, all of these ask for the same rows.
+    """
     weight = network.input.weight
     known = rows.known
     inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
-    if known.rows == 1 and weight.device.type == "cpu":
+    if known.rows == 1 and weight.device.type == "cpu" and exchange.size == 1:
         return _encode_one(network, known.indices, inputs, rows.features[0])[None]
     z = functional.embedding_bag(
         torch.from_numpy(known.indices.astype(np.int64)).to(weight.device),
@@ -132,6 +137,8 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
         mode="sum",
         per_sample_weights=torch.from_numpy(inputs).to(weight.device),
     )
+    if exchange.size > 1:
+        exchange.sum_(z.numpy())
     features = torch.from_numpy(rows.features).to(weight.device)
     codes: Floats = network.code(z + network.input.offset(features), features).cpu().numpy()
     return codes

@@ -4,21 +4,24 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
+from torch.nn import Parameter
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
-from cofill.models.cfn.first_decoder import FirstDecoder
+from cofill.models.cfn.first_decoder import FirstDecoder, encode_trained
 from cofill.models.cfn.fitting import Fitted
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.file import Arrays
 from cofill.models.known import KnownRatings
 from cofill.models.means import FittedMeans
+from cofill.models.portion import Portion
 from cofill.progress import Progress, Step
 
 NetworkMatrix = Completion | DecodedMatrix
@@ -34,57 +37,78 @@ def filled_in(
     *,
     row_features: SideFeatures,
     column_features: SideFeatures,
+    portion: Portion | None = None,
     progress: Progress,
 ) -> NetworkMatrix:
-    """The matrix that a trained network fills in, with the weights of all columns solved for."""
+    """The matrix that a trained network fills in, with the weights of all columns solved for.
+
+    Where other processes have other columns, it is part of the matrix, and `known` tells what all columns have.
+    """
+    portion = Portion.of(known.trained) if portion is None else portion
 
     def solved(share: float) -> None:
         progress(Step(_SOLVING, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
 
+    network, scaling = fitted.network, fitted.scaling
+    in_part = portion.exchange.size > 1
     if fitted.biases is None or fitted.amplitudes is None:
+        read = None
+        if in_part:
+            read = ReadRows(encode_trained(network, scaling, known.trained, row_features.trained, portion), None)
         completion = Completion(
-            fitted.network,
-            fitted.scaling,
+            network,
+            scaling,
             known,
             settings,
             row_features=row_features,
             column_features=column_features,
+            portion=portion,
+            read=read,
         )
         if settings.solve_columns:
             completion.column_weights.solve_trained(solved)
             solved(1.0)
         return completion
     first = FirstDecoder(
-        fitted.network,
-        fitted.scaling,
+        network,
+        scaling,
         fitted.biases,
         known.trained,
         known.trained_columns,
         row_features,
         column_features,
+        portion,
     )
     near = first.neighbours(fitted.amplitudes, settings)
+    # The codes are read and the space is known: what is solved for takes the place of the output weights.
+    network.output.weight = Parameter(torch.empty((0, network.output.weight.shape[1])))
     decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved), fitted.spread, near)
     solved(1.0)
     return DecodedMatrix(
-        fitted.network,
-        fitted.scaling,
+        network,
+        scaling,
         known,
         fitted.biases,
         decoder,
         settings,
         row_features=row_features,
         column_features=column_features,
+        read=ReadRows(first.codes, first.left_out) if in_part else None,
     )
+
+
+# Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
+BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.turn", "decoder.bias")
+BY_RATING = ("decoder.pull",)
 
 
 def kept_of(matrix: NetworkMatrix) -> tuple[Arrays, dict[str, float]]:
     """What a file keeps of a network, apart from the ratings: arrays and numbers."""
     scaling = matrix.scaling
     weights: Arrays = {name: tensor.detach().numpy() for name, tensor in matrix.network.state_dict().items()}
+    weights |= {f"biases.{name}": array for name, array in matrix.means.arrays().items()}
     numbers = {"typical_length": scaling.typical_length}
     if isinstance(matrix, DecodedMatrix):
-        weights |= {f"biases.{name}": array for name, array in matrix.means.arrays().items()}
         weights |= {f"decoder.{name}": array for name, array in matrix.decoder.arrays().items()}
         return weights, numbers | {"unit": scaling.unit}
     prior = matrix.column_weights.prior
@@ -109,8 +133,12 @@ def restored(
     *,
     row_features: SideFeatures,
     column_features: SideFeatures,
+    read: Arrays | None = None,
 ) -> NetworkMatrix:
-    """From what a file kept; ValueError or KeyError where it does not fit together."""
+    """From what a file kept; ValueError or KeyError where it does not fit together.
+
+    `read`: what part of a model keeps of its rows as all columns read them.
+    """
     weights = dict(arrays)
     rows, columns = known.trained.rows, known.trained.columns
     if settings.hidden[0] != weights["input.weight"].shape[1]:
@@ -119,14 +147,17 @@ def restored(
         raise ValueError("the network has another number of columns than the ratings")
     if (len(row_features.trained), len(column_features.trained)) != (rows, columns):
         raise ValueError("the features do not fit the ratings")
-    read = weights["input.side"].shape[0] if "input.side" in weights else 0
-    if read not in (row_features.width, row_features.width + 1 if row_features.width else 0):
+    side = weights["input.side"].shape[0] if "input.side" in weights else 0
+    if side not in (row_features.width, row_features.width + 1 if row_features.width else 0):
         raise ValueError("the network was made for another number of features")
-    marks_empty = read > row_features.width  # formats 1 to 3 have no mark
-    if settings.decoder == "process":
+    marks_empty = side > row_features.width  # formats 1 to 3 have no mark
+    biases = None
+    if settings.decoder == "process" or "biases.rows" in weights:  # up to format 7 the other has to fit them again
         biases = FittedMeans.restored(taken(weights, "biases."))
         if (len(biases.trained_row), len(biases.trained_column)) != (rows, columns):
             raise ValueError("there is another number of biases than the ratings have rows and columns")
+    if settings.decoder == "process":
+        assert biases is not None
         decoder = Decoder.restored(taken(weights, "decoder."), weights, known.trained.nnz)
         unit = numbers["unit"]
         scaling = Scaling.of_biases_in(
@@ -142,6 +173,7 @@ def restored(
             settings,
             row_features=row_features,
             column_features=column_features,
+            read=None if read is None else ReadRows.restored(read, network, scaling, known, row_features, decoded=True),
         )
     if len(weights["row_means"]) != rows:
         raise ValueError("there is another number of row means than the ratings have rows")
@@ -179,6 +211,8 @@ def restored(
         row_features=row_features,
         column_features=column_features,
         prior=prior,
+        means=biases,
+        read=None if read is None else ReadRows.restored(read, network, scaling, known, row_features, decoded=False),
     )
 
 

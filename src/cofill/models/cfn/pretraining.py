@@ -15,7 +15,7 @@ from cofill.models.cfn.kernels import Longs
 from cofill.models.cfn.layers import activated
 from cofill.models.cfn.network import CFNetwork, encode_rows, fan_in_linear
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
+from cofill.models.cfn.training import TrainingState, new_network, run_epochs, torch_seed
 from cofill.models.history import EpochRecord, Phase, Report
 
 _CHUNK = 4096
@@ -46,15 +46,16 @@ def pretrained_network(
     stack = new_network(rows, settings, phase)
     stack.input.load_state_dict(outer.input.state_dict())
     stack.output.load_state_dict(outer.output.state_dict())
-    filled = np.flatnonzero(rows.known.counts())
+    filled = np.flatnonzero(rows.counts)
+    filled = filled[np.argsort(rows.portion.row_keys[filled], kind="stable")]  # in an order of their own
     codes = torch.cat(
         [
-            torch.from_numpy(encode_rows(outer, _take(rows, filled[first : first + _CHUNK])))
+            torch.from_numpy(encode_rows(outer, _take(rows, filled[first : first + _CHUNK]), rows.portion.exchange))
             for first in range(0, len(filled), _CHUNK)
         ]
     ).to(settings.device)
     hidden, features = codes.split([settings.hidden[0], outer.features], dim=1)
-    generator = torch.Generator().manual_seed(epoch_seed(settings, "pretrain", settings.pretrain_epochs + 1))
+    generator = torch.Generator().manual_seed(torch_seed(settings, "pretrain", settings.pretrain_epochs + 1))
     for depth in range(len(settings.hidden) // 2):
         encoder, decoder, hidden = _inner_pair(hidden, features, settings.hidden[depth + 1], settings, generator)
         stack.middle[depth].load_state_dict(encoder.state_dict())
@@ -68,6 +69,7 @@ def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
         known=rows.known.take(chosen),
         input_scale=rows.input_scale[chosen],
         features=rows.features[chosen],
+        counts=rows.counts[chosen],
     )
 
 

@@ -1,10 +1,14 @@
 """The codes of a matrix's rows, as they were trained and as they stand now."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.known import KnownRatings
@@ -19,15 +23,54 @@ _CHUNK = 1024
 _MOST_KEPT = 16_000_000
 
 
+@dataclass(frozen=True)
+class ReadRows:
+    """The rows of the training as the network has read them in all columns; part of a model has some columns only."""
+
+    codes: Floats  # (rows, width)
+    left_out: LeaveOneOut | None  # for the decoder "process"
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """For the file of a model in shards."""
+        return {"codes": self.codes} | ({} if self.left_out is None else self.left_out.arrays())
+
+    @classmethod
+    def restored(
+        cls,
+        arrays: dict[str, npt.NDArray[Any]],
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        features: SideFeatures,
+        *,
+        decoded: bool,
+    ) -> "ReadRows":
+        """From what a file kept, with the decoder "process" or not; ValueError where it does not fit together."""
+        codes, left_out = arrays["codes"], None
+        if codes.shape != (known.trained.rows, network.width):
+            raise ValueError(f"the codes of the rows have shape {list(codes.shape)}, which is not the network's")
+        if decoded:
+            left_out = LeaveOneOut.restored(network, scaling, features, known.trained_counts(), arrays)
+        return cls(codes, left_out)
+
+
 class RowCodes:
     """Reads rows through the network. Codes come with the scaled mean of their row."""
 
-    def __init__(self, network: CFNetwork, scaling: Scaling, known: KnownRatings, features: SideFeatures) -> None:
+    def __init__(
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        features: SideFeatures,
+        read: ReadRows | None = None,
+    ) -> None:
+        """`read`: in part of a model, which cannot read the rows of the training by itself."""
         self._network = network
         self._scaling = scaling
         self._known = known
         self._features = features  # of the rows
-        self._trained: Floats | None = None  # (rows, width), once all of them were needed
+        self._trained = None if read is None else read.codes  # (rows, width), once all of them were needed
         self._current: Floats | None = None  # the same where rows have changed since
         self._current_means = scaling.means
         self._asked = 0  # codes of rows, by now
@@ -87,7 +130,7 @@ class RowCodes:
         """(n,): whether each row had ratings in the training."""
         trained = np.zeros(len(rows), np.bool_)
         old = rows < self._known.trained.rows
-        trained[old] = self._known.trained.counts()[rows[old]] > 0
+        trained[old] = self._known.trained_counts()[rows[old]] > 0
         return trained
 
     def all_now(self) -> tuple[Floats, Floats]:
@@ -108,8 +151,9 @@ class RowCodes:
         return self._trained if self._current is None else self._current, self._current_means
 
     def as_trained(self) -> tuple[Floats, Floats]:
-        """Codes (rows, width) and means (rows,) of every row of the training; not kept."""
-        return self._encode_trained(np.arange(self._known.trained.rows)), self._scaling.means
+        """Codes (rows, width) and means (rows,) of every row of the training; not kept if they were not before."""
+        kept = self._trained
+        return self._encode_trained(np.arange(self._known.trained.rows)) if kept is None else kept, self._scaling.means
 
     def _mixed(self, rows: Longs, as_trained: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Some rows as they were trained, the others as they stand now."""

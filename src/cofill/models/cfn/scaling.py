@@ -9,8 +9,10 @@ import numpy.typing as npt
 from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.exchange import total
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.means import FittedMeans
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -27,6 +29,9 @@ _PRESENCE_POWER = 0.25
 # The damping of a row's mean where the paper's scaling is asked for and none is given.
 _PAPERS_DAMPING = 7.0
 
+NOWHERE = Portion(np.zeros(0, np.uint64), np.zeros(0, np.uint64), 0)
+"""For rows that are read and not trained on: nothing is drawn for them."""
+
 
 @dataclass(frozen=True)
 class ScaledRows:
@@ -35,13 +40,22 @@ class ScaledRows:
     The input layer reads input_scale * (value + presence). The more ratings a row has, the smaller its scale, so that
     the sums of long rows do not dwarf those of short ones (input scaling by row length). Presence shows which columns
     a row has rated, whatever the value. The last feature may mark rows of which no rating is shown.
+
+    `known` are the ratings of the columns that this process has, `counts` those of all columns.
     """
 
     known: SparseRows
     input_scale: Floats  # (rows,)
     features: Floats  # (rows, P), P may be 0
-    presence: float = 0.0
-    marks_empty: bool = False
+    presence: float
+    marks_empty: bool
+    counts: Longs  # (rows,)
+    portion: Portion
+
+    @property
+    def ratings(self) -> int:
+        """Of all columns."""
+        return int(self.counts.sum())
 
 
 @dataclass(frozen=True)
@@ -76,14 +90,24 @@ class Scaling:
 
     @classmethod
     def of_biases(
-        cls, rows: SparseRows, biases: FittedMeans, scale: Scale, settings: CFNSettings, *, marks_empty: bool = False
+        cls,
+        rows: SparseRows,
+        biases: FittedMeans,
+        scale: Scale,
+        settings: CFNSettings,
+        *,
+        portion: Portion,
+        marks_empty: bool = False,
     ) -> Self:
         """For the decoder "process": what the biases of these rows leave over."""
         deviations = np.repeat(biases.trained_row, rows.counts()) + biases.trained_column[rows.indices]
-        spread = float(np.std(rows.values - biases.overall - deviations, dtype=np.float64)) if rows.nnz else 0.0
+        left = (rows.values - biases.overall - deviations).astype(np.float64)
+        count, summed, squares = total(portion.exchange, len(left), left.sum(), float(left @ left))
+        spread = max(squares / max(count, 1) - (summed / max(count, 1)) ** 2, 0.0) ** 0.5
         # Ratings that are all alike leave nothing over: then any unit will do.
         unit = spread / _SPREAD if spread > 1e-6 * (scale.high - scale.low) else (scale.high - scale.low) / 2
-        return cls.of_biases_in(unit, typical_length(rows), biases, scale, settings, marks_empty=marks_empty)
+        typical = typical_length(portion.row_counts(rows))
+        return cls.of_biases_in(unit, typical, biases, scale, settings, marks_empty=marks_empty)
 
     @classmethod
     def of_biases_in(
@@ -115,15 +139,23 @@ class Scaling:
 
     @classmethod
     def of_scale(
-        cls, rows: SparseRows, scale: Scale, settings: CFNSettings, features: Floats, *, marks_empty: bool = False
+        cls,
+        rows: SparseRows,
+        scale: Scale,
+        settings: CFNSettings,
+        features: Floats,
+        *,
+        portion: Portion,
+        marks_empty: bool = False,
     ) -> Self:
         """For the decoder "network": by the range of the rating scale, from the ratings and features of the rows."""
         centre, unit = (scale.high + scale.low) / 2, (scale.high - scale.low) / 2
         scaled = _scaled(rows.values, centre, unit)
-        overall = float(scaled.mean(dtype=np.float64)) if len(scaled) else 0.0
-        counts = rows.counts()
-        sums = rows.row_sums(scaled)
-        by_features = FeatureRegression.fit(features, (sums / np.maximum(counts, 1) - overall)[:, None], counts)
+        counts = portion.row_counts(rows)
+        sums = portion.exchange.sum_(rows.row_sums(scaled))
+        overall = float(sums.sum() / max(counts.sum(), 1))
+        means = (sums / np.maximum(counts, 1) - overall)[:, None]
+        by_features = FeatureRegression.fit(features, means, counts, portion.row_keys)
         expected = overall + by_features.expected(features)[:, 0]
         damping = _PAPERS_DAMPING if settings.mean_damping is None else settings.mean_damping
         return cls(
@@ -134,7 +166,7 @@ class Scaling:
             length_power=settings.length_power,
             length_cap=settings.length_cap,
             presence=settings.presence,
-            typical_length=typical_length(rows),
+            typical_length=typical_length(counts),
             overall=overall,
             by_features=by_features,
             columns=np.zeros(rows.columns, np.float32),
@@ -161,18 +193,37 @@ class Scaling:
             values[old] -= self.columns[columns[old]]
         return values
 
-    def down(self, rows: SparseRows, features: Floats) -> ScaledRows:
+    def down(self, rows: SparseRows, features: Floats, portion: Portion) -> ScaledRows:
         """The rows that were fitted, as the network reads them."""
-        return self.down_with(rows, self.means, features)
+        return self.down_with(rows, self.means, features, portion, portion.row_counts(rows))
 
-    def down_with(self, rows: SparseRows, means: Floats, features: Floats) -> ScaledRows:
-        """Any rows, given their means (rows,) and features (rows, P), before any mark."""
+    def down_with(
+        self,
+        rows: SparseRows,
+        means: Floats,
+        features: Floats,
+        portion: Portion | None = None,
+        counts: Longs | None = None,
+    ) -> ScaledRows:
+        """Any rows, given their means (rows,) and features (rows, P), before any mark.
+
+        `counts` (rows,) are their ratings of all columns, where this process has some of these.
+        """
         values = self.without_column(rows.indices, rows.values)
         values -= np.repeat(means, rows.counts())
         known = SparseRows(rows.indptr, rows.indices, values, rows.columns)
+        counts = rows.counts() if counts is None else counts
         if self.marks_empty:
-            features = np.column_stack([features, (rows.counts() == 0).astype(np.float32)])
-        return ScaledRows(known, self.input_scale(rows.counts()), features, self.presence, self.marks_empty)
+            features = np.column_stack([features, (counts == 0).astype(np.float32)])
+        return ScaledRows(
+            known,
+            self.input_scale(counts),
+            features,
+            self.presence,
+            self.marks_empty,
+            counts,
+            NOWHERE if portion is None else portion,
+        )
 
     def input_scale(self, counts: npt.NDArray[np.integer]) -> Floats:
         """(rows,): by what the inputs of rows with so many ratings are multiplied."""
@@ -198,9 +249,9 @@ def _scaled(ratings: Floats, centre: float, unit: float) -> Floats:
     return scaled
 
 
-def typical_length(rows: SparseRows) -> float:
+def typical_length(counts: Longs) -> float:
     """The mean number of ratings of the rows that have any."""
-    return rows.nnz / max(int((rows.counts() > 0).sum()), 1)
+    return int(counts.sum()) / max(int((counts > 0).sum()), 1)
 
 
 def _damped(sums: Doubles, counts: Longs, damping: float, expected: Floats) -> Floats:

@@ -27,6 +27,7 @@ from typing import Protocol
 
 from cofill.config import CFNSettings
 from cofill.errors import TrainingDivergedError
+from cofill.exchange import total
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.history import LoweredRate, Phase, WhyLowered
 
@@ -38,12 +39,11 @@ _BEARABLE_PULL = 64.0  # m up to which the learning rate of the settings is take
 
 def share_that_rows_bear(rows: ScaledRows, settings: CFNSettings) -> float:
     """What to multiply the learning rate by so that rows of this length can be trained: 1, or less for long ones."""
-    known = rows.known
-    filled = int((known.counts() > 0).sum())
+    filled = int((rows.counts > 0).sum())
     if not filled:
         return 1.0
-    length = known.nnz / filled
-    pull = length * (1 / min(settings.batch, filled) + length / known.columns)
+    length = rows.ratings / filled
+    pull = length * (1 / min(settings.batch, filled) + length / rows.portion.columns)
     return min(1.0, sqrt(_BEARABLE_PULL / pull))
 
 
@@ -53,7 +53,7 @@ def loss_of_zeros(rows: ScaledRows, settings: CFNSettings) -> float:
     First weights are random and cost something even where all ratings are alike, so it is never taken to be nothing.
     """
     values = rows.known.values
-    squared = float((values @ values) / max(len(values), 1))
+    squared = total(rows.portion.exchange, float(values @ values))[0] / max(rows.ratings, 1)
     return max(settings.alpha, settings.beta) * max(squared, 0.1)
 
 

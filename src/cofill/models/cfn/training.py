@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from math import isfinite
+from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
@@ -11,21 +11,24 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.errors import SettingsError
-from cofill.models.cfn.checkpoint import Checkpoint
+from cofill.exchange import Exchange, total
+from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import TrainingEngine, make_engine, uses_dense_layers
 from cofill.models.cfn.kernels import Floats, Ints, Longs
-from cofill.models.cfn.minibatch import corrupt, gather
+from cofill.models.cfn.minibatch import EpochNoise, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, loss_of_zeros, share_that_rows_bear
 from cofill.models.decoder.kernel import Amplitudes
+from cofill.models.draws import draws_of, seed_of, uniform_rows
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 
 _RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
 _ROWS_LOOKED_AT = 50
 _ENOUGH_MINIBATCHES = 5  # to judge an epoch by their mean loss: a few rows may cost more than most
 
+_ORDER = 2  # keeps the draw of the order of rows apart from those of the noise
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
 
 
@@ -93,18 +96,30 @@ class TrainingState:
         return cls(**{**document, "history": history, "lowered": lowered, "amplitudes": known})
 
 
-EngineMaker = Callable[[CFNetwork, CFNSettings], TrainingEngine]
+EngineMaker = Callable[[CFNetwork, CFNSettings, Exchange], TrainingEngine]
 
 
 def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetwork:
     """A network for such rows with its first weights, on the device of the settings."""
+    # The big layers are replaced before they cost: what a column begins with is drawn by its key.
     network = CFNetwork(
-        rows.known.columns,
+        1,
         settings,
         features=rows.features.shape[1],
         dense=uses_dense_layers(settings),
-        generator=torch.Generator().manual_seed(epoch_seed(settings, phase, 0)),
+        generator=torch.Generator().manual_seed(torch_seed(settings, phase, 0)),
     )
+    network.columns = rows.known.columns
+    keys, width = rows.portion.column_keys, network.output.weight.shape[1]
+    of_input, of_output = 1 / sqrt(max(rows.portion.columns, 1)), 1 / sqrt(width)
+    seeds = [seed_of(*epoch_seed(settings, phase, 0), layer) for layer in range(2)]
+    with torch.no_grad():
+        network.input.bias.mul_(of_input)
+    drawn = uniform_rows(seeds[0], keys, settings.hidden[0], of_input)
+    network.input.weight = torch.nn.Parameter(torch.from_numpy(drawn))
+    drawn = uniform_rows(seeds[1], keys, width + 1, of_output)
+    network.output.weight = torch.nn.Parameter(torch.from_numpy(np.ascontiguousarray(drawn[:, :-1])))
+    network.output.bias = torch.nn.Parameter(torch.from_numpy(np.ascontiguousarray(drawn[:, -1])))
     try:
         if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
             raise RuntimeError("it holds no numbers")
@@ -126,7 +141,7 @@ def run_epochs(
     *,
     epochs: int,
     validation: ValidationPart | None = None,
-    checkpoint: Checkpoint | None = None,
+    checkpoint: TrainingCheckpoint | None = None,
     report: Report | None = None,
     checks_learning: bool = True,
     new_engine: EngineMaker = make_engine,
@@ -144,8 +159,9 @@ def run_epochs(
     if keep_best and best is None and checkpoint is not None:
         best = checkpoint.best_weights()
     bearable = _RAN_AWAY * loss_of_zeros(rows, settings)
-    means_rmse = _rmse_of_means(scaling, validation) if validation is not None else 0.0
-    with new_engine(network, settings) as engine:
+    exchange = rows.portion.exchange
+    means_rmse = _rmse_of_means(scaling, validation, exchange) if validation is not None else 0.0
+    with new_engine(network, settings, exchange) as engine:
         first_rate = settings.learning_rate * (share_that_rows_bear(rows, settings) if engine.follows_gradient else 1.0)
         while True:
             if validation is not None and checks_learning:
@@ -153,22 +169,33 @@ def run_epochs(
             if state.epoch >= epochs or _gave_up(state, settings, validation):
                 break
             epoch = state.epoch + 1
-            started = time.perf_counter()
+            started, exchanged = time.perf_counter(), exchange.seconds
             learning_rate = first_rate / (1 + epoch * settings.learning_rate_decay)
             loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, bearable)
             engine.settle()
-            seconds = time.perf_counter() - started
+            seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
             rmse = _validation_rmse(engine, rows, scaling, validation) if validation is not None else None
             if rmse is not None and not isfinite(rmse):
                 raise StepTooLarge(state.phase, epoch, "diverged", f"the validation RMSE is {rmse:.3g}")
-            speed = rows.known.nnz / max(seconds, 1e-9)
-            record = EpochRecord(state.phase, epoch, loss, rmse, learning_rate, seconds, speed, len(state.lowered))
+            speed = rows.ratings / max(seconds, 1e-9)
+            record = EpochRecord(
+                state.phase,
+                epoch,
+                loss,
+                rmse,
+                learning_rate,
+                seconds,
+                speed,
+                len(state.lowered),
+                workers=exchange.size,
+                exchanging=exchanged / max(seconds, 1e-9),
+            )
             state.epoch = epoch
             state.history.append(record)
             if rmse is not None and rmse < state.best_rmse:
                 state.best_epoch, state.best_rmse = epoch, rmse
                 if keep_best:
-                    best = _copy_of(network)
+                    best = _copy_of(network, best)
             if checkpoint is not None:
                 checkpoint.save_if_due(network.state_dict(), best, state.as_json())
             if report is not None:
@@ -190,21 +217,22 @@ def _one_epoch(
 ) -> float:
     """Every row once, in random order; returns the mean loss of a rating. A loss above what is bearable ends it early.
 
-    All draws of an epoch come from its own generator, so an epoch is the same whatever happened before it.
+    All draws of an epoch come from its own seed, so an epoch is the same whatever happened before it.
     """
-    generator = torch.Generator().manual_seed(epoch_seed(settings, phase, epoch))
+    seed = epoch_seed(settings, phase, epoch)
     corruption = Corruption.of(settings, with_features=rows.features.shape[1] > 0)
-    filled = np.flatnonzero(rows.known.counts())  # a row without ratings has nothing to learn from
-    order = filled[torch.randperm(len(filled), generator=generator).numpy()]
-    total, entries = 0.0, 0
+    noise = EpochNoise(rows, corruption, *seed)
+    filled = np.flatnonzero(rows.counts)  # a row without ratings has nothing to learn from
+    order = filled[np.argsort(draws_of(seed_of(*seed, _ORDER), rows.portion.row_keys[filled]), kind="stable")]
+    lost, entries = 0.0, 0
     for number, first in enumerate(range(0, len(order), settings.batch), 1):
-        clean = gather(rows, order[first : first + settings.batch])
-        total += engine.step(corrupt(clean, corruption, generator), learning_rate)
-        entries += len(clean)
+        chosen = order[first : first + settings.batch]
+        lost += engine.step(noise.corrupted(gather(rows, chosen)), learning_rate)
+        entries += int(rows.counts[chosen].sum())
         judged = number >= _ENOUGH_MINIBATCHES or first + settings.batch >= len(order)
-        if not isfinite(total) or (judged and total > bearable * entries):
-            raise StepTooLarge(phase, epoch, "diverged", _told_loss(total / entries, bearable))
-    return total / rows.known.nnz
+        if not isfinite(lost) or (judged and lost > bearable * entries):
+            raise StepTooLarge(phase, epoch, "diverged", _told_loss(lost / entries, bearable))
+    return lost / max(rows.ratings, 1)
 
 
 def _told_loss(loss: float, bearable: float) -> str:
@@ -214,7 +242,12 @@ def _told_loss(loss: float, bearable: float) -> str:
 def _validation_rmse(engine: TrainingEngine, rows: ScaledRows, scaling: Scaling, validation: ValidationPart) -> float:
     outputs = engine.outputs(rows, validation.entry_rows, validation.entry_columns)
     predicted = scaling.up(outputs, _taken_off(scaling, validation))
-    return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
+    return _rmse(predicted - validation.ratings, rows.portion.exchange)
+
+
+def _rmse(errors: Floats, exchange: Exchange) -> float:
+    squares, count = total(exchange, np.sum(errors**2, dtype=np.float64), len(errors))
+    return sqrt(squares / max(count, 1))
 
 
 def _taken_off(scaling: Scaling, validation: ValidationPart) -> Floats:
@@ -227,11 +260,10 @@ def _gave_up(state: TrainingState, settings: CFNSettings, validation: Validation
     return validation is not None and state.epoch - state.best_epoch >= settings.patience
 
 
-def _rmse_of_means(scaling: Scaling, validation: ValidationPart) -> float:
+def _rmse_of_means(scaling: Scaling, validation: ValidationPart, exchange: Exchange) -> float:
     """The validation RMSE of a network that outputs zeros."""
     means = _taken_off(scaling, validation)
-    predicted = scaling.up(np.zeros_like(means), means)
-    return float(np.sqrt(np.mean((predicted - validation.ratings) ** 2, dtype=np.float64)))
+    return _rmse(scaling.up(np.zeros_like(means), means) - validation.ratings, exchange)
 
 
 def _check_that_it_learns(state: TrainingState, settings: CFNSettings, epochs: int, means_rmse: float) -> None:
@@ -251,22 +283,33 @@ def _check_last_step(
     engine: TrainingEngine, rows: ScaledRows, settings: CFNSettings, state: TrainingState, bearable: float
 ) -> None:
     """The loss of a minibatch is that before its step: without validation, only a look at some rows shows the last."""
-    filled = np.flatnonzero(rows.known.counts())
-    chosen = filled[:: max(len(filled) // _ROWS_LOOKED_AT, 1)]
+    filled = np.flatnonzero(rows.counts)
+    chosen = np.sort(filled[np.argsort(rows.portion.row_keys[filled], kind="stable")][:_ROWS_LOOKED_AT])
     some = rows.known.take(chosen)
     outputs = engine.outputs(rows, np.repeat(chosen, some.counts()), some.indices)
     with np.errstate(all="ignore"):
-        squared = float(np.mean((outputs - some.values) ** 2, dtype=np.float64)) if len(outputs) else 0.0
-    loss = max(settings.alpha, settings.beta) * squared
+        squares = float(np.sum((outputs - some.values) ** 2, dtype=np.float64))
+        squares, count = total(rows.portion.exchange, squares, len(outputs))
+    loss = max(settings.alpha, settings.beta) * squares / max(count, 1)
     if not loss <= bearable:
         raise StepTooLarge(state.phase, state.epoch, "diverged", _told_loss(loss, bearable))
 
 
-def epoch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> int:
+def epoch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> tuple[int, int, int]:
     """Epoch 0 is the draw of the first weights."""
-    state = np.random.SeedSequence([settings.seed, _PHASES.index(phase), epoch]).generate_state(1, np.uint64)
-    return int(state[0] >> np.uint64(1))  # torch takes seeds below 2**63
+    return settings.seed, _PHASES.index(phase), epoch
 
 
-def _copy_of(network: CFNetwork) -> dict[str, torch.Tensor]:
-    return {name: weight.detach().clone() for name, weight in network.state_dict().items()}
+def torch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> int:
+    """For what every process draws alike; torch takes seeds below 2**63."""
+    return int(seed_of(*epoch_seed(settings, phase, epoch)) >> np.uint64(1))
+
+
+def _copy_of(network: CFNetwork, before: dict[str, torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+    """The weights, written over those of a copy `before`: a third copy would be the most memory of a training."""
+    weights = {name: weight.detach() for name, weight in network.state_dict().items()}
+    if before is None:
+        return {name: weight.clone() for name, weight in weights.items()}
+    for name, weight in weights.items():
+        before[name].copy_(weight)
+    return before

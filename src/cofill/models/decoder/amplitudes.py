@@ -5,9 +5,10 @@ data tells little: sum e^2 / (2 noise) + 1/2 sum ((log theta - log theta_0) / 3)
 the training ratings: the network has seen these, and would be believed too much.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,11 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from cofill.data.sparse import SparseRows
+from cofill.exchange import Exchange, total
 from cofill.models.decoder.kernel import SHARPNESS, Amplitudes, CodeSpace
 from cofill.models.decoder.solving import ColumnBatch, Inverse, LeftOut, batches, in_space, read_batch
+from cofill.models.draws import draws_of, seed_of
+from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -32,9 +36,25 @@ _LONGEST = 500
 _PRIOR_WIDTH = 3.0
 _FARTHEST = 6.0  # from where it begins, in logarithms
 _MOST_STEPS = 30
-_LAST_STEPS = 6
+_BEYOND_CHANCE = 2.0  # standard errors
 _LEAST_LOCAL_GAIN = 5e-4  # of the squared error
-_ENOUGH = 1e-7  # relative improvement of a step below which learning ends
+_ENOUGH = 1e-6  # relative improvement of a step below which learning ends
+# How they settle in the end, in logarithms.
+_MOST_SETTLING = 60
+_NEARLY_SETTLED = 3e-3
+_SETTLED = 1e-6
+_HALVINGS = 6
+_APART = 1e-2
+_LARGEST_STEP = 0.5
+_LEAST_CURVATURE = 0.5 / _PRIOR_WIDTH**2  # half of what the prior alone has
+_DRAW = 0xA3B
+_NOTHING = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32)
+
+
+ExpectedOf = Callable[[Longs], tuple[Floats, Floats]]
+"""Columns -> what their features lead one to expect of their weights and biases."""
+Cost = Callable[[Doubles], tuple[float, Doubles]]
+"""Logarithms of amplitudes -> what they cost, and its slope."""
 
 
 class HeldOut(NamedTuple):
@@ -61,86 +81,177 @@ def learn(
     held_out: HeldOut,
     codes: Floats,
     row_counts: Longs,
-    expected: tuple[Floats, Floats],
+    expected: "ExpectedOf",
+    portion: Portion,
     *,
     seed: int,
     names: tuple[str, ...] = ("bias", "taste", "cosine", "local", "half", "mean"),
 ) -> Learned:
     """From the training part, column by column, and the codes (rows, width) of its rows; `names` are learned.
 
-    `expected` are weights (columns, width + 1) and biases (columns,) of columns by their features.
+    `expected` tells weights (n, width + 1) and biases (n,) of columns by their features.
     """
-    order = np.argsort(held_out.columns, kind="stable")
+    exchange = portion.exchange
+    # Those of a column in an order of their own.
+    order = np.lexsort((portion.row_keys[held_out.rows], held_out.columns))
     ends = np.concatenate([[0], np.cumsum(np.bincount(held_out.columns, minlength=by_column.rows))])
+    counts = by_column.counts()
 
     def read(columns: Longs) -> list[_Batch]:
         known = []
-        for batch in batches(by_column, columns, len(space.centre)):
+        for batch in batches(by_column, columns, len(space.centre), _ENOUGH_ASKED):
             # Of a column with many validation ratings some are enough, or the asked rows would be most of the work.
-            enough = max(_ENOUGH_ASKED, batch.places.shape[1] // 4)
-            most = min(int((ends[batch.columns + 1] - ends[batch.columns]).max()), enough)
-            places = ends[batch.columns][:, None] + np.arange(most)
-            asked = np.where(places < ends[batch.columns + 1][:, None], order[np.minimum(places, len(order) - 1)], -1)
+            # How many is the column's own affair: which others are in its batch depends on the processes.
+            enough = np.maximum(_ENOUGH_ASKED, counts[batch.columns] // 4)
+            count = np.minimum(ends[batch.columns + 1] - ends[batch.columns], enough)[:, None]
+            turn = np.arange(int(count.max()))
+            places = np.minimum(ends[batch.columns][:, None] + turn, len(order) - 1)
+            asked = np.where(turn < count, order[places], -1)
             known.append(
                 _Batch.read(batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, expected)
             )
         return known
 
-    sample, more = _samples(by_column, held_out, seed)
+    sample, more, whether_more = _samples(by_column, held_out, seed, portion)
     known = read(sample)
-    if not known:
-        return Learned(first, np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32))
+    if not total(exchange, len(known))[0]:
+        return Learned(first, *_NOTHING)
     names = tuple(name for name in names if name not in ("local", "mean") or getattr(first, name))
     begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
-    def cost(at: Doubles) -> tuple[float, Doubles]:
+    def cost(at: Doubles, of: list[_Batch] = known, *, precise: bool = False) -> tuple[float, Doubles]:
         amplitudes = replace(first, **dict(zip(names, np.exp(at).tolist(), strict=True)))
         error, slope = 0.0, np.zeros(len(names))
-        for part in known:
-            part_error, part_slope = part.error(amplitudes, names)
+        for part in of:
+            part_error, part_slope = part.error(amplitudes, names, precise=precise)
             error += part_error
             slope += part_slope
+        error, *summed = total(exchange, error, *slope)  # so every process goes the same way
+        slope = np.array(summed)
         away = (at - begin) / _PRIOR_WIDTH
         return error / (2 * first.noise) + 0.5 * float(away @ away), slope / (2 * first.noise) + away / _PRIOR_WIDTH
 
-    def lowest(start: Doubles, steps: int) -> Doubles:
-        bounds = [(value - _FARTHEST, value + _FARTHEST) for value in begin]
-        found = minimize(
-            cost, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": steps, "ftol": _ENOUGH}
-        )
-        return np.asarray(found.x)
+    bounds = [(value - _FARTHEST, value + _FARTHEST) for value in begin]
 
-    at = lowest(begin, _MOST_STEPS)
-    if len(more):  # most of the way on few columns, the rest on many
+    # Most of the way on few columns, the rest on many.
+    rough = minimize(
+        cost, begin, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _MOST_STEPS, "ftol": _ENOUGH}
+    )
+    roughly = partial(cost, of=list(known))
+    if whether_more:
         known += read(more)
-        at = lowest(at, _LAST_STEPS)
-    first = replace(first, **dict(zip(names, np.exp(at).tolist(), strict=True)))
-    first = _without_local_if_useless(first, known)
-    found_at = [part.predicted(first) for part in known]
+    at = _settled(np.asarray(rough.x), cost, partial(cost, precise=True), roughly, bounds)
+    found = replace(first, **dict(zip(names, np.exp(at).tolist(), strict=True)))
+    first = _without_what_is_useless(found, first.bias, known, exchange)
+    found_at = [_NOTHING, *(part.predicted(first) for part in known)]
     return Learned(first, *(np.concatenate(parts) for parts in zip(*found_at, strict=True)))
 
 
-def _without_local_if_useless(learned: Amplitudes, known: list["_Batch"]) -> Amplitudes:
-    """The local kernel costs a table of the nearest rows: it is kept only if validation ratings gain by it."""
+def _settled(at: Doubles, cost: Cost, precise: Cost, roughly: Cost, bounds: list[tuple[float, float]]) -> Doubles:
+    """Where the slopes are zero, by quasi-Newton steps (BFGS) from where a search has ended.
+
+    The search ends where steps gain next to nothing, which may be anywhere on the flat ground around the lowest point:
+    rounding, which differs with the number of processes, decides where. Slopes are zero at one point alone.
+
+    Steps follow `cost` as long as they are long, and then `precise`, which is the same in double precision. How slopes
+    change is told at first by a cost that is `roughly` a share of the whole, and cheaper than either.
+    """
+    low, high = np.array(bounds).T
+    value, slope = cost(at)
+    curvature = _curvature(at, roughly, value)
+    for asked, enough in ((cost, _NEARLY_SETTLED), (precise, _SETTLED)):
+        if asked is precise:
+            value, slope = precise(at)
+        for _ in range(_MOST_SETTLING):
+            # What presses against a bound stays there.
+            free = np.flatnonzero(~(((at <= low) & (slope > 0)) | ((at >= high) & (slope < 0))))
+            step = np.zeros_like(at)
+            step[free] = -np.linalg.solve(curvature[np.ix_(free, free)], slope[free])
+            if np.abs(step).max() < enough:
+                break
+            step *= min(1.0, _LARGEST_STEP / np.abs(step).max())
+            for _ in range(_HALVINGS):
+                there = np.clip(at + step, low, high)
+                value_there, slope_there = asked(there)
+                if value_there <= value:
+                    break
+                step /= 2
+            else:
+                break  # nothing lower that way, as far as this precision tells
+            moved, change = there - at, slope_there - slope
+            at, value, slope = there, value_there, slope_there
+            along = curvature @ moved
+            if moved @ change > 1e-3 * (moved @ along):  # positive definite it stays
+                curvature = (
+                    curvature + np.outer(change, change) / (change @ moved) - np.outer(along, along) / (moved @ along)
+                )
+    return at
+
+
+def _curvature(at: Doubles, roughly: Cost, whole: float) -> Doubles:
+    """(n, n), positive definite: by differences of slopes, of a cost that is `roughly` a share of the whole."""
+    part, slope = roughly(at)
+    around = at + _APART * np.eye(len(at))
+    found = np.array([roughly(place)[1] - slope for place in around]) * whole / (part * _APART)
+    values, vectors = np.linalg.eigh((found + found.T) / 2)
+    return np.asarray((vectors * np.maximum(values, _LEAST_CURVATURE)) @ vectors.T)
+
+
+def _without_what_is_useless(learned: Amplitudes, bias: float, known: list["_Batch"], exchange: Exchange) -> Amplitudes:
+    """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
+    the nearest rows, only if they gain by that.
+
+    Some gain there always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
+    remain, with their own variance `bias`: with noise alone, following chance costs a tenth of a percent of the RMSE.
+    """
+    wrong = [part.squared_errors(learned) for part in known]
+    gains = [part.squared_errors(biases_of(learned, bias)) - own for part, own in zip(known, wrong, strict=True)]
+    # A column's ratings are not independent: chance is that of columns.
+    error, gain, chance = total(
+        exchange,
+        sum(own.sum() for own in wrong),
+        sum(gained.sum() for gained in gains),
+        sum((gained**2).sum() for gained in gains),
+    )
+    if gain < _BEYOND_CHANCE * chance**0.5:
+        return biases_of(learned, bias)
     if not learned.local:
         return learned
     without = replace(learned, local=0.0)
-    before, after = (sum(part.error(one, [])[0] for part in known) for one in (learned, without))
-    return without if after < (1 + _LEAST_LOCAL_GAIN) * before else learned
+    after = total(exchange, sum(part.squared_errors(without).sum() for part in known))[0]
+    return without if after < (1 + _LEAST_LOCAL_GAIN) * error else learned
 
 
-def _samples(by_column: SparseRows, held_out: HeldOut, seed: int) -> tuple[Longs, Longs]:
-    """Some columns of all lengths with ratings of both parts, and some more."""
+def biases_of(amplitudes: Amplitudes, bias: float) -> Amplitudes:
+    """Nothing but the columns' deviations, of variance `bias`, and what is expected of them by their features."""
+    return replace(amplitudes, bias=bias, taste=0.0, cosine=0.0, local=0.0)
+
+
+def _samples(by_column: SparseRows, held_out: HeldOut, seed: int, portion: Portion) -> tuple[Longs, Longs, bool]:
+    """Some columns of all lengths with ratings of both parts, some more, and whether any process has more."""
+    exchange = portion.exchange
     counts = by_column.counts()
     asked = np.bincount(held_out.columns, minlength=by_column.rows) > 0
-    candidates = np.flatnonzero(asked & (counts > 0) & (counts <= _LONGEST))
-    if not len(candidates):
-        candidates = np.flatnonzero(asked & (counts > 0))[:1]
-    shuffled = np.random.default_rng([seed, 0xA3B]).permutation(candidates)
-    # A column costs its square, and a little for being there.
-    squares = np.cumsum(counts[shuffled].astype(np.float64) ** 2 + 64)
+    candidates = np.flatnonzero(asked & (counts > 0))
+    bearable = counts[candidates] <= _LONGEST
+    if total(exchange, bearable.sum())[0]:  # where all are longer, the first few of these, or one
+        candidates = candidates[bearable]
+    draws = draws_of(seed_of(seed, _DRAW), portion.column_keys[candidates])
+    order = np.argsort(draws, kind="stable")
+    # A column costs its square, and a little for being there. What the first ones of this process cost alone is enough
+    # for the sample of all processes.
+    costs = counts[candidates[order]].astype(np.float64) ** 2 + 64
+    order = order[: int((np.cumsum(costs) <= _MORE_SQUARES).sum()) + 1]
+    mine, all_costs = (np.concatenate(exchange.gather(part)) for part in (draws[order], costs[: len(order)]))
+    in_all = np.argsort(mine, kind="stable")
+    squares = np.cumsum(all_costs[in_all])
     few, many = (int((squares <= most).sum()) for most in (_SAMPLE_SQUARES, _MORE_SQUARES))
-    return shuffled[: max(few, 1)], shuffled[max(few, 1) : many]
+    few = max(few, 1)
+    last = np.append(mine[in_all], np.uint64(0))  # of no use where there are no columns at all
+    of_few = draws[order] <= last[min(few, len(in_all)) - 1]
+    of_more = (draws[order] <= last[max(min(many, len(in_all)), few) - 1]) & ~of_few
+    chosen = candidates[order]
+    return chosen[of_few], chosen[of_more], many > few
 
 
 @dataclass(frozen=True)
@@ -180,14 +291,14 @@ class _Batch:
         held_out: HeldOut,
         codes: Floats,
         row_counts: Longs,
-        expected: tuple[Floats, Floats],
+        expected: "ExpectedOf",
     ) -> Self:
         read = read_batch(batch, by_column, space, left_out, scaled)
         places = np.maximum(asked, 0)
         rows = held_out.rows[places]
         asked_codes = torch.from_numpy(codes[rows.ravel()])
         along, directions = (part.view(*asked.shape, -1) for part in in_space(space, asked_codes))
-        weights, offset = (torch.from_numpy(part[batch.columns]) for part in expected)
+        weights, offset = (torch.from_numpy(part) for part in expected(batch.columns))
         cosine, asked_cosine = (torch.bmm(d, read.directions.transpose(1, 2)) for d in (read.directions, directions))
         taste, asked_taste = (torch.bmm(a, read.along.transpose(1, 2)) for a in (read.along, along))
 
@@ -226,74 +337,83 @@ class _Batch:
         return self.places[known], (s.predicted + self.offset).numpy()[known], variances.numpy()[known]
 
     @torch.no_grad()
-    def error(self, amplitudes: Amplitudes, names: Sequence[str]) -> tuple[float, Doubles]:
-        """The sum of squared errors, and its slope by the logarithm of each amplitude."""
+    def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
+        """(B,): summed over the validation ratings of each column."""
+        wrong = (self._solved(amplitudes).predicted - self.asked_targets) * self.asked_there
+        return np.asarray((wrong.double() ** 2).sum(1).numpy())
+
+    def error(self, amplitudes: Amplitudes, names: Sequence[str], *, precise: bool = False) -> tuple[float, Doubles]:
+        """The sum of squared errors, and its slope by the logarithm of each amplitude; in double precision or not."""
+        return self.in_double()._error(amplitudes, names) if precise else self._error(amplitudes, names)
+
+    def in_double(self) -> Self:
+        parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
+        parts |= {name: part.double() for name, part in parts.items() if isinstance(part, Tensor)}
+        return replace(self, **parts)
+
+    @torch.no_grad()
+    def _error(self, amplitudes: Amplitudes, names: Sequence[str]) -> tuple[float, Doubles]:
         s = self._solved(amplitudes)
         wrong = (s.predicted - self.asked_targets) * self.asked_there
         # How an error is felt by the ratings that the prediction was made of.
-        back = s.inverse.times(torch.bmm(wrong[:, None], s.between).transpose(1, 2))[:, :, 0]
-        slope = []
-        for name in names:
-            inside, between, own, asked_own = self._slopes(name, amplitudes, s)
-            moved = torch.bmm(wrong[:, None], torch.bmm(between, s.alpha[:, :, None]))
-            moved = moved - torch.bmm(back[:, None], torch.bmm(inside, s.alpha[:, :, None]))
-            total = float(moved.sum())
-            if own is not None and asked_own is not None:
-                total += float((wrong * asked_own).sum() - (back * own).sum())
-            slope.append(2 * total)
-        return float((wrong**2).sum()), np.array(slope)
+        back = s.inverse.times(torch.bmm(wrong[:, None], s.between).transpose(1, 2))[:, :, 0] * self.there
+        slope = np.array([2 * self._slope(name, amplitudes, s, wrong, back) for name in names])
+        # Sums in double precision: steps are taken until they gain next to nothing, which rounding would hide.
+        return float((wrong.double() ** 2).sum()), slope
 
     def _solved(self, amplitudes: Amplitudes) -> "_Solved":
         half, power = amplitudes.half, amplitudes.power
         trust = (1 - 1 / (1 + (self.counts / half) ** power)) * self.there
         asked_trust = 1 - 1 / (1 + (self.asked_counts / half) ** power)
-        inner = amplitudes.taste * self.taste + amplitudes.cosine * self.cosine
-        asked_inner = amplitudes.taste * self.asked_taste + amplitudes.cosine * self.asked_cosine
+        inner = amplitudes.taste * self.taste
+        inner.add_(self.cosine, alpha=amplitudes.cosine)
+        asked_inner = amplitudes.taste * self.asked_taste
+        asked_inner.add_(self.asked_cosine, alpha=amplitudes.cosine)
         if amplitudes.local:
-            inner += amplitudes.local * self.near
-            asked_inner += amplitudes.local * self.asked_near
-        both, asked_both = trust[:, :, None] * trust[:, None, :], asked_trust[:, :, None] * trust[:, None, :]
-        inner *= both
-        asked_inner *= asked_both
-        pairs = self.there[:, :, None] * self.there[:, None, :]
-        gram = inner + amplitudes.bias * pairs
+            inner.add_(self.near, alpha=amplitudes.local)
+            asked_inner.add_(self.asked_near, alpha=amplitudes.local)
+        inner.mul_(trust[:, :, None]).mul_(trust[:, None, :])
+        asked_inner.mul_(asked_trust[:, :, None]).mul_(trust[:, None, :])
+        gram = torch.baddbmm(inner, self.there[:, :, None], self.there[:, None, :], alpha=amplitudes.bias)
         gram.diagonal(dim1=1, dim2=2).add_(torch.where(self.there > 0, amplitudes.noise, 1.0))
         between = asked_inner + amplitudes.bias * self.there[:, None, :]
         left = (self.targets - amplitudes.mean * trust * self.said) * self.there
         inverse = Inverse(gram)
         alpha = inverse.times(left[:, :, None])[:, :, 0] * self.there
         predicted = torch.bmm(between, alpha[:, :, None])[:, :, 0] + amplitudes.mean * asked_trust * self.asked_said
-        return _Solved(
-            inverse, between, inner, asked_inner, both, asked_both, pairs, trust, asked_trust, alpha, predicted
-        )
+        return _Solved(inverse, between, inner, asked_inner, trust, asked_trust, alpha, predicted)
 
-    def _slopes(
-        self, name: str, amplitudes: Amplitudes, s: "_Solved"
-    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        """By the logarithm of an amplitude: of the kernel between ratings, of that between asked rows and ratings,
-        and of what is expected at ratings and at asked rows.
+    def _slope(self, name: str, amplitudes: Amplitudes, s: "_Solved", wrong: Tensor, back: Tensor) -> float:
+        """Half of that of the squared error, by the logarithm of an amplitude: wrong . dB alpha - back . dK alpha
+
+        for the kernels B between asked rows and ratings and K between ratings, and likewise for what is expected.
+        Matrices are only multiplied with vectors here: the kernels that change would be the larger part of the work.
         """
-        value = getattr(amplitudes, name)
+        value: float = getattr(amplitudes, name)
         if name == "bias":
-            return value * s.pairs, (value * self.there)[:, None, :].expand(s.between.shape), None, None
+            return value * _dot(wrong.sum(1) - back.sum(1), s.alpha.sum(1))
         if name in ("taste", "cosine", "local"):
             inside, between = {
                 "taste": (self.taste, self.asked_taste),
                 "cosine": (self.cosine, self.asked_cosine),
                 "local": (self.near, self.asked_near),
             }[name]
-            return value * inside * s.both, value * between * s.asked_both, None, None
+            weighted = (s.trust * s.alpha)[:, :, None]
+            asked, rated = (torch.bmm(kernel, weighted)[:, :, 0] for kernel in (between, inside))
+            return value * (_dot(wrong * s.asked_trust, asked) - _dot(back * s.trust, rated))
         own, asked_own = amplitudes.mean * s.trust * self.said, amplitudes.mean * s.asked_trust * self.asked_said
         if name == "mean":
-            return torch.zeros_like(s.inner), torch.zeros_like(s.between), own, asked_own
+            return _dot(wrong, asked_own) - _dot(back, own)
         # d log trust / d log half
         doubt, asked_doubt = amplitudes.power * (s.trust - 1), amplitudes.power * (s.asked_trust - 1)
-        return (
-            s.inner * (doubt[:, :, None] + doubt[:, None, :]),
-            s.asked_inner * (asked_doubt[:, :, None] + doubt[:, None, :]),
-            own * doubt,
-            asked_own * asked_doubt,
-        )
+        both = torch.stack([s.alpha, doubt * s.alpha], 2)  # (B, n, 2)
+        asked, rated = (torch.bmm(kernel, both) for kernel in (s.asked_inner, s.inner))
+        by_asked = asked_doubt * (asked[:, :, 0] + asked_own) + asked[:, :, 1]
+        return _dot(wrong, by_asked) - _dot(back, doubt * (rated[:, :, 0] + own) + rated[:, :, 1])
+
+
+def _dot(one: Tensor, other: Tensor) -> float:
+    return float((one * other).double().sum())
 
 
 class _Solved(NamedTuple):
@@ -303,9 +423,6 @@ class _Solved(NamedTuple):
     between: Tensor
     inner: Tensor
     asked_inner: Tensor
-    both: Tensor
-    asked_both: Tensor
-    pairs: Tensor
     trust: Tensor
     asked_trust: Tensor
     alpha: Tensor

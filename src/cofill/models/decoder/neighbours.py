@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.compiling import compiled
+from cofill.exchange import ALONE, Exchange
 from cofill.models.decoder.kernel import local_kernel
 
 Floats = npt.NDArray[np.float32]
@@ -38,21 +39,28 @@ class Neighbours:
         self.near_kernel = kernel.ravel()[order]
 
     @classmethod
-    def of(cls, directions: Floats, most: int, rated: npt.NDArray[np.bool_]) -> "Neighbours":
+    def of(
+        cls, directions: Floats, most: int, rated: npt.NDArray[np.bool_], exchange: Exchange = ALONE
+    ) -> "Neighbours":
         """From directions (rows, width) of length 1; a row is among its own nearest.
 
         Only rows that are `rated` (rows,) are chosen while there are any: no column has a pull on the others.
+        Each process works on some of the rows.
         """
         count = len(directions)
         most = min(most, count)
-        rows, kernel = np.empty((count, most), np.int32), np.empty((count, most), np.float32)
+        begin, end = (count * number // exchange.size for number in (exchange.rank, exchange.rank + 1))
+        rows, kernel = np.empty((end - begin, most), np.int32), np.empty((end - begin, most), np.float32)
         step = max(1, _AT_ONCE // max(count, 1))
-        for first in range(0, count, step):
-            cosines = directions[first : first + step] @ directions.T
+        for first in range(begin, end, step):
+            own = slice(first - begin, min(first + step, end) - begin)
+            cosines = directions[first : min(first + step, end)] @ directions.T
             cosines[:, ~rated] = _UNLIKE
             chosen = _largest(cosines, most)
-            rows[first : first + step] = chosen
-            kernel[first : first + step] = local_kernel(np.take_along_axis(cosines, chosen, 1))
+            rows[own] = chosen
+            kernel[own] = local_kernel(np.take_along_axis(cosines, chosen, 1))
+        if exchange.size > 1:
+            rows, kernel = (np.concatenate(exchange.gather(part)) for part in (rows, kernel))
         return cls(rows, kernel)
 
     def of_row(self, row: int) -> Nearest:

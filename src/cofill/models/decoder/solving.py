@@ -1,6 +1,7 @@
 """The decoders of all trained columns at once: the same closed form as `kernel.Posterior`, in batches of columns."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +28,22 @@ Ints = npt.NDArray[np.int32]
 # Numbers in a batch of square matrices: a batch of short columns is large enough to be worth a call of torch, and
 # that of long ones small enough to stay in the processor's cache.
 _NUMBERS = 1_000_000
-_CODE_NUMBERS = 8_000_000
+_EXPECTED_AT_ONCE = 4096  # columns
+_CODE_NUMBERS = 2_000_000  # of which a dozen such arrays are there at a time
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread of torch: those of small batches wait for each other, spinning, longer than they work.
+
+    On MovieLens-100K a training took 25 and 26 s with two, 13 and 14 s with one, in one run.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Without(NamedTuple):
@@ -65,15 +81,16 @@ class ColumnBatch(NamedTuple):
         return self.places >= 0
 
 
-def batches(by_column: SparseRows, columns: Longs, width: int) -> Iterator[ColumnBatch]:
-    """The columns in batches, short ones first."""
+def batches(by_column: SparseRows, columns: Longs, width: int, asked: int = 0) -> Iterator[ColumnBatch]:
+    """The columns in batches, short ones first. About so many rows are `asked` about beside those that they rated."""
     counts = by_column.counts()
     ordered = columns[np.argsort(counts[columns], kind="stable")]
     first = 0
     while first < len(ordered):
         longest = np.maximum(counts[ordered[first : first + 4096]], 1)
         sizes = np.arange(1, len(longest) + 1)
-        fits = (sizes * longest * longest <= _NUMBERS) & (sizes * longest * width <= _CODE_NUMBERS)
+        codes = np.maximum(longest, asked) * width
+        fits = (sizes * longest * longest <= _NUMBERS) & (sizes * codes <= _CODE_NUMBERS)
         last = first + max(int(fits.sum()), 1)
         chosen = ordered[first:last]
         most = int(counts[chosen].max(initial=0))
@@ -140,18 +157,25 @@ def solve_columns(
 ) -> DecodedColumns:
     """Of every column. `expected` tells weights (n, width + 1) and biases (n,) of columns by their features."""
     columns, width = by_column.rows, len(space.centre)
-    weights, biases = expected(np.arange(columns))
-    taste = np.float32(amplitudes.mean) * weights
-    solved = DecodedColumns(taste, np.zeros((columns, width), np.float32), biases, np.zeros(by_column.nnz, np.float32))
+    solved = DecodedColumns(
+        np.empty((columns, width + 1), np.float32),
+        np.zeros((columns, width), np.float32),
+        np.empty(columns, np.float32),
+        np.zeros(by_column.nnz, np.float32),
+    )
+    for first in range(0, columns, _EXPECTED_AT_ONCE):
+        some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
+        weights, solved.bias[some] = expected(some)
+        np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
     counts = by_column.counts()
-    alone = (counts > MOST_LOCAL) | np.array([in_primal(amplitudes, int(count), space) for count in counts])
+    alone = (counts > MOST_LOCAL) | np.array([in_primal(amplitudes, int(n), space) for n in counts], np.bool_)
     together = (counts > 0) & ~alone
     short = amplitudes.for_column(SHORT)
     work, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
     for own, chosen in ((short, together & (counts <= SHORT)), (amplitudes, together & (counts > SHORT))):
         for batch in batches(by_column, np.flatnonzero(chosen), width):
             read = read_batch(batch, by_column, space, left_out, scaled)
-            _solve_batch(batch, read, space, own, weights[batch.columns], biases[batch.columns], solved)
+            _solve_batch(batch, read, space, own, *expected(batch.columns), solved)
             done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
             if share_done is not None:
                 share_done(min(done / work, 1.0))
@@ -160,7 +184,8 @@ def solve_columns(
         rows, ratings = by_column.row(column)
         without = left_out(rows, np.full(len(rows), column, np.int32), ratings)
         seen = space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
-        about = Expected(weights[column], float(biases[column]))
+        weights, biases = expected(np.array([column]))
+        about = Expected(weights[0], float(biases[0]))
         found = Posterior(space, amplitudes, seen, scaled[known] - without.means, about).decoded()
         solved.taste[column], solved.turn[column], solved.bias[column] = found.taste, found.turn, found.bias
         solved.pull[known] = found.pull

@@ -57,7 +57,7 @@ class GradedRatings:
     def counts(self) -> Longs:
         """(items,): people who did something with each."""
         counts = np.zeros(self.known.columns, np.int64)
-        trained = self.known.trained_columns.counts()
+        trained = self.known.trained_column_counts()
         counts[: len(trained)] = trained
         for item in self.known.changed_columns().tolist():
             counts[item] = len(self.known.column(item)[0])

@@ -1,11 +1,12 @@
 """How much a known rating or interaction counts for lists: its grade, from nearly nothing to about one."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.ratings import Ratings, Scale
+from cofill.data.ratings import Scale
 
 Floats = npt.NDArray[np.float32]
 
@@ -39,10 +40,9 @@ class Grades:
         return graded
 
 
-def time_decay(ratings: Ratings, half_life: float) -> Floats:
+def time_decay(times: npt.NDArray[Any], half_life: float, latest: float | None = None) -> Floats:
     """(n,): what is left of each rating or interaction when it counts half after so many days, from the latest on."""
-    assert ratings.times is not None
-    times = ratings.times.astype(np.float64)
-    days = (times.max() - times) / SECONDS_A_DAY
+    seconds = times.astype(np.float64)
+    days = ((seconds.max(initial=-np.inf) if latest is None else latest) - seconds) / SECONDS_A_DAY
     left: Floats = np.exp2(-days / half_life).astype(np.float32)
     return left

@@ -32,6 +32,8 @@ import numpy.typing as npt
 from cofill.compiling import compiled
 from cofill.crew import cores
 from cofill.data.sparse import SparseRows
+from cofill.exchange import ALONE, Exchange, total
+from cofill.models.draws import Keys, draws_of, normal_rows, seed_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -49,6 +51,7 @@ _PASSES = 3
 _ROUNDING = 1e-7
 # Rows of a tall matrix that are turned into double precision at once.
 _ROWS_AT_ONCE = 4096
+_DRAW, _CONSTANT_KEY = 0x11575, np.uint64(0xC0157A)
 # Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
 _STRIP = 64
 
@@ -87,27 +90,45 @@ class ItemWeights:
     penalties: Penalties
 
     @classmethod
-    def fit(cls, graded: SparseRows, penalties: Penalties, seed: int, done: Done, threads: int = 0) -> "ItemWeights":
-        """From grades (users x items)."""
+    def fit(
+        cls,
+        graded: SparseRows,
+        penalties: Penalties,
+        seed: int,
+        done: Done,
+        threads: int = 0,
+        *,
+        keys: Keys | None = None,
+        exchange: Exchange = ALONE,
+    ) -> "ItemWeights":
+        """From grades (users x items). `keys` (items,) are what is drawn by; other processes may have other users."""
         counts = graded.counts()
-        ratings = np.bincount(graded.indices, minlength=graded.columns)
+        ratings = exchange.sum_(np.bincount(graded.indices, minlength=graded.columns).astype(np.int64))
         known_items = max(1, int((ratings > 0).sum()))
-        mean_ratings = graded.nnz / max(1, int((counts > 0).sum()))
-        ridge = penalties.penalty * float((graded.values.astype(np.float64) ** 2).sum()) / known_items
+        squares = (graded.values.astype(np.float64) ** 2).sum()
+        everything, people, squares = total(exchange, graded.nnz, (counts > 0).sum(), squares)
+        mean_ratings = everything / max(1.0, people)
+        ridge = penalties.penalty * squares / known_items
         weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
-        factor = gram_factor(weighted, min(penalties.rank, weighted.columns), seed, done, threads)
+        own = exchange.sum_(own.astype(np.float64))  # without a single entry, numpy counts in integers
+        keys = _by_number(graded.columns) if keys is None else keys
+        factor = gram_factor(
+            weighted, min(penalties.rank, weighted.columns), seed, done, threads,
+            keys=np.append(keys, _CONSTANT_KEY), exchange=exchange,
+        )  # fmt: skip
         left_over = np.maximum(own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
         diagonal = left_over + ridge + penalties.share * own
-        scaled = factor / diagonal[:, None].astype(np.float32)
         rank = factor.shape[1]
+        lengths = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)  # F'F is diagonal
+        scaled = factor / diagonal[:, None].astype(np.float32)
         inner = np.eye(rank) + (factor.T @ scaled).astype(np.float64)
+        del factor
         lower = np.linalg.cholesky((inner + inner.T) / 2)
         turn = np.linalg.inv(lower).T
-        vectors = scaled @ turn.astype(np.float32)
+        vectors = _times(scaled, turn)
         own_precision = 1.0 / diagonal - np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
-        lengths = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)  # F'F is diagonal
         inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
         gains = np.where(ratings > 0, np.maximum(ratings, 1.0) ** -penalties.popularity / own_precision[:-1], 0.0)
         done(1.0)
@@ -221,33 +242,52 @@ def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
     return SparseRows(indptr.astype(np.int64), indices, values, graded.columns + 1)
 
 
-def gram_factor(rows: SparseRows, rank: int, seed: int, done: Done, threads: int = 0) -> Floats:
+def gram_factor(
+    rows: SparseRows,
+    rank: int,
+    seed: int,
+    done: Done,
+    threads: int = 0,
+    *,
+    keys: Keys | None = None,
+    exchange: Exchange = ALONE,
+) -> Floats:
     """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
 
     Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
     G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
+    First directions are drawn by the keys of the columns. G is the sum of those of all processes.
     """
     if rank + _OVERSAMPLED >= rows.columns:
-        gram = gram_times(rows, np.eye(rows.columns, dtype=np.float32), threads).astype(np.float64)
+        gram = exchange.sum_(gram_times(rows, np.eye(rows.columns, dtype=np.float32), threads)).astype(np.float64)
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
         done(0.5)
         scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
         return np.asarray(scaled, np.float32)
-    order = np.argsort(-np.bincount(rows.indices, minlength=rows.columns), kind="stable")
+    counts = exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
+    order = np.argsort(-counts, kind="stable")
     by_popularity = _renumbered(rows, order)
-    basis = np.random.default_rng(seed).standard_normal((rows.columns, rank + _OVERSAMPLED), np.float32)
-    image = gram_times(by_popularity, basis, threads)
+    keys = _by_number(rows.columns) if keys is None else keys
+    basis = normal_rows(seed_of(seed, _DRAW), keys[order], rank + _OVERSAMPLED)
+    image = exchange.sum_(gram_times(by_popularity, basis, threads))
     for number in range(1, _PASSES):
         done(number / (_PASSES + 1))
         # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
-        basis = image @ _inverse_root(_products(image, image), _ROUNDING**2).astype(np.float32)
-        image = gram_times(by_popularity, basis, threads)
+        basis = _times(image, _inverse_root(_products(image, image), _ROUNDING**2))
+        image = exchange.sum_(gram_times(by_popularity, basis, threads))
     done(_PASSES / (_PASSES + 1))
     root = _inverse_root(_products(basis, image), _ROUNDING)
+    del basis
     found = np.linalg.eigh(root.T @ _products(image, image) @ root)[1]
-    factor = np.empty((rows.columns, min(rank, found.shape[1])), np.float32)
-    factor[order] = image @ (root @ found[:, ::-1][:, :rank]).astype(np.float32)
+    image = _times(image, root @ found[:, ::-1][:, :rank])
+    factor = np.empty(image.shape, np.float32)
+    factor[order] = image
     return factor
+
+
+def _by_number(count: int) -> Keys:
+    """Keys of items without ids."""
+    return draws_of(np.uint64(0), np.arange(count, dtype=np.uint64))
 
 
 def _renumbered(rows: SparseRows, order: Longs) -> SparseRows:
@@ -264,6 +304,15 @@ def _products(left: Floats, right: Floats) -> Doubles:
         some = left[first : first + _ROWS_AT_ONCE].astype(np.float64)
         total += some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
     return total
+
+
+def _times(tall: Floats, small: Doubles) -> Floats:
+    """T S for a tall T and an S that is not wider, in the memory of T: a second one would be the most there is."""
+    own, width = small.astype(np.float32), small.shape[1]
+    for first in range(0, len(tall), _ROWS_AT_ONCE):
+        some = tall[first : first + _ROWS_AT_ONCE]
+        some[:, :width] = some @ own
+    return tall[:, :width]
 
 
 def _inverse_root(matrix: Doubles, least: float) -> Doubles:

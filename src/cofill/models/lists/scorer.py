@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
+from cofill.exchange import ALONE, Exchange
+from cofill.models.draws import Keys, Sample, draws_of, seed_of
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.lists.feedback import Feedback, joined
 from cofill.models.lists.item_weights import Done, ItemVectors, ItemWeights, Penalties
@@ -35,6 +37,13 @@ class Sides(NamedTuple):
 
     users: SideFeatures
     items: SideFeatures
+
+
+class KeysOfSides(NamedTuple):
+    """What is drawn by, for users and for items."""
+
+    users: Keys  # (users,)
+    items: Keys  # (items,)
 
 
 class About(NamedTuple):
@@ -112,6 +121,7 @@ class ListScorer(ABC):
 _CHANGED_SHARE = 0.1
 # People of whom the regression on their features learns.
 _MOST_PEOPLE = 20_000
+_SEED = seed_of(0xBF)
 
 
 @dataclass
@@ -152,11 +162,17 @@ class LinearScorer(ListScorer):
         seed: int = 0,
         threads: int = 0,
         done: Done = _unseen,
+        keys: "KeysOfSides | None" = None,
+        exchange: Exchange = ALONE,
     ) -> "LinearScorer":
-        """`threads` 0: all cores at hand. `done` is called with the share done."""
+        """`threads` 0: all cores at hand. `done` is called with the share done. Other processes may have other users;
+        draws are by the keys.
+        """
         graded = feedback.trained()
-        weights = ItemWeights.fit(graded, penalties, seed, done, threads)
-        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights))
+        if keys is None:
+            keys = KeysOfSides(*(draws_of(np.uint64(0), np.arange(n, dtype=np.uint64)) for n in _shape(graded)))
+        weights = ItemWeights.fit(graded, penalties, seed, done, threads, keys=keys.items, exchange=exchange)
+        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, keys, exchange))
 
     # Questions
 
@@ -341,23 +357,30 @@ class ByFeatures(NamedTuple):
     items: FeatureRegression
 
     @classmethod
-    def fit(cls, graded: SparseRows, sides: Sides, weights: ItemWeights) -> "ByFeatures":
+    def fit(
+        cls, graded: SparseRows, sides: Sides, weights: ItemWeights, keys: "KeysOfSides", exchange: Exchange
+    ) -> "ByFeatures":
         nothing = [FeatureRegression(np.zeros((side.width + 1, weights.rank), np.float32)) for side in sides]
         of_users, of_items = nothing
         if sides.users.width:
             some = np.flatnonzero(sides.users.trained_described & (graded.counts() > 0))
-            some = some[:: max(1, len(some) // _MOST_PEOPLE)]
+            some = Sample.of(keys.users, some, _MOST_PEOPLE, _SEED, exchange).places
             taken = graded.take(some)
             codes = sparse_times(taken, weights.vectors[:-1])
-            of_users = FeatureRegression.fit(sides.users.trained[some], codes, taken.counts())
+            features = sides.users.trained[some]
+            of_users = FeatureRegression.fit(features, codes, taken.counts(), keys.users[some], exchange)
         if sides.items.width:
             # Every item speaks for its features alike, and what is popular is not held back: on validation items of
             # MovieLens-1M lists among cold items gain 5 to 8 % by that.
             examples = (sides.items.trained_described & (weights.ratings > 0)).astype(np.int64)
             popular = np.maximum(weights.ratings, 1.0) ** weights.penalties.popularity
             targets = weights.vectors[:-1] * (weights.gains * popular)[:, None]
-            of_items = FeatureRegression.fit(sides.items.trained, targets.astype(np.float32), examples)
+            of_items = FeatureRegression.fit(sides.items.trained, targets.astype(np.float32), examples, keys.items)
         return cls(of_users, of_items)
+
+
+def _shape(rows: SparseRows) -> tuple[int, int]:
+    return rows.rows, rows.columns
 
 
 def _trust_in_features(done: Longs) -> Doubles:

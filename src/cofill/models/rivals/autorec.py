@@ -18,6 +18,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from cofill.config import Activation, CFNSettings, Decoder, Settings
+from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.engines import TrainingEngine
 from cofill.models.cfn.full_batch import FullBatchEngine
@@ -102,7 +103,8 @@ class AutoRec(CFN):
     takes_features: ClassVar[bool] = False
     follows_features: ClassVar[bool] = False
     keeps_checkpoints: ClassVar[bool] = False
+    fits_on_clusters: ClassVar[bool] = False
 
     @classmethod
-    def new_engine(cls, network: CFNetwork, settings: CFNSettings) -> TrainingEngine:
+    def new_engine(cls, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
         return FullBatchEngine(network, settings)

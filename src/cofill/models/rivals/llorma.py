@@ -27,6 +27,7 @@ from pydantic import Field
 
 from cofill.compiling import compiled
 from cofill.config import Settings
+from cofill.errors import TrainingDivergedError
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.rivals.factors import Arrays, Factors, Given
 from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
@@ -165,7 +166,11 @@ class LLORMA(Rival):
 def kernel(vectors: Floats, anchors: Floats, width: float) -> Floats:
     """(n, anchors): the kernel of the angles between vectors (n, rank) and those of anchors (anchors, rank)."""
     lengths = np.linalg.norm(vectors, axis=1)[:, None] * np.linalg.norm(anchors, axis=1)
-    cosines = np.divide(vectors @ anchors.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    with np.errstate(invalid="ignore"):  # BLAS has raised the flag once where it came to numbers; they are looked at
+        products = vectors @ anchors.T
+    if not np.isfinite(products).all():
+        raise TrainingDivergedError("the vectors of users or items are no finite numbers; give a larger weight_decay")
+    cosines = np.divide(products, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     angles = np.arccos(np.clip(cosines, -1, 1))
     near: Floats = np.maximum(1 - (angles / np.float32(width)) ** 2, 0).astype(np.float32)
     return near

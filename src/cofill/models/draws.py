@@ -1,0 +1,170 @@
+"""Random draws that depend on what they are drawn for, not on the order it comes in (counter-based random numbers).
+
+A draw is a hash of a seed and of the keys of a row and a column, which come from their ids. So the same data in another
+order, or on several machines, each of which has some columns, is given the same first weights, the same noise and the
+same validation part.
+"""
+
+from math import cos, log, pi, sqrt
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.compiling import compiled
+from cofill.exchange import ALONE, Exchange, total
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Keys = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+_Array = TypeVar("_Array", bound=npt.NDArray[np.generic])
+
+# Those of splitmix64.
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+_27, _30, _31, _40 = (np.uint64(bits) for bits in (27, 30, 31, 40))
+_UNIT = np.float32(2.0**-24)
+_DIGIT = 16  # bits that are looked at in one round of a search for the smallest draws
+
+
+@compiled
+def mixed(number: np.uint64) -> np.uint64:
+    """A bijection of 64 bits in which every bit depends on every other."""
+    number = (number ^ (number >> _30)) * _FIRST
+    number = (number ^ (number >> _27)) * _SECOND
+    return number ^ (number >> _31)
+
+
+@compiled
+def drawn(seed: np.uint64, one: np.uint64, other: np.uint64) -> np.uint64:
+    """64 random bits for a pair of keys."""
+    return mixed(mixed(seed ^ one) + other * _GOLDEN)
+
+
+@compiled
+def unit(bits: np.uint64) -> np.float32:
+    """From 0 to 1, 1 excluded."""
+    return np.float32(bits >> _40) * _UNIT
+
+
+@compiled
+def normal(bits: np.uint64) -> np.float32:
+    """Of mean 0 and standard deviation 1 (Box-Muller)."""
+    first = (float(bits >> _40) + 0.5) * 2.0**-24
+    second = float(mixed(bits + _GOLDEN) >> _40) * 2.0**-24
+    return np.float32(sqrt(-2.0 * log(first)) * cos(2.0 * pi * second))
+
+
+@compiled
+def _uniform_rows(seed: np.uint64, keys: Keys, bound: np.float32, out: Floats) -> None:
+    for row in range(len(keys)):
+        base = mixed(seed ^ keys[row])
+        for column in range(out.shape[1]):
+            base += _GOLDEN
+            out[row, column] = (unit(mixed(base)) * np.float32(2) - np.float32(1)) * bound
+
+
+@compiled
+def _normal_rows(seed: np.uint64, keys: Keys, out: Floats) -> None:
+    for row in range(len(keys)):
+        base = mixed(seed ^ keys[row])
+        for column in range(out.shape[1]):
+            base += _GOLDEN
+            out[row, column] = normal(mixed(base))
+
+
+@compiled
+def _of_keys(seed: np.uint64, keys: Keys, out: Keys) -> None:
+    for place in range(len(keys)):
+        out[place] = mixed(mixed(seed ^ keys[place]) + _GOLDEN)
+
+
+@compiled
+def _of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints, out: Keys) -> None:
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            out[entry] = drawn(seed, row_keys[row], column_keys[indices[entry]])
+
+
+def seed_of(*numbers: int) -> np.uint64:
+    """A seed for one purpose, such as the noise of one epoch."""
+    return np.uint64(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0])
+
+
+def uniform_rows(seed: np.uint64, keys: Keys, width: int, bound: float) -> Floats:
+    """(n, width): within +-bound."""
+    # From numpy, which asks the system for huge pages: columns lie far apart, and finding small pages costs time.
+    out = np.empty((len(keys), width), np.float32)
+    _uniform_rows(seed, keys, np.float32(bound), out)
+    return out
+
+
+def normal_rows(seed: np.uint64, keys: Keys, width: int) -> Floats:
+    """(n, width): of standard deviation 1."""
+    out = np.empty((len(keys), width), np.float32)
+    _normal_rows(seed, keys, out)
+    return out
+
+
+def draws_of(seed: np.uint64, keys: Keys) -> Keys:
+    """(n,): 64 random bits for each key."""
+    out = np.empty(len(keys), np.uint64)
+    _of_keys(seed, keys, out)
+    return out
+
+
+def draws_of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints) -> Keys:
+    """(n,): 64 random bits for each entry of sparse rows."""
+    out = np.empty(len(indices), np.uint64)
+    _of_entries(seed, row_keys, column_keys, indptr, indices, out)
+    return out
+
+
+def are_smallest(draws: Keys, count: int, exchange: Exchange = ALONE) -> Flags:
+    """(n,): which draws of this process are among the `count` smallest of all processes."""
+    if exchange.size == 1:
+        flags = np.zeros(len(draws), np.bool_)
+        if 0 < count < len(draws):
+            flags[np.argpartition(draws, count - 1)[:count]] = True
+        elif count > 0:
+            flags[:] = True
+        return flags
+    if count <= 0:
+        return np.zeros(len(draws), np.bool_)
+    if count >= total(exchange, len(draws))[0]:
+        return np.ones(len(draws), np.bool_)
+    # Digit by digit: where the last of them lies. All processes come to the same bound.
+    bound, left, inside = np.uint64(0), count, np.ones(len(draws), np.bool_)
+    for shift in range(64 - _DIGIT, -1, -_DIGIT):
+        digits = ((draws[inside] >> np.uint64(shift)) & np.uint64(2**_DIGIT - 1)).astype(np.int64)
+        counts = exchange.sum_(np.bincount(digits, minlength=2**_DIGIT).astype(np.int64))
+        digit = int(np.searchsorted(np.cumsum(counts), left))
+        left -= int(counts[:digit].sum())
+        bound |= np.uint64(digit) << np.uint64(shift)
+        inside &= (draws >> np.uint64(shift)) == (bound >> np.uint64(shift))
+    found: Flags = draws <= bound
+    return found
+
+
+class Sample(NamedTuple):
+    """Some of what all processes have, the same whatever process has it."""
+
+    places: Longs  # of those that this process has
+    order: Longs  # puts the parts of all processes, one after the other, into an order that is always the same
+    exchange: Exchange
+
+    @classmethod
+    def of(cls, keys: Keys, candidates: Longs, count: int, seed: np.uint64, exchange: Exchange = ALONE) -> "Sample":
+        """At most `count` of the candidates of all processes, which are places among the keys."""
+        draws = draws_of(seed, keys[candidates])
+        chosen = are_smallest(draws, count, exchange)
+        of_all = np.concatenate(exchange.gather(draws[chosen]))
+        return cls(candidates[chosen], np.argsort(of_all, kind="stable"), exchange)
+
+    def gathered(self, array: _Array) -> _Array:
+        """The values of the whole sample, from those (n, ...) of this process at its `places`."""
+        found: _Array = np.concatenate(self.exchange.gather(np.ascontiguousarray(array)))[self.order]  # type: ignore[assignment]
+        return found
