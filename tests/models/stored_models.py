@@ -1,15 +1,18 @@
 """Small models of every algorithm as version 0.1.0 wrote them (format 5), kept as text beside this file in `stored/`.
 
+Those of `OF_FORMAT_7` were written by a later one, which had the decoder "process", list scorers and learned dampings.
+
 Each JSON file has the files of a model folder (base64, because some are binary), pairs of user and item, and what that
 version predicted for them. `make(name)` trains the same model anew, so that a seed can be held to the weights it gave.
 
-    python -m tests.models.stored_models write FOLDER    # writes them again, with the cofill that is imported
+    python -m tests.models.stored_models write FOLDER [NAME...]   # writes them again, with the cofill that is imported
 """
 
 import base64
 import json
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,11 @@ _RIVALS: dict[str, dict[str, Any]] = {
     "autorec": {"hidden": 3, "epochs": 4},
 }
 NAMES = (*_CFN, *_RIVALS)
+_PROCESS: dict[str, dict[str, Any]] = {
+    "cfn-process": {"hidden": 4, "epochs": 4},
+    "cfn-process-user-features": {"orientation": "user", "hidden": 8, "epochs": 4, "validation": 0},
+}
+OF_FORMAT_7 = tuple(_PROCESS)
 
 
 def ratings() -> Ratings:
@@ -72,6 +80,9 @@ def make(name: str) -> Recommender:
         threads: dict[str, Any] = {"threads": 1} if "threads" in algorithm(name).settings_class.model_fields else {}
         model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
+    elif name in _PROCESS:
+        model = CFN(threads=1, **_PROCESS[name])
+        features = _features(known) if name.endswith("features") else {}
     else:
         changes = _CFN[name]
         of_then = {"mean_damping": _DAMPING, "presence": _PRESENCE[changes.get("orientation", "item")]}
@@ -109,9 +120,9 @@ def unpacked(name: str, folder: Path) -> tuple[list[tuple[Any, Any]], list[float
     return [(user, item) for user, item in document["pairs"]], document["predicted"]
 
 
-def write(folder: Path) -> None:
+def write(folder: Path, names: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name in NAMES:
+    for name in names or (*NAMES, *OF_FORMAT_7):
         model = make(name)
         with tempfile.TemporaryDirectory() as place:
             model.save(place)
@@ -122,4 +133,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[2]))
+    write(Path(sys.argv[2]), sys.argv[3:])

@@ -12,6 +12,7 @@ import safetensors.numpy
 from cofill import Recommender, algorithm
 from cofill.errors import ModelFileError
 from cofill.models import file as model_file
+from cofill.models.card import Card
 from tests.models.contract import cells, small_cells
 
 Arrays = dict[str, Any]
@@ -37,7 +38,7 @@ def altered(folder: Path, kind: str, change: Change) -> None:
     digest = model_file._sha256(new)
     target = new.rename(folder / f"{kind}-{digest[:12]}.safetensors")
     document["files"][kind] = {"name": target.name, "bytes": target.stat().st_size, "sha256": digest}
-    document["sha256"] = model_file._Card.model_validate(document).digest()
+    document["sha256"] = Card.model_validate(document).digest()
     card.write_text(json.dumps(document))
 
 
@@ -123,7 +124,7 @@ def test_a_width_that_the_weights_do_not_have(saved: Callable[[str], Path]) -> N
     folder = saved("cfn")
     document = json.loads((folder / "model.json").read_text())
     document["settings"]["hidden"] = [4_000_000_000]
-    document["sha256"] = model_file._Card.model_validate(document).digest()
+    document["sha256"] = Card.model_validate(document).digest()
     (folder / "model.json").write_text(json.dumps(document))
     with pytest.raises(ModelFileError, match="the network has another width than the settings say"):
         Recommender.load(folder)
@@ -133,7 +134,7 @@ def test_a_kind_that_nobody_knows(saved: Callable[[str], Path]) -> None:
     folder = saved("als-wr")
     document = json.loads((folder / "model.json").read_text())
     document["kind"] = "magic"
-    document["sha256"] = model_file._Card.model_validate(document).digest()
+    document["sha256"] = Card.model_validate(document).digest()
     (folder / "model.json").write_text(json.dumps(document))
     with pytest.raises(ModelFileError, match=r"no algorithm 'magic'.*load a model of your own class with that"):
         Recommender.load(folder)
@@ -155,7 +156,7 @@ def test_a_model_from_before_a_setting_reads_as_it_was_trained(
     document = json.loads((tmp_path / "model.json").read_text())
     document["format_version"] = version
     del document["settings"][setting]
-    document["sha256"] = model_file._Card.model_validate(document).digest()
+    document["sha256"] = Card.model_validate(document).digest()
     (tmp_path / "model.json").write_text(json.dumps(document))
     pairs = [(user, item) for user in range(5) for item in range(5)]
     loaded = Recommender.load(tmp_path)

@@ -15,7 +15,7 @@ from cofill import CFN, Features, Ratings, evaluate, split
 from cofill.data.datasets.world import make_world
 from cofill.data.described import FeatureWidthWarning
 from cofill.errors import CofillError, DataError
-from cofill.models.file import FORMAT_VERSION
+from cofill.models.card import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
 from tests.models.contract import stars
 
@@ -91,15 +91,19 @@ def test_cold_users_are_hardly_predicted_worse(orientation: str) -> None:
     assert evaluate(fitted(orientation, train, **LEARNED), test).rmse < without
 
 
-@pytest.mark.parametrize(("orientation", "rarest_share"), [("item", 0.992), ("user", 0.98)])
-def test_features_help_known_items_too(orientation: str, rarest_share: float) -> None:
-    train, test = split(sides().ratings, "random", 0.8, 2)
-    plain, side = (evaluate(fitted(orientation, train, side=side, **LEARNED), test) for side in (False, True))
-    assert side.rmse < 0.992 * plain.rmse
-    rarest = plain.clusters[0].rmse, side.clusters[0].rmse
-    assert rarest[0] is not None
-    assert rarest[1] is not None
-    assert rarest[1] < rarest_share * rarest[0]
+@pytest.mark.parametrize("orientation", ["item", "user"])
+def test_features_help_known_items_too(orientation: str) -> None:
+    """The rarest items of one split have few test ratings, which tell as much by chance as by features: two splits."""
+    shares = []
+    for seed in (2, 3):
+        train, test = split(sides().ratings, "random", 0.8, seed)
+        plain, side = (evaluate(fitted(orientation, train, side=side, **LEARNED), test) for side in (False, True))
+        assert side.rmse < 0.992 * plain.rmse
+        rarest = plain.clusters[0].rmse, side.clusters[0].rmse
+        assert rarest[0] is not None
+        assert rarest[1] is not None
+        shares.append(rarest[1] / rarest[0])
+    assert np.mean(shares) < 0.96
 
 
 # New ones
@@ -203,7 +207,7 @@ def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None
     plain = fitted("item", side=False, presence=0, decoder="network")
     plain.save(tmp_path)
     card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 7
+    assert card["format_version"] == FORMAT_VERSION == 8
     weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
     for name in ("mean_by_features", "prior.by_features"):
         del weights[name]

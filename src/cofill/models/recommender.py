@@ -5,33 +5,35 @@ asked. An algorithm of somebody else's is a subclass with `kind`, `settings_clas
 docs/rivals.md shows one.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, get_args, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, get_args, overload
 
 import numpy as np
 
 from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes, Condition
-from cofill.data.described import DescribedRatings, SideFeatures
+from cofill.data.described import DescribedRatings
 from cofill.data.features import Features, ReadableColumn
 from cofill.data.interactions import Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
-from cofill.models import algorithm
+from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
+from cofill.exchange import ALONE, Exchange
 from cofill.models.explanation import Explanation, Given, Shares, explanations
-from cofill.models.file import Arrays, Contents, read_model, write_model
+from cofill.models.file import Arrays
+from cofill.models.file import Kept as Kept  # what an algorithm of somebody else's answers `_kept` with
 from cofill.models.history import EpochRecord
-from cofill.models.known import KnownRatings, known_from
+from cofill.models.keeping import SavedModel
+from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
 from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
-from cofill.models.lists.scorer import About, LinearScorer, ListScorer, Sides
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.progress import Progress, Step, unseen
 
@@ -44,6 +46,7 @@ _RATINGS_BEFORE = 7.0
 
 # Users that are scored together when everybody is recommended to: memory is this many times the items.
 _CHUNK = 256
+_LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 
 class Fitting(NamedTuple):
@@ -71,28 +74,28 @@ class Predicted(NamedTuple):
     high: Floats
 
 
-_OF_PARTS = "networks"  # in the settings of a model file
+class FitsElsewhere(Protocol):
+    """What fits a model with several workers: `cofill.Cluster`."""
+
+    def fit(
+        self,
+        model: Any,
+        ratings: object,
+        *,
+        user_features: object,
+        item_features: object,
+        progress: Progress,
+        resume: bool,
+    ) -> "Recommender":
+        """A fitted model of the same class and settings."""
 
 
-class Kept(NamedTuple):
-    """What a model file keeps of an algorithm, apart from settings, ids and features: arrays by file, and numbers."""
-
-    weights: Arrays
-    ratings: Arrays
-    numbers: Mapping[str, float] = {}
-    own_settings: Mapping[str, Mapping[str, Any]] = {}
-    """By part, where a model has several: settings that each has of its own, and the whole has not."""
-
-
-class Recommender(ABC):
+class Recommender(SavedModel):
     """The interface of every algorithm: fit, predict, recommend, explain, update, save and load.
 
     A model is asked by one thread at a time: new ratings are worked in when the next question needs them.
     """
 
-    kind: ClassVar[str]
-    """Its name in model files, tables and on the command line."""
-    settings_class: ClassVar[type[Settings]]
     takes_features: ClassVar[bool] = False
     """Whether it learns from side information."""
     follows_features: ClassVar[bool] = False
@@ -101,6 +104,8 @@ class Recommender(ABC):
     """Whether it can be trained on interactions alone."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether a fit that was stopped can go on."""
+    fits_on_clusters: ClassVar[bool] = False
+    """Whether several workers can fit it together."""
 
     def __init__(self, settings: Settings | None = None, **changes: Any) -> None:
         name, wanted = type(self).__name__, self.settings_class
@@ -119,9 +124,11 @@ class Recommender(ABC):
         self._matrix: Matrix | None = None
         self._scorer: ListScorer | None = None
         self._spread: float | None = None  # standard deviation of the ratings of the training, once asked for
+        self.part = None
 
     def __repr__(self) -> str:
         state = f"{len(self.users)} users, {len(self.items)} items" if self._matrix else "not fitted"
+        state += f"; {self.part}" if self.part else ""
         return f"{type(self).__name__}({state})"
 
     @property
@@ -140,6 +147,7 @@ class Recommender(ABC):
         progress: Progress | None = None,
         checkpoint: Path | str | None = None,
         resume: bool = False,
+        cluster: "FitsElsewhere | None" = None,
     ) -> Self:
         """Learn from ratings, or from anything that `Ratings.read` takes, and from side features where there are any.
 
@@ -151,8 +159,14 @@ class Recommender(ABC):
 
         `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
         killed run go on with `resume=True`; remove it once the model is saved.
+
+        With a `cluster`, a `cofill.Cluster`, several workers do it, to the same model; it keeps checkpoints by itself.
         """
         name = type(self).__name__
+        if cluster is not None:
+            return self._fit_elsewhere(
+                cluster, ratings, user_features, item_features, interactions, progress, checkpoint, resume
+            )
         if not self.takes_features and (item_features is not None or user_features is not None):
             raise DataError(f"{name} makes no use of side information; leave the features out")
         if not self.keeps_checkpoints and (checkpoint is not None or resume):
@@ -174,12 +188,41 @@ class Recommender(ABC):
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._matrix, self._spread = matrix, None
+        self._matrix, self._spread, self.part = matrix, None, None
 
         def done(share: float) -> None:
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
 
         self._scorer = self._fit_scorer(self._feedback_from(data), done)
+        return self
+
+    def _fit_elsewhere(
+        self,
+        cluster: "FitsElsewhere",
+        ratings: object,
+        user_features: object,
+        item_features: object,
+        interactions: object,
+        progress: Progress | None,
+        checkpoint: Path | str | None,
+        resume: bool,
+    ) -> Self:
+        name = type(self).__name__
+        if not self.fits_on_clusters:
+            raise SettingsError(f"{name} is trained in one process; leave out cluster")
+        if interactions is not None:
+            raise SettingsError("several workers learn from ratings alone; leave out interactions, or cluster")
+        if checkpoint is not None:
+            raise SettingsError("a cluster keeps checkpoints in its own folder; leave out checkpoint")
+        fitted = cluster.fit(
+            self,
+            ratings,
+            user_features=user_features,
+            item_features=item_features,
+            progress=progress or unseen,
+            resume=resume,
+        )
+        vars(self).update(vars(fitted) | {"_settings": self._settings})
         return self
 
     @abstractmethod
@@ -191,10 +234,31 @@ class Recommender(ABC):
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what people did; an algorithm that ranks in its own way has another."""
+        return self._linear_scorer(feedback, done)
+
+    def _linear_scorer(
+        self,
+        feedback: Feedback,
+        done: Done,
+        *,
+        sides: Sides | None = None,
+        keys: KeysOfSides | None = None,
+        exchange: Exchange = ALONE,
+    ) -> LinearScorer:
+        """With the features and keys of this model's people and items, unless others are given. Other processes may
+        have other people; all of them come to the same weights.
+        """
         own = self._list_settings
         penalties = Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity)
         return LinearScorer.fit(
-            feedback, self._sides, penalties, seed=own.seed, threads=getattr(self._settings, "threads", 0), done=done
+            feedback,
+            sides or self._sides,
+            penalties,
+            seed=own.seed,
+            threads=getattr(self._settings, "threads", 0),
+            done=done,
+            keys=keys or KeysOfSides(self.users.keys(), self.items.keys()),
+            exchange=exchange,
         )
 
     def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
@@ -232,7 +296,7 @@ class Recommender(ABC):
             return None
         if ratings.times is None:
             raise DataError("half_life needs to know when people rated, and there are no times", "leave it out")
-        return time_decay(ratings, half_life)
+        return time_decay(ratings.times, half_life)
 
     # Asking
 
@@ -511,7 +575,7 @@ class Recommender(ABC):
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
         centred = vectors - vectors[known].mean(0)
-        norms = np.maximum(np.linalg.norm(centred, axis=1), np.finfo(np.float32).tiny)
+        norms = np.maximum(np.linalg.norm(centred, axis=1), np.float32(_LEAST_LENGTH))
         likeness = centred @ centred[index] / (norms * norms[index])
         likeness[~known] = -np.inf
         likeness[index] = -np.inf
@@ -560,6 +624,7 @@ class Recommender(ABC):
         `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
         equal, nothing changes at all.
         """
+        self._check_whole()
         ratings = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
         low, high = self.scale
         outside = (ratings.values < low) | (ratings.values > high)
@@ -589,6 +654,7 @@ class Recommender(ABC):
         `interactions` is anything that `Interactions.read` takes. What somebody did again adds up, to at most the
         greatest weight of the training. A model of ratings keeps them beside these, and its predictions stay.
         """
+        self._check_whole()
         read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
         feedback = self.scorer.feedback
         if self.rated and feedback.beside is None:
@@ -606,7 +672,7 @@ class Recommender(ABC):
         assert graded is not None
         weights = graded.added_up(users, items, read.values)
         if self.rated:
-            self.matrix.add(users[:0], items[:0], weights[:0])
+            self.matrix.grow(len(self.users), len(self.items))
             graded.add(users, items, weights)
         else:
             self.matrix.add(users, items, weights)
@@ -623,6 +689,7 @@ class Recommender(ABC):
         `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
         that came after the training leaves no trace; of users and items the ids stay known.
         """
+        self._check_whole()
         matrix = self.matrix
         users, items = read_pairs(pairs)
         user_index, item_index = self.users.find(users), self.items.find(items)
@@ -649,6 +716,7 @@ class Recommender(ABC):
         return self._describe("user", source)
 
     def _describe(self, side: Side, source: object) -> Self:
+        self._check_whole()
         matrix, learned = self.matrix, self._learned(side)
         vocabulary = self.users if side == "user" else self.items
         if isinstance(source, Mapping):
@@ -685,128 +753,9 @@ class Recommender(ABC):
             )
         return learned
 
-    # Keeping
-
-    @abstractmethod
-    def _kept(self) -> Kept:
-        """What a model file keeps of a fitted model."""
-
-    @abstractmethod
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
-        """The matrix from what a file kept; settings and ids are there already, features where there were any.
-
-        ValueError where it does not fit together.
-        """
-
-    @classmethod
-    def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
-        """The settings of a model file of an older format, with what was not a setting then."""
-        return dict(settings)
-
     def parameters(self) -> int:
         """How many numbers were learned."""
         return sum(array.size for array in self._kept().weights.values())
-
-    def save(self, folder: Path | str) -> None:
-        """Write the model into a folder, whole or not at all; an older model there is replaced."""
-        matrix, kept = self.matrix, self._kept()
-        sides = {
-            "users": (self.user_features, matrix.row_features),
-            "items": (self.item_features, matrix.column_features),
-        }
-        features: Arrays = {}
-        for side, (learned, vectors) in sides.items():
-            if learned is not None:
-                features |= {f"{side}.{name}": array for name, array in learned.arrays().items() if name != "values"}
-                features |= {f"{side}.{name}": array for name, array in _side_arrays(vectors).items()}
-        arrays = {"weights": kept.weights, "ratings": kept.ratings, "lists": self._kept_lists()}
-        write_model(
-            Path(folder),
-            Contents(
-                kind=self.kind,
-                settings=_with_those_of_parts(self.settings.model_dump(mode="json"), kept.own_settings),
-                scale=self.scale,
-                numbers=kept.numbers,
-                data=self.data_summary,
-                measures=self.measures,
-                history=[record.as_json() for record in self.history],
-                learned={side: learned.card() for side, (learned, _) in sides.items() if learned is not None},
-                arrays=arrays | ({"features": features} if features else {}),
-                users=self.users,
-                items=self.items,
-                titles=self.titles,
-                attributes=self.item_attributes.frame(),
-            ),
-        )
-
-    def _kept_lists(self) -> Arrays:
-        feedback = self.scorer.feedback
-        arrays = self.scorer.arrays()
-        if feedback.main.decay is not None:
-            arrays["decay"] = feedback.main.decay.trained.values
-        if feedback.beside is not None:
-            arrays |= {f"beside.{name}": array for name, array in feedback.beside.arrays().items()}
-        return arrays
-
-    def _restored_beside(self, lists: Arrays) -> GradedRatings | None:
-        """The interactions beside ratings that a file kept; None where there were none."""
-        own = {name.removeprefix("beside."): array for name, array in lists.items() if name.startswith("beside.")}
-        if not own:
-            return None
-        scale = Scale(*own["scale"].tolist())
-        known = known_from(own, scale, len(self.users), len(self.items))
-        return GradedRatings.of(known, self._grades(scale, rated=False), own.get("decay"))
-
-    @classmethod
-    def load(cls, folder: Path | str) -> Self:
-        """A model from its folder, checked."""
-        model = read_model(Path(folder), cls._from)
-        if not isinstance(model, cls):
-            raise ModelFileError(
-                f"{folder}: this is a model of the algorithm {model.kind!r}, not a {cls.__name__}; "
-                f"load it with {type(model).__name__}.load, or with Recommender.load"
-            )
-        return model
-
-    @classmethod
-    def _from(cls, contents: Contents) -> "Recommender":
-        made_by = cls._maker(contents.kind)
-        settings = dict(contents.settings)
-        own_settings = settings.pop(_OF_PARTS, {})
-        model = made_by(made_by.settings_class.of(made_by.settings_of_format(settings, contents.format_version)))
-        model.users, model.items, model.titles = contents.users, contents.items, dict(contents.titles)
-        known = contents.attributes
-        model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
-        model.history = [EpochRecord(**record) for record in contents.history]
-        model.measures, model.data_summary = dict(contents.measures), dict(contents.data)
-        arrays = contents.arrays
-        features = arrays.get("features", {})
-        kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers, own_settings)
-        sides = (_side_from(features, side) for side in ("users", "items"))
-        model._matrix = model._restored(kept, contents.scale, *sides)
-        if "lists" in arrays:
-            lists = arrays["lists"]
-            feedback = model._feedback(lists.get("decay"), model._restored_beside(lists))
-            model._scorer = model._restored_scorer(lists, feedback)
-        if model._matrix.known.rows != len(model.users) or model._matrix.known.columns != len(model.items):
-            raise ValueError("there is another number of users and items than the ratings have")
-        for side, card in contents.learned.items():
-            learned = _features_from(card, features, side, model.users if side == "users" else model.items)
-            if side == "users":
-                model.user_features = learned
-            else:
-                model.item_features = learned
-        return model
-
-    @classmethod
-    def _maker(cls, kind: str) -> "type[Recommender]":
-        """The class that made a model: a known one, or one of the caller's own that goes by that name."""
-        if getattr(cls, "kind", None) == kind:
-            return cls
-        try:
-            return algorithm(kind)
-        except SettingsError as error:
-            raise ModelFileError(f"{error}; load a model of your own class with that class") from None
 
     # How
 
@@ -871,7 +820,7 @@ class Recommender(ABC):
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
         if self._spread is None:
-            self._spread = float(self.matrix.known.trained.values.std(dtype=np.float64))
+            self._spread = self.matrix.known.spread()
         error = self._spread / np.sqrt(self.matrix.column_counts + _RATINGS_BEFORE)
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
@@ -987,44 +936,3 @@ def _ratings_beside(person: Person, items: Ints) -> Floats:
     rated = person.items[inside] == items if len(person.items) else np.zeros(len(items), np.bool_)
     found[rated] = person.ratings[inside[rated]]
     return found
-
-
-def _with_those_of_parts(settings: dict[str, Any], own: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    if not own:
-        return settings
-    taken = {name for part in own.values() for name in part}
-    return {name: value for name, value in settings.items() if name not in taken} | {_OF_PARTS: own}
-
-
-def _side_arrays(features: SideFeatures) -> Arrays:
-    """The vectors of one side as a model file keeps them."""
-    indices, values = features.later()
-    return {
-        "trained": features.trained,
-        "described": features.trained_described,
-        "later.indices": indices,
-        "later.values": values,
-    }
-
-
-def _side_from(arrays: Arrays, side: str) -> SideFeatures | None:
-    """The vectors of one side, from their arrays; None where there are none."""
-    if f"{side}.trained" not in arrays:
-        return None
-    trained, described = arrays[f"{side}.trained"], arrays[f"{side}.described"]
-    indices, vectors = arrays[f"{side}.later.indices"], arrays[f"{side}.later.values"]
-    if len(trained) != len(described) or (indices < 0).any() or not np.isfinite(vectors).all():
-        raise ValueError(f"the features of the {side} do not fit the ratings")
-    features = SideFeatures(trained, described)
-    features.grow(int(indices.max(initial=-1)) + 1)
-    for index, vector in zip(indices.tolist(), vectors, strict=True):
-        features.describe(index, vector)
-    return features
-
-
-def _features_from(card: dict[str, Any], arrays: Arrays, side: str, ids: Vocabulary) -> Features:
-    """What was learned about the columns of one side, and the vectors that it was trained with."""
-    own = {name.removeprefix(f"{side}."): array for name, array in arrays.items() if name.startswith(f"{side}.")}
-    described = np.flatnonzero(own["described"])
-    values = {"values": own["trained"][described]}
-    return Features.restored(card, {**own, **values}, Vocabulary([ids.id(int(i)) for i in described]))
