@@ -8,7 +8,8 @@ CofillError
 ├── NotFittedError        a model that is asked before it is fitted
 ├── TrainingDivergedError weights that ran away during training
 ├── CheckpointError       a checkpoint that is missing, broken or of another run
-└── ModelFileError        a model folder that is truncated, altered or of a newer version
+├── ModelFileError        a model folder that is truncated, altered or of a newer version
+└── ClusterError          machines that cannot be reached, or a team of workers that failed
 
 Each message names the thing, the limit, what was found, and the next step, on one line. A DataError keeps them apart:
 `where`, `found` and `remedy`. A remedy names arguments, which are `separator=';'` in Python and `--separator ';'` on
@@ -138,6 +139,10 @@ class CheckpointError(CofillError):
 
 class ModelFileError(CofillError):
     """A model folder that is truncated, altered or of a newer version."""
+
+
+class ClusterError(CofillError):
+    """Machines that cannot be reached, or a team of workers that failed."""
 
 
 class DataWarning(UserWarning):

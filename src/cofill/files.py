@@ -5,8 +5,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from cofill.errors import CofillError
+
+DRAFTS_OF_SAFETENSORS = ".tmp??????"
+"""What safetensors writes to before it renames that to our draft; a kill may leave one behind."""
 
 
 @contextmanager
@@ -15,7 +19,8 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
 
     Whatever happens before that (an exception, a full disk, a kill), the target is as it was.
     """
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
+    # Not by the number of this process: on storage that several machines share, another may have the same.
+    draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         yield draft

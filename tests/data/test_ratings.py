@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 
 from cofill.data import delimited
 from cofill.data.cells import canonical_integers, digits_total
-from cofill.data.layout import Layout
+from cofill.data.layout import Layout, TextOptions
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
+from cofill.data.roles import Wanted
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
@@ -183,8 +184,9 @@ def test_a_quick_way_agrees_with_the_careful_one_or_stands_back(file: tuple[str,
     start = len(content) - len(body)
     positions: dict[str, int] = {"user": 0, "item": 1, "rating": 2, "time": 3}
     layout = Layout(separator, names if header else None, 4, positions, sample=())
+    passage = delimited.Passage("r", Wanted({}), TextOptions())
     try:
-        careful = delimited._careful(content.encode(), layout, "r")[0]
+        careful = delimited._careful(content.encode(), layout, passage)[0]
     except DataError:
         careful = {}  # not a table
     for quick in (

@@ -82,6 +82,8 @@ class BadCellsError(DataError):
 
     rows: npt.NDArray[np.bool_]
     """(n,): all rows that have one."""
+    order: int = 0
+    """Which of the checks of its column found them, the first 0: cells that pass one check go on to the next."""
 
 
 def is_number(cell: str) -> bool:
@@ -142,11 +144,13 @@ def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.
             _refuse(
                 *(cells.str.contains("\0", literal=True), cells, column, origin),
                 *("where an id belongs, which has no NUL character", "remove the character"),
+                order=1,
             )
         return cells
     if dtype.is_integer():
         wide = cells.cast(pl.Int64, strict=False)
-        _refuse(wide.is_null(), cells, column, origin, "where an id of 64 bits belongs", "pass such ids as strings")
+        belongs = "where an id of 64 bits belongs"
+        _refuse(wide.is_null(), cells, column, origin, belongs, "pass such ids as strings", order=1)
         return wide.to_numpy()
     origin = replace(origin, skippable=False)
     if dtype.is_float():
@@ -157,11 +161,13 @@ def ids(cells: "pl.Series", column: str, origin: Origin, *, text: bool) -> "npt.
     raise origin.error(0, column, f"the ids are of type {dtype}", "ids are strings or integers: convert the column")
 
 
-def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | None) -> npt.NDArray[np.float32]:
-    """Ratings (n,), each finite and within `scale`, if that is given."""
+def ratings(
+    cells: "pl.Series", origin: Origin, scale: tuple[float, float] | None, decimal: bool | None = None
+) -> npt.NDArray[np.float32]:
+    """Ratings (n,), each finite and within `scale`, if that is given; `decimal` as in `with_points`."""
     import polars as pl
 
-    values = _numbers(cells, "rating", origin)
+    values = _numbers(cells, "rating", origin, decimal)
     if scale is not None:
         outside = (values < np.float32(scale[0])) | (values > np.float32(scale[1]))
         if outside.any():
@@ -169,20 +175,22 @@ def ratings(cells: "pl.Series", origin: Origin, scale: tuple[float, float] | Non
                 *(pl.Series(outside), cells, "rating", origin),
                 f"outside the scale {scale[0]:g} to {scale[1]:g}",
                 Remedy.passing("correct it, or widen {scale}", scale=...),
+                order=3,
             )
     return values
 
 
-def counts(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.float32]:
-    """Counts (n,) or weights, each finite and above 0."""
+def counts(cells: "pl.Series", origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
+    """Counts (n,) or weights, each finite and above 0; `decimal` as in `with_points`."""
     import polars as pl
 
-    values = _numbers(cells, "count", origin)
-    _refuse(pl.Series(values <= 0), cells, "count", origin, "where a count above 0 belongs", "correct or remove it")
+    values = _numbers(cells, "count", origin, decimal)
+    belongs = "where a count above 0 belongs"
+    _refuse(pl.Series(values <= 0), cells, "count", origin, belongs, "correct or remove it", order=3)
     return values
 
 
-def _numbers(cells: "pl.Series", column: str, origin: Origin) -> npt.NDArray[np.float32]:
+def _numbers(cells: "pl.Series", column: str, origin: Origin, decimal: bool | None = None) -> npt.NDArray[np.float32]:
     """Finite numbers (n,)."""
     import polars as pl
 
@@ -193,12 +201,12 @@ def _numbers(cells: "pl.Series", column: str, origin: Origin) -> npt.NDArray[np.
     parsed = cells.cast(pl.Float32, strict=False)
     if parsed.null_count():
         _refuse_missing(cells, column, origin, "a number")
-        parsed = with_points(cells).str.strip_chars().cast(pl.Float32, strict=False)
-        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it")
+        parsed = with_points(cells, decimal).str.strip_chars().cast(pl.Float32, strict=False)
+        _refuse(parsed.is_null(), cells, column, origin, "where a number belongs", "correct or remove it", order=1)
     values = parsed.to_numpy()
     if not np.isfinite(values).all():
         bad = pl.Series(~np.isfinite(values))
-        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it")
+        _refuse(bad, cells, column, origin, "where a finite number belongs", "correct or remove it", order=2)
     return values
 
 
@@ -215,19 +223,74 @@ def words(cells: "pl.Series") -> "pl.Series":
     return cells.cast(pl.String).str.strip_chars()
 
 
-def with_points(cells: "pl.Series") -> "pl.Series":
-    """Replace decimal commas by points if all cells have them. 1,000 could be a thousand, so it does not count."""
-    commas = cells.str.contains(",", literal=True)
-    if not commas.any() or cells.str.contains(".", literal=True).any():
-        return cells
-    with_commas = cells.filter(commas)
-    if with_commas.str.contains(THOUSANDS).all() or not with_commas.str.contains(DECIMAL_COMMA).all():
-        return cells
-    return cells.str.replace(",", ".", literal=True)
+@dataclass
+class CommaUse:
+    """How the cells of a column use commas, as far as they have been seen."""
+
+    commas: bool = False
+    points: bool = False
+    all_decimal: bool = True
+    all_thousands: bool = True
+
+    def see(self, cells: "pl.Series") -> None:
+        """Look at more cells of the same column."""
+        with_commas = cells.filter(cells.str.contains(",", literal=True))
+        self.points = self.points or bool(cells.str.contains(".", literal=True).any())
+        if len(with_commas):
+            self.commas = True
+            self.all_thousands = self.all_thousands and bool(with_commas.str.contains(THOUSANDS).all())
+            self.all_decimal = self.all_decimal and bool(with_commas.str.contains(DECIMAL_COMMA).all())
+
+    @property
+    def decimal(self) -> bool:
+        """Whether all commas are decimal commas. 1,000 could be a thousand, so it does not count."""
+        return self.commas and not self.points and self.all_decimal and not self.all_thousands
 
 
-def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
-    """Times (n,) in seconds: int64, or float64 where fractions matter. Dates count from 1970 in UTC."""
+def with_points(cells: "pl.Series", decimal: bool | None = None) -> "pl.Series":
+    """Replace decimal commas by points if all cells have them; `decimal` says so of cells that are only a part."""
+    if decimal is None:
+        use = CommaUse()
+        use.see(cells)
+        decimal = use.decimal
+    return cells.str.replace(",", ".", literal=True) if decimal else cells
+
+
+TimeForm = Literal["number", "iso", "words"]
+"""How times are written in text: as numbers, ISO dates, or dates with the name of the month."""
+
+
+@dataclass
+class TimeUse:
+    """How the cells of a column of text write times, as far as they have been seen."""
+
+    cells: int = 0
+    numberless: int = 0
+    iso: bool = False
+
+    def see(self, cells: "pl.Series") -> None:
+        """Look at more cells of the same column."""
+        import polars as pl
+
+        numberless = cells.str.strip_chars().cast(pl.Float64, strict=False).null_count()
+        self.cells += len(cells)
+        self.numberless += numberless
+        self.iso = self.iso or (numberless > 0 and _seconds(cells, ISO_TIME).null_count() < len(cells))
+
+    @property
+    def form(self) -> TimeForm:
+        if 2 * self.numberless <= self.cells:
+            return "number"
+        return "iso" if self.iso else "words"
+
+
+def times(
+    cells: "pl.Series", origin: Origin, form: TimeForm | None = None
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Times (n,) in seconds: int64, or float64 where fractions matter. Dates count from 1970 in UTC.
+
+    `form` says how they are written in a text that these cells are only a part of; else the cells themselves tell.
+    """
     import polars as pl
 
     _refuse_missing(cells, "time", origin, "a time")
@@ -241,16 +304,17 @@ def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDA
         whole, rest = np.divmod(microseconds, 1_000_000)
         return whole if not rest.any() else microseconds / 1e6
     if dtype == pl.String:
-        whole_numbers = cells.cast(pl.Int64, strict=False)
-        if not whole_numbers.null_count():
-            return whole_numbers.to_numpy()
+        if form in (None, "number"):
+            whole_numbers = cells.cast(pl.Int64, strict=False)
+            if not whole_numbers.null_count():
+                return whole_numbers.to_numpy()
         numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
-        if 2 * numbers.null_count() > len(numbers):
-            numbers = _seconds_of_dates(cells)
+        if form in ("iso", "words") or (form is None and 2 * numbers.null_count() > len(numbers)):
+            numbers = _seconds_of_dates(cells, form)
         remedy = Remedy.passing(
             "write Unix seconds or ISO dates throughout, or leave the column out with {time}", time=""
         )
-        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy)
+        _refuse(numbers.is_null(), cells, "time", origin, "where a time belongs", remedy, order=1)
     elif dtype.is_numeric():
         numbers = cells.cast(pl.Float64)
     else:
@@ -260,16 +324,16 @@ def times(cells: "pl.Series", origin: Origin) -> npt.NDArray[np.int64] | npt.NDA
     seconds = numbers.to_numpy()
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
-        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it")
+        _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it", order=2)
     if (seconds == np.floor(seconds)).all() and (np.abs(seconds) < EXACT_INTEGERS).all():
         return seconds.astype(np.int64)
     return seconds
 
 
-def _seconds_of_dates(cells: "pl.Series") -> "pl.Series":
+def _seconds_of_dates(cells: "pl.Series", form: TimeForm | None) -> "pl.Series":
     """Seconds since 1970 of ISO dates, or else of dates with the names of months; null where a cell is neither."""
     seconds = _seconds(cells, ISO_TIME)
-    if seconds.null_count() == len(seconds):
+    if form == "words" or (form is None and seconds.null_count() == len(seconds)):
         for pattern in WORDED_TIMES:
             seconds = seconds.fill_null(_seconds(cells, pattern)) if seconds.null_count() else seconds
     return seconds
@@ -320,17 +384,19 @@ def _refuse_missing(cells: "pl.Series", column: str, origin: Origin, belongs: st
 
 
 def _refuse(
-    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: Remedy | str
+    bad: "pl.Series", cells: "pl.Series", column: str, origin: Origin, problem: str, remedy: Remedy | str, order: int
 ) -> None:
     if bad.any():
         found = f"found {quoted(cells[int(bad.arg_max() or 0)])} {problem}"
-        raise _bad_cells(bad, column, origin, found, remedy)
+        raise _bad_cells(bad, column, origin, found, remedy, order)
 
 
-def _bad_cells(bad: "pl.Series", column: str, origin: Origin, found: str, remedy: Remedy | str) -> BadCellsError:
+def _bad_cells(
+    bad: "pl.Series", column: str, origin: Origin, found: str, remedy: Remedy | str, order: int = 0
+) -> BadCellsError:
     said = origin.error(int(bad.arg_max() or 0), column, found, remedy)
     error = BadCellsError(said.found, said.remedy, where=said.where)
-    error.rows = np.asarray(bad.to_numpy(), np.bool_)
+    error.rows, error.order = np.asarray(bad.to_numpy(), np.bool_), order
     return error
 
 

@@ -14,6 +14,7 @@ Blanks around a cell mean nothing, except in a line that has quotes: there every
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from mmap import mmap
 from pathlib import Path
@@ -34,6 +35,7 @@ SAMPLE_BYTES = 1 << 16
 COUNT_BYTES = 1 << 20
 CAREFUL_RECORDS = 200_000
 NUMBERS = ("rating", "count")  # which may have decimals
+OPEN_QUOTE = "unexpected end of data"  # what csv says of a quoted cell that is not closed
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 Content = bytes | mmap
@@ -54,32 +56,74 @@ def cut_text(data: Content, name: str, wanted: Wanted | Everything, options: Tex
     """The columns of a text file whose bytes are `data`; if that is a map, `name` is the path to the file."""
     data = in_utf8(data, name, options.encoding)
     start = len(BYTE_ORDER_MARK) if data[: len(BYTE_ORDER_MARK)] == BYTE_ORDER_MARK else 0
-    if not data[start : start + SAMPLE_BYTES].strip() and not data[start:].strip():
+    layout = first_layout(data, start, True, name, wanted, options)
+    if data[-3:].endswith((b"\n\n", b"\n\r\n")):
+        data = data[:].rstrip(b"\r\n") + b"\n"  # blank lines at the end mean nothing
+    if layout.trailing:
+        trimmed = without_trailing(data[start:], layout)
+        if trimmed is None:
+            layout = first_layout(data, start, True, name, wanted, options, trailing=False)
+        else:
+            data, start = trimmed, 0
+    return cut_lines(data, start, layout, Passage(name, wanted, options))
+
+
+def first_layout(
+    data: Content,
+    start: int,
+    complete: bool,
+    name: str,
+    wanted: Wanted | Everything,
+    options: TextOptions,
+    trailing: bool = True,
+) -> Layout:
+    """The layout of the text that begins at `start`; `complete`: the data is the whole of it."""
+    if complete and not data[start : start + SAMPLE_BYTES].strip() and not data[start:].strip():
         raise DataError("the file is empty", wanted.empty.format(unit="line"), where=name)
     end = len(data)
     if end - start > SAMPLE_BYTES:
         end = data.find(b"\n", start + SAMPLE_BYTES) + 1 or len(data)
     sample = decoded(data[start:end], name)
-    layout = find_layout(sample, end == len(data), name, wanted, options)
-    if data[-3:].endswith((b"\n\n", b"\n\r\n")):
-        data = data[:].rstrip(b"\r\n") + b"\n"  # blank lines at the end mean nothing
-    if layout.trailing:
-        trimmed = _without_trailing(data[start:], layout)
-        if trimmed is None:
-            layout = find_layout(sample, end == len(data), name, wanted, options, trailing=False)
-        else:
-            data, start = trimmed, 0
-    body = start if layout.names is None else data.find(b"\n", start) + 1
-    columns = _typed(data, body, layout, name) or _plain(data[:], body, layout, name)
-    labels = wanted.labels(layout.names, layout.columns)
-    known: dict[str, Any] = {"labels": labels, "skippable": options.skip_bad_lines is not None}
+    return find_layout(sample, complete and end == len(data), name, wanted, options, trailing=trailing)
+
+
+@dataclass
+class Passage:
+    """Lines of a text file that are cut together: all of them, or one part after the other."""
+
+    name: str
+    wanted: Wanted | Everything
+    options: TextOptions
+    line: int = 1
+    """That of the first of them in the file."""
+    ends: bool = True
+    """Whether the file ends with them; else a quoted cell may go on below."""
+    escaped: bool | None = None
+    """Whether quotes inside cells are escaped by a backslash; None: where they cannot be read otherwise."""
+    skipped: list[int] = field(default_factory=list)
+    """Lines that were left out, those of former parts included."""
+    goes_on: int | None = None
+    """Afterwards: the line where a record begins that does not end here."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the file begins with them, so that a header would be the first."""
+        return self.line == 1
+
+
+def cut_lines(data: Content, start: int, layout: Layout, passage: Passage) -> Cut:
+    """The columns of whole lines, from `start` on."""
+    headed, name = layout.names is not None, passage.name
+    here = layout if passage.begins else replace(layout, names=None)
+    body = start if here.names is None else data.find(b"\n", start) + 1
+    columns = _typed(data, body, here, name) or _plain(data[:], body, here, name, passage.line)
+    labels = passage.wanted.labels(layout.names, layout.columns)
+    known: dict[str, Any] = {"labels": labels, "skippable": passage.options.skip_bad_lines is not None}
     known["without_nul"] = data.find(b"\0") < 0
     if columns is None:
-        columns, lines, skipped = _careful(data[start:], layout, name, options.skip_bad_lines)
-        origin = Origin(name, "line", lines=lines, **known)
-        return Cut(columns, origin, layout.names is not None, skipped)
-    origin = Origin(name, "line", 1 if layout.names is None else 2, **known)
-    return Cut(columns, origin, layout.names is not None)
+        columns, lines = _careful(data[start:], layout, passage)
+        return Cut(columns, Origin(name, "line", lines=lines, **known), headed, tuple(passage.skipped))
+    return Cut(columns, Origin(name, "line", passage.line + (here.names is not None), **known), headed)
 
 
 def in_utf8(data: Content, name: str, encoding: str) -> Content:
@@ -95,22 +139,27 @@ def in_utf8(data: Content, name: str, encoding: str) -> Content:
             where=name,
         ) from error
     except UnicodeError as error:
-        raise DataError(
-            f"the file is not written in {encoding} ({error})",
-            Remedy.passing("pass another {encoding}", encoding=...),
-            where=name,
-        ) from error
+        raise not_written_in(encoding, str(error), name) from error
 
 
-def decoded(data: bytes, name: str) -> str:
-    """The text of `data`, or an error that names the first byte which is not UTF-8 and what it may be instead."""
+def not_written_in(encoding: str, reason: str, name: str) -> DataError:
+    """The error about a text that is in another encoding than was said."""
+    remedy = Remedy.passing("pass another {encoding}", encoding=...)
+    return DataError(f"the file is not written in {encoding} ({reason})", remedy, where=name)
+
+
+def decoded(data: bytes, name: str, first: int = 1) -> str:
+    """The text of `data`, or an error that names the first byte which is not UTF-8 and what it may be instead.
+
+    `first` is the line that it begins with.
+    """
     try:
         return data.decode("utf-8").removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         if data.startswith(UTF_16):
             remedy = Remedy.passing("pass {encoding}, or save it as UTF-8", encoding="utf-16")
             raise DataError("the file is UTF-16, not UTF-8", remedy, where=name) from error
-        line = data.count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + first
         # Windows has letters and quotes where Latin-1 has control characters, which nobody writes.
         likely = "cp1252" if any(0x80 <= byte < 0xA0 for byte in data[error.start : error.start + 1]) else "latin-1"
         raise DataError(
@@ -120,7 +169,7 @@ def decoded(data: bytes, name: str) -> str:
         ) from error
 
 
-def _without_trailing(data: bytes, layout: Layout) -> bytes | None:
+def without_trailing(data: bytes, layout: Layout) -> bytes | None:
     """The text without the separators at the ends of lines; None unless every line below the header has one."""
     data = data.replace(b"\r\n", b"\n")
     end = layout.separator.encode() + b"\n"
@@ -198,14 +247,14 @@ def _looks_typed(layout: Layout) -> bool:
     )
 
 
-def _plain(data: bytes, start: int, layout: Layout, name: str) -> "dict[str, pl.Series] | None":
+def _plain(data: bytes, start: int, layout: Layout, name: str, line: int = 1) -> "dict[str, pl.Series] | None":
     """All cells as text; None if the file has quotes or any irregular line."""
     import polars as pl
 
     if b'"' in data:
         return None
     if not data.isascii():
-        decoded(data, name)
+        decoded(data, name, line)
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
         if b"\r" in data:
@@ -255,59 +304,80 @@ def _count(data: bytes, byte: bytes) -> int:
 
 
 def _careful(
-    data: bytes, layout: Layout, name: str, skip: int | None = None
-) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]], tuple[int, ...]]":
-    """Read any table with up to `skip` bad lines; an error names the exact bad line.
+    data: bytes, layout: Layout, passage: Passage
+) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]]]":
+    """Read any table with some bad lines, which are skipped as far as that is allowed; else the error names the line.
 
-    The columns, the line of each row, and the lines that were skipped.
+    The columns, and the line of each row.
     """
-    text = decoded(data, name)
-    try:
-        return _careful_columns(records(text, layout.separator, name), layout, name, skip)
-    except DataError:
-        if len(layout.separator) > 1 or not ESCAPED_QUOTE.search(text):
-            raise
-        try:  # quotes inside cells that are escaped by a backslash instead of a second quote
-            unescaped = ESCAPED_QUOTE.sub(r'\1""', text)
-            return _careful_columns(records(unescaped, layout.separator, name), layout, name, skip)
-        except DataError:
-            pass
-        raise
+    text = decoded(data, passage.name, passage.line)
+
+    def columns(text: str) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]]]":
+        return _careful_columns(records(text, layout.separator, passage.name, passage.line), layout, passage)
+
+    if passage.escaped is None and len(layout.separator) == 1 and ESCAPED_QUOTE.search(text):
+        before = list(passage.skipped)
+        try:
+            return columns(text)
+        except DataError as error:
+            try:  # quotes inside cells that are escaped by a backslash instead of a second quote
+                passage.skipped[:] = before
+                return columns(with_doubled_quotes(text))
+            except DataError:
+                raise error from None
+    return columns(with_doubled_quotes(text) if passage.escaped else text)
+
+
+def with_doubled_quotes(text: str) -> str:
+    """Quotes that are escaped by a backslash, escaped by a second quote instead."""
+    return ESCAPED_QUOTE.sub(r'\1""', text)
 
 
 def _careful_columns(
-    found: Iterable[Record], layout: Layout, name: str, skip: int | None
-) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]], tuple[int, ...]]":
+    found: Iterable[Record], layout: Layout, passage: Passage
+) -> "tuple[dict[str, pl.Series], np.ndarray[tuple[int], np.dtype[np.int64]]]":
     import polars as pl
 
-    skipped: list[int] = []
-    rows = _checked_records(found, layout, name, skip, skipped)
-    parts: dict[str, list[pl.Series]] = {key: [] for key in layout.columns}
-    lines: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
+    rows = _checked_records(_whole_records(found, passage), layout, passage)
+    parts: dict[str, list[pl.Series]] = {key: [pl.Series([], dtype=pl.String)] for key in layout.columns}
+    lines: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = [np.empty(0, np.int64)]
     while chunk := list(islice(rows, CAREFUL_RECORDS)):
         lines.append(np.array([line for line, _ in chunk], np.int64))
         for key, position in layout.columns.items():
             parts[key].append(pl.Series([cells[position] for _, cells in chunk], dtype=pl.String))
-    if not lines:
-        remedy = Remedy.passing("add lines, or pass {header}", header=False)
-        raise DataError("there is nothing below the header", remedy, where=name)
-    return {key: pl.concat(series) for key, series in parts.items()}, np.concatenate(lines), tuple(skipped)
+    if len(lines) == 1 and passage.begins and passage.ends:
+        raise nothing_below(passage.name)
+    return {key: pl.concat(series) for key, series in parts.items()}, np.concatenate(lines)
 
 
-def _checked_records(
-    found: Iterable[Record], layout: Layout, name: str, skip: int | None, skipped: list[int]
-) -> Iterator[Record]:
+def nothing_below(name: str) -> DataError:
+    """The error about a header without a single row."""
+    remedy = Remedy.passing("add lines, or pass {header}", header=False)
+    return DataError("there is nothing below the header", remedy, where=name)
+
+
+def _whole_records(found: Iterable[Record], passage: Passage) -> Iterator[Record]:
+    """The records, up to one that goes on beyond these lines, if the file does."""
+    try:
+        yield from found
+    except DataError as error:
+        if passage.ends or str(error.__cause__) != OPEN_QUOTE or error.where is None:
+            raise
+        passage.goes_on = error.where.number
+
+
+def _checked_records(found: Iterable[Record], layout: Layout, passage: Passage) -> Iterator[Record]:
     """The rows with their lines; a blank line or one with another number of cells is skipped, or an error."""
-    rows = iter(found)
-    if layout.names is not None:
-        next(rows)
+    rows, skip, name = iter(found), passage.options.skip_bad_lines, passage.name
+    if layout.names is not None and passage.begins:
+        next(rows, None)
     blank = 0
     for line, cells in rows:
         if not cells:
             blank = blank or line
             continue
         if blank:  # and not at the end
-            _skip(DataError("the line is empty", "remove it", where=Place(name, "line", blank)), skip, skipped)
+            _skip(DataError("the line is empty", "remove it", where=Place(name, "line", blank)), skip, passage.skipped)
             blank = 0
         if len(cells) == layout.width:
             yield line, cells
@@ -320,7 +390,7 @@ def _checked_records(
             Remedy("fix or remove it") if skip is None else Remedy("fix or remove it").then(SKIPPING),
             where=Place(name, "line", line),
         )
-        _skip(error, skip, skipped)
+        _skip(error, skip, passage.skipped)
 
 
 def _skip(error: DataError, skip: int | None, skipped: list[int]) -> None:

@@ -11,7 +11,7 @@ from cofill.config import Orientation
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
-from cofill.data.vocabulary import Indices, Vocabulary
+from cofill.data.vocabulary import Id, Indices, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy
 
 Floats = npt.NDArray[np.float32]
@@ -103,8 +103,8 @@ class DescribedRatings:
         read = ratings if isinstance(ratings, Ratings) else read_ratings_or_interactions(ratings)
         if len(read) == 0:
             raise DataError(f"there are no {read.plural} to train on", "give at least one")
-        about_users = _features(user_features, "user")
-        about_items = _features(item_features, "item")
+        about_users = learned_features(user_features, "user")
+        about_items = learned_features(item_features, "item")
         summary = read.summary() | {
             "user_features": matched(about_users, "user", read.users, read.user_index),
             "item_features": matched(about_items, "item", read.items, read.item_index),
@@ -136,7 +136,8 @@ def _beside(interactions: object, ratings: Ratings) -> Ratings:
     return read
 
 
-def _features(source: object, about: Literal["user", "item"]) -> Features | None:
+def learned_features(source: object, about: Literal["user", "item"]) -> Features | None:
+    """Features, or anything that they are read from; None stays None."""
     return source if source is None or isinstance(source, Features) else Features.read(source, about=about)
 
 
@@ -154,24 +155,32 @@ def matched(features: Features | None, side: Orientation, ids: Vocabulary, index
     """
     if features is None:
         return None
+    refuse_without_columns(features, side)
+    rated = np.unique(index)
+    return matched_counts(features, side, int(features.described(ids)[rated].sum()), len(rated), ids.id(int(rated[0])))
+
+
+def refuse_without_columns(features: Features, side: Orientation) -> None:
+    """DataError if nothing can be learned from the features."""
     if not features.width:
         raise DataError(
             f"the features of the {side}s have no column that can be used",
             Remedy.passing("see how they were read with report(), and set kinds of columns: {columns}", columns=...),
         )
-    rated = np.unique(index)
-    both = int(features.described(ids)[rated].sum())
+
+
+def matched_counts(features: Features, side: Orientation, both: int, rated: int, first: Id) -> dict[str, Any]:
+    """The counts of `matched`, if `both` of `rated` ids, the first of which is given, have features."""
     if not both:
-        example = f"{features.ids.id(0)!r} here, {ids.id(int(rated[0]))!r} there"
+        example = f"{features.ids.id(0)!r} here, {first!r} there"
         raise DataError(
-            f"none of the {len(features.ids):,} {side}s with features is among the {len(rated):,} with ratings "
-            f"({example})",
+            f"none of the {len(features.ids):,} {side}s with features is among the {rated:,} with ratings ({example})",
             "check which column holds the ids",
         )
     return {
         "columns": features.width,
         "described": both,
-        "undescribed": len(rated) - both,
+        "undescribed": rated - both,
         "unrated": len(features.ids) - both,
     }
 

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -16,6 +16,7 @@ from cofill.data.ratings import (
     FEW_LINES,
     Ratings,
     Scale,
+    Times,
     ZeroMeans,
     check_reading,
     in_order,
@@ -26,7 +27,7 @@ from cofill.data.ratings import (
 )
 from cofill.data.roles import Given, listed
 from cofill.data.table import Table, read_table
-from cofill.data.vocabulary import by_user_then_item
+from cofill.data.vocabulary import Indices, by_user_then_item
 from cofill.errors import DataError, DataNote, Place, Remedy
 
 if TYPE_CHECKING:
@@ -135,11 +136,11 @@ def read_ratings_or_interactions(
     said_ratings = rating not in (None, "") or wide or unknown is not None
     said_interactions = rating == "" or any(value is not None for value in of_interactions.values())
     if said_ratings:
-        _refuse_others(of_interactions, "ratings have no counts and events")
+        refuse_others(of_interactions, "ratings have no counts and events")
         whole = of_ratings | {"wide": wide, "rating": rating or (0 if rating == 0 else None)}
         return Ratings.read(source, **columns, **layout, **whole, skip_bad_lines=skip_bad_lines)
     if said_interactions:
-        _refuse_others(of_ratings, "interactions have no ratings")
+        refuse_others(of_ratings, "interactions have no ratings")
         return Interactions.read(source, **columns, **layout, **of_interactions, skip_bad_lines=skip_bad_lines)
     check_reading(skip_bad_lines, zero_means)
     limits = None if scale is None else cells.checked_scale(scale)
@@ -147,18 +148,12 @@ def read_ratings_or_interactions(
     table = read_table(source, wanted, TextOptions(separator, header, encoding, skip_bad_lines))
     if "rating" not in table.names:
         found = wanted.reasons[0] if wanted.reasons else "there are no ratings beside users and items"
-        _refuse_others(of_ratings, f"interactions, not ratings: {found}", table.origin.name)
-        _note(f"interactions, not ratings: {found}", table)
+        refuse_others(of_ratings, f"interactions, not ratings: {found}", table.origin.name)
+        interactions_note(f"interactions, not ratings: {found}", table.origin.name)
         return _interactions_of(table, None, skip_bad_lines)
     table, unsorted = unsorted_ratings(table, limits, skip_bad_lines, zero_means)
     if limits is None and len(unsorted) >= FEW_LINES and (unsorted.values == unsorted.values[0]).all():
-        value = f"{unsorted.values[0]:g}"
-        _note(
-            f"all {len(unsorted):,} ratings are {value}: interactions, which say that somebody chose an item, not how "
-            "much it was liked",
-            table,
-            Remedy.passing("to read them as ratings, pass {rating}", rating=...),
-        )
+        all_the_same_note(len(unsorted), float(unsorted.values[0]), table.origin.name)
         return _interactions_of(replace(table, found=_without_rating(table)), None, skip_bad_lines)
     by_position = table.text and not table.headed and user is None and item is None
     return sorted_ratings(table, unsorted, limits=limits, zero_means=zero_means, by_position=by_position)
@@ -168,11 +163,22 @@ def _without_rating(table: Table) -> Mapping[str, Any]:
     return {role: column for role, column in table.found.items() if role != "rating"}
 
 
-def _note(found: str, table: Table, remedy: Remedy | str = "") -> None:
-    warnings.warn(InteractionsRecognisedNote(found, remedy, where=table.origin.name), stacklevel=3)
+def interactions_note(found: str, source: str, remedy: Remedy | str = "") -> None:
+    """Say that a source holds interactions, and why."""
+    warnings.warn(InteractionsRecognisedNote(found, remedy, where=source), stacklevel=4)
 
 
-def _refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = None) -> None:
+def all_the_same_note(ratings: int, value: float, source: str) -> None:
+    """Say that ratings which are all the same are taken for interactions."""
+    interactions_note(
+        f"all {ratings:,} ratings are {value:g}: interactions, which say that somebody chose an item, not how "
+        "much it was liked",
+        source,
+        Remedy.passing("to read them as ratings, pass {rating}", rating=...),
+    )
+
+
+def refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = None) -> None:
     """DataError if the caller gives an argument that would do nothing."""
     for name, value in arguments.items():
         if value is not None:
@@ -182,7 +188,7 @@ def _refuse_others(arguments: Mapping[str, Any], why: str, source: str | None = 
 
 def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, skip: int) -> Interactions:
     """The interactions of a table with columns by role."""
-    weights = None if event_weights is None else _checked_weights(event_weights)
+    weights = None if event_weights is None else checked_weights(event_weights)
     if weights is not None:
         table = _with_weighted_events(table, weights)
 
@@ -201,11 +207,13 @@ def _interactions_of(table: Table, event_weights: Mapping[str, float] | None, sk
         return Scale(0.0, float(values.max()))
 
     table, unsorted = without_bad_lines(table, lambda table: in_order(Interactions, table, values, scale), skip)
-    warn_of_skipped(table, f"{len(unsorted):,} {'lines' if table.origin.unit == 'line' else 'rows'} are left")
+    left = f"{len(unsorted):,} {'lines' if table.origin.unit == 'line' else 'rows'} are left"
+    warn_of_skipped(table.skipped, table.origin, left)
     return _added_up(unsorted, table.origin.name)
 
 
-def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+def checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """The weights of events; DataError if one is none."""
     checked = {str(event).strip(): float(weight) for event, weight in weights.items()}
     for event, weight in checked.items():
         if not (math.isfinite(weight) and weight >= 0):
@@ -215,43 +223,70 @@ def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
 
 def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
     """The lines whose event has a weight above 0; DataError if one has none at all."""
+    places = first_events(table)
+    refuse_unweighted(places, weights)
+    events = cells.words(table.series("event"))
+    left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
+    if left_out.all():
+        raise none_left(places, table.origin.name)
+    return table.only(~left_out) if left_out.any() else table
+
+
+def first_events(table: Table, known: Collection[str] = ()) -> dict[str, Place]:
+    """Where each event is found first, apart from those that are `known`."""
     if "event" not in table.names:
         raise DataError(
             "there is no column of events, which the weights are for",
             Remedy.passing("say which with {event}, or leave out {event_weights}", event=..., event_weights=...),
             where=table.origin.name,
         )
-    events = cells.words(table.series("event"))
-    found = sorted(event for event in events.unique().to_list() if event)
+    events, origin, found = cells.words(table.series("event")), table.origin, {}
+    for event in events.unique().to_list():
+        if event and event not in known:
+            row = int((events == event).fill_null(False).arg_max() or 0)
+            found[event] = Place(origin.name, origin.unit, origin.line(row), origin.labels.get("event"))
+    return found
+
+
+def refuse_unweighted(places: Mapping[str, Place], weights: Mapping[str, float]) -> None:
+    """DataError if one of the events that are found has no weight."""
+    found = sorted(places)
     missing = [event for event in found if event not in weights]
     if missing:
-        row = int((events == missing[0]).fill_null(False).arg_max() or 0)
         raise DataError(
             f"no weight is given for the event {missing[0]!r}; found the events {listed(found)}",
             Remedy.passing(
                 "give all of them one, 0 to leave an event out: {event_weights}",
                 event_weights={event: weights.get(event, 1.0) for event in found},
             ),
-            where=Place(
-                *(table.origin.name, table.origin.unit, table.origin.line(row), table.origin.labels.get("event"))
-            ),
+            where=places[missing[0]],
         )
-    left_out = events.is_in([event for event, weight in weights.items() if weight == 0]).fill_null(False).to_numpy()
-    if left_out.all():
-        raise DataError(
-            f"all events that are found ({listed(found)}) have the weight 0",
-            Remedy.passing("give one of them another: {event_weights}", event_weights={found[0]: 1.0}),
-            where=table.origin.name,
-        )
-    return table.only(~left_out) if left_out.any() else table
+
+
+def none_left(events: Collection[str], source: str) -> DataError:
+    """The error about events that are all left out."""
+    found = sorted(events)
+    return DataError(
+        f"all events that are found ({listed(found)}) have the weight 0",
+        Remedy.passing("give one of them another: {event_weights}", event_weights={found[0]: 1.0}),
+        where=source,
+    )
 
 
 def _added_up(interactions: _Kind, source: str | None) -> _Kind:
     """By user, then by item, each pair once: its weights added up, at its latest time."""
     shape = len(interactions.users), len(interactions.items)
     users, items, order = by_user_then_item(interactions.user_index, interactions.item_index, shape)
-    weights = interactions.values[order]
     times = None if interactions.times is None else interactions.times[order]
+    users, items, weights, times = added_up(users, items, interactions.values[order], times, source)
+    scale = Scale(0.0, float(weights.max())) if len(weights) else interactions.scale
+    return replace(interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale)
+
+
+def added_up(
+    users: Indices, items: Indices, weights: Floats, times: Times | None, source: str | None
+) -> tuple[Indices, Indices, Floats, Times | None]:
+    """Each pair once, of pairs (n,) that are sorted: the sum of its weights (n,), its latest time (n,)."""
     new = np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
     if not new.all():
         begins, pair = np.flatnonzero(new), np.cumsum(new)
@@ -264,5 +299,4 @@ def _added_up(interactions: _Kind, source: str | None) -> _Kind:
         times = None if times is None else np.maximum.reduceat(times, begins)
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise DataError("a weight is too great or too small for 32 bits", "use other weights or counts", where=source)
-    scale = Scale(0.0, float(weights.max())) if len(weights) else interactions.scale
-    return replace(interactions, user_index=users, item_index=items, values=weights, times=times, scale=scale)
+    return users, items, weights, times

@@ -52,10 +52,13 @@ class Layout:
     """Whether each line ends in a separator, after which there is nothing."""
 
 
-def records(text: str, separator: str, name: str) -> Iterator[Record]:
-    """The records of `text` one by one; cells may be quoted if the separator is a single character."""
+def records(text: str, separator: str, name: str, first: int = 1) -> Iterator[Record]:
+    """The records of `text` one by one; cells may be quoted if the separator is a single character.
+
+    `first` is the line that it begins with.
+    """
     if len(separator) > 1:
-        for number, line in enumerate(io.StringIO(text, newline=""), 1):
+        for number, line in enumerate(io.StringIO(text, newline=""), first):
             line = line.rstrip("\r\n")
             yield number, [cell.strip(BLANKS) for cell in line.split(separator)] if line else []
         return
@@ -71,7 +74,7 @@ def records(text: str, separator: str, name: str) -> Iterator[Record]:
     whole = lines() if padded else io.StringIO(text, newline="")  # the latter is quicker
     reader = csv.reader(whole, delimiter=separator, strict=True, skipinitialspace=separator == BLANK)
     while True:
-        begin, exact = reader.line_num + 1, not padded
+        begin, exact = reader.line_num + first, not padded
         try:
             cells = next(reader)
         except StopIteration:

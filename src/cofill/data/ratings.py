@@ -1,7 +1,7 @@
 """Ratings: who rated what, how and when, as sorted arrays; from any source, and back to a file."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from os import PathLike
@@ -138,10 +138,7 @@ class Ratings:
         given: dict[Role, str | int | None] = {
             "user": user, "item": item, "rating": rating, "time": time, "title": title
         }  # fmt: skip
-        if unknown is not None and not wide:
-            raise DataError(
-                "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
-            )
+        refuse_unknown_alone(unknown, wide)
         options = TextOptions(separator, header, encoding, skip_bad_lines)
         table = read_wide(source, given, unknown, options) if wide else read_table(source, Wanted(given), options)
         by_position = table.text and not table.headed and user is None and item is None and not wide
@@ -271,6 +268,14 @@ def check_reading(skip_bad_lines: int, zero_means: str | None) -> None:
         raise DataError(f"zero_means={zero_means!r} is not known", "give 'rating' or 'unrated'")
 
 
+def refuse_unknown_alone(unknown: float | None, wide: bool) -> None:
+    """DataError if a number stands for unknown where unknown ratings are not written at all."""
+    if unknown is not None and not wide:
+        raise DataError(
+            "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
+        )
+
+
 def unsorted_ratings(
     table: Table, limits: tuple[float, float] | None, skip: int, zero_means: ZeroMeans | None
 ) -> tuple[Table, Ratings]:
@@ -280,7 +285,7 @@ def unsorted_ratings(
         return cells.ratings(columns["rating"], origin, limits)
 
     def scale(values: npt.NDArray[np.float32]) -> Scale:
-        return Scale(*limits) if limits else _usual_scale(float(values.min()), float(values.max()))
+        return Scale(*limits) if limits else usual_scale(float(values.min()), float(values.max()))
 
     if zero_means == "unrated":
         table = _without_zeros(table)
@@ -299,15 +304,16 @@ def sorted_ratings(
 
     `by_position`: nobody has said which column is which, so that they may be others.
     """
-    warn_of_skipped(table, f"{len(ratings):,} ratings are left")
-    if limits is None and (far := _far_beyond(ratings.values)) is not None:
-        warnings.warn(_told_unusual(table, ratings.values, far), UnusualRatingWarning, stacklevel=3)
-    zeros = int(np.count_nonzero(ratings.values == 0))
-    if zero_means is None and FEW_LINES <= len(ratings) > zeros >= MANY_ZEROS * len(ratings):
-        remedy = "pass {zero_means} to leave these out, or 'rating' if 0 is the rating that was given"
-        found = f'{zeros:,} of {len(ratings):,} ratings are 0, which may mean "not rated"'
-        told = ManyZerosWarning(found, Remedy.passing(remedy, zero_means="unrated"), where=table.origin.name)
-        warnings.warn(told, stacklevel=3)
+    warn_of_skipped(table.skipped, table.origin, f"{len(ratings):,} ratings are left")
+    values = ratings.values
+    if limits is None:
+        middle = (float(values.min()) + float(values.max())) / 2
+        spread = Spread.of(values, middle)
+        if (upper := spread.far_side) is not None:
+            row = int(np.argmax((values > middle) == upper))
+            warn_of_unusual(spread, upper, float(values[row]), table.origin, row)
+    if zero_means is None:
+        warn_of_zeros(int(np.count_nonzero(values == 0)), len(ratings), table.origin.name)
     return _last_of_each(ratings, table.origin.name, by_position=by_position)
 
 
@@ -349,52 +355,103 @@ def in_order(
 
 def _without_zeros(table: Table) -> Table:
     """The table without the lines whose rating is 0; those without a number stay, to be told of."""
-    import polars as pl
-
-    column = table.series("rating")
-    numbers = cells.with_points(column).str.strip_chars() if column.dtype == pl.String else column
-    zero = (numbers.cast(pl.Float32, strict=False) == 0).fill_null(False).to_numpy()
+    zero = zeros_in(table.series("rating"))
     if zero.all():
-        remedy = Remedy.passing("leave out {zero_means} if they are ratings", zero_means="unrated")
-        raise DataError(f"all {len(zero):,} ratings are 0, so that none is left", remedy, where=table.origin.name)
+        raise only_zeros(len(zero), table.origin.name)
     return table.only(~zero) if zero.any() else table
 
 
-def warn_of_skipped(table: Table, left: str) -> None:
+def zeros_in(ratings: "pl.Series", decimal: bool | None = None) -> npt.NDArray[np.bool_]:
+    """(n,): which cells are a 0; `decimal` as in `cells.with_points`."""
+    import polars as pl
+
+    numbers = cells.with_points(ratings, decimal).str.strip_chars() if ratings.dtype == pl.String else ratings
+    return (numbers.cast(pl.Float32, strict=False) == 0).fill_null(False).to_numpy()
+
+
+def only_zeros(ratings: int, source: str) -> DataError:
+    """The error about ratings that are all left out."""
+    remedy = Remedy.passing("leave out {zero_means} if they are ratings", zero_means="unrated")
+    return DataError(f"all {ratings:,} ratings are 0, so that none is left", remedy, where=source)
+
+
+def warn_of_skipped(lines: Sequence[int], origin: cells.Origin, left: str) -> None:
     """Count the lines that were skipped, if any were."""
-    bad, unit = table.skipped, table.origin.unit
-    if bad:
-        shown = ", ".join(map(str, bad[:SHOWN_LINES])) + (", ..." if len(bad) > SHOWN_LINES else "")
-        what = f"1 bad {unit} was" if len(bad) == 1 else f"{len(bad)} bad {unit}s were"
-        told = f"{table.origin.name}: {what} skipped ({unit} {shown}); {left}"
+    if lines:
+        unit = origin.unit
+        shown = ", ".join(map(str, lines[:SHOWN_LINES])) + (", ..." if len(lines) > SHOWN_LINES else "")
+        what = f"1 bad {unit} was" if len(lines) == 1 else f"{len(lines)} bad {unit}s were"
+        told = f"{origin.name}: {what} skipped ({unit} {shown}); {left}"
         warnings.warn(told, SkippedLinesWarning, stacklevel=4)
 
 
-def _far_beyond(values: npt.NDArray[np.float32]) -> npt.NDArray[np.bool_] | None:
-    """(n,): the few ratings, if there are any, that lie far away from all others."""
-    low, high = float(values.min()), float(values.max())
-    upper = values > (low + high) / 2
-    few = max(1, len(values) // 1000)
-    for far in (upper, ~upper):
-        if 0 < np.count_nonzero(far) <= few:
-            others = values[~far]
-            spans = [times for least, times in UNUSUAL if len(others) >= least]
-            span = float(others.max()) - float(others.min()) if spans else 0.0
-            return far if span and high - low > spans[-1] * span else None
-    return None
+def warn_of_zeros(zeros: int, ratings: int, source: str) -> None:
+    """Ask what 0 means, if most ratings are that."""
+    if FEW_LINES <= ratings > zeros >= MANY_ZEROS * ratings:
+        remedy = "pass {zero_means} to leave these out, or 'rating' if 0 is the rating that was given"
+        found = f'{zeros:,} of {ratings:,} ratings are 0, which may mean "not rated"'
+        told = ManyZerosWarning(found, Remedy.passing(remedy, zero_means="unrated"), where=source)
+        warnings.warn(told, stacklevel=4)
 
 
-def _told_unusual(table: Table, values: npt.NDArray[np.float32], far: npt.NDArray[np.bool_]) -> str:
-    row = int(np.argmax(far))
-    others = values[~far]
-    place = Place(table.origin.name, table.origin.unit, table.origin.line(row), table.origin.labels.get("rating"))
-    return (
-        f"{place}: found {values[row]:g}, while {len(others):,} other ratings are from {others.min():g} to "
-        f"{others.max():g}; it stretches the scale of the predictions: correct it if it is a slip"
+class Spread(NamedTuple):
+    """How many ratings lie in either half of what they span, and how far each half reaches; halves add up."""
+
+    lower: int = 0
+    upper: int = 0
+    low: float = np.inf
+    low_end: float = -np.inf
+    high_begin: float = np.inf
+    high: float = -np.inf
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float32], middle: float) -> "Spread":
+        """That of some ratings (n,), at least one; `middle` lies in the middle of all of them."""
+        upper = values > middle
+        below, above = values[~upper], values[upper]
+        return cls(
+            *(len(below), len(above)),
+            *((float(below.min()), float(below.max())) if len(below) else (np.inf, -np.inf)),
+            *((float(above.min()), float(above.max())) if len(above) else (np.inf, -np.inf)),
+        )
+
+    def __or__(self, other: "Spread") -> "Spread":
+        return Spread(
+            *(self.lower + other.lower, self.upper + other.upper),
+            *(min(self.low, other.low), max(self.low_end, other.low_end)),
+            *(min(self.high_begin, other.high_begin), max(self.high, other.high)),
+        )
+
+    @property
+    def far_side(self) -> bool | None:
+        """Whether the upper half (or the lower: False) is a few ratings far away from all others; None if neither."""
+        few = max(1, (self.lower + self.upper) // 1000)
+        for upper, far, others in ((True, self.upper, self.lower), (False, self.lower, self.upper)):
+            if 0 < far <= few:
+                spans = [times for least, times in UNUSUAL if others >= least]
+                low, high = self.others(upper)
+                span = high - low if spans else 0.0
+                return upper if span and self.high - self.low > spans[-1] * span else None
+        return None
+
+    def others(self, upper: bool) -> tuple[float, float]:
+        """The least and the greatest of those that are not in the upper half (or not in the lower)."""
+        return (self.low, self.low_end) if upper else (self.high_begin, self.high)
+
+
+def warn_of_unusual(spread: Spread, upper: bool, found: float, origin: cells.Origin, row: int) -> None:
+    """Tell of the first rating far away from all others, at `row` of its origin."""
+    place = Place(origin.name, origin.unit, origin.line(row), origin.labels.get("rating"))
+    low, high = spread.others(upper)
+    others = spread.lower if upper else spread.upper
+    told = (
+        f"{place}: found {found:g}, while {others:,} other ratings are from {low:g} to {high:g}; it "
+        "stretches the scale of the predictions: correct it if it is a slip"
     )
+    warnings.warn(told, UnusualRatingWarning, stacklevel=4)
 
 
-def _usual_scale(low: float, high: float) -> Scale:
+def usual_scale(low: float, high: float) -> Scale:
     """The scale by the rule of `Ratings.read`. No scale begins at 2; samples without the lowest rating are common."""
     if high in (5.0, 10.0) and low >= 0.0:
         begins = 1.0 if low >= 1.0 else 0.5 if low >= 0.5 and high == 5.0 else 0.0
@@ -420,19 +477,24 @@ def _last_of_each(ratings: _Kind, source: str | None = None, *, by_position: boo
     if keep is None:
         return ordered
     if source is not None:
-        by = "by order" if times is None else "by time"
-        extra = len(keep) - np.count_nonzero(keep)
-        if by_position and extra > MOST_REPEATS * len(keep):
-            columns: dict[str, Any] = dict.fromkeys(("user", "item", "rating"), ...)
-            raise DataError(
-                f"{extra} of {len(keep)} ratings repeat a user and item if the columns are user, item, rating in this "
-                "order, as is usual without a header",
-                Remedy.passing("say which is which with {user}, {item} and {rating}, by position from 0", **columns),
-                where=source,
-            )
-        warnings.warn(
-            f"{source}: {extra} of {len(keep)} ratings repeat a user and item; the latest {by} were kept",
-            DuplicateRatingsWarning,
-            stacklevel=4,
-        )
+        extra = len(keep) - int(np.count_nonzero(keep))
+        warn_of_repeats(extra, len(keep), source, by_time=times is not None, by_position=by_position)
     return ordered.select(keep)
+
+
+def warn_of_repeats(extra: int, ratings: int, source: str, *, by_time: bool, by_position: bool) -> None:
+    """Count the ratings that repeat a pair; where they are most, and columns go by position, that is an error."""
+    if by_position and extra > MOST_REPEATS * ratings:
+        columns: dict[str, Any] = dict.fromkeys(("user", "item", "rating"), ...)
+        raise DataError(
+            f"{extra} of {ratings} ratings repeat a user and item if the columns are user, item, rating in this "
+            "order, as is usual without a header",
+            Remedy.passing("say which is which with {user}, {item} and {rating}, by position from 0", **columns),
+            where=source,
+        )
+    by = "by time" if by_time else "by order"
+    warnings.warn(
+        f"{source}: {extra} of {ratings} ratings repeat a user and item; the latest {by} were kept",
+        DuplicateRatingsWarning,
+        stacklevel=5,
+    )

@@ -150,7 +150,7 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return _from_frame(source, "the polars DataFrame", wanted)
+        return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
     if any(column is not None for column in wanted.given.values()):
@@ -200,7 +200,7 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
     if isinstance(source, pl.LazyFrame):
         source = source.collect()
     if isinstance(source, pl.DataFrame):
-        return _from_frame(source, "the polars DataFrame", wanted)
+        return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
@@ -222,7 +222,7 @@ def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) ->
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
         # A pipe has no size and cannot be mapped.
-        if os.fstat(file.fileno()).st_size and not _is_packed(magic, path):
+        if os.fstat(file.fileno()).st_size and not is_packed(magic, path):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
                 return _from_text(mapped, str(path), wanted, options)
         data = magic + file.read()
@@ -230,7 +230,7 @@ def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) ->
 
 
 def _from_text(data: Content, name: str, wanted: Wanted | Everything, options: TextOptions) -> Table:
-    if _is_json_lines(data):
+    if is_json_lines(data):
         return _read_json_lines(data[:].removeprefix(BYTE_ORDER_MARK), name, wanted)
     cut = cut_text(data, name, wanted, options)
     return Table(cut.columns, cut.origin, True, cut.headed, cut.skipped)
@@ -253,7 +253,7 @@ def explained(path: Path, wanted: str) -> Iterator[None]:
         ) from error
 
 
-def _is_packed(magic: bytes, path: Path) -> bool:
+def is_packed(magic: bytes, path: Path) -> bool:
     return magic.startswith((*PACKED, *ARCHIVES)) or path.suffix in {ending for _, ending in PACKED.values()}
 
 
@@ -282,21 +282,26 @@ def unpacked(data: bytes, path: Path, wanted: str = "the file") -> bytes:
 
 def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        members = [member for member in archive.infolist() if not member.is_dir()]
-        if len(members) != 1:
-            inside = listed([member.filename for member in members]) or "nothing"
-            raise DataError(
-                f"this is a zip archive of {len(members)} files: {inside}",
-                f"unpack it and pass {wanted} in it",
-                where=str(path),
-            )
-        return archive.read(members[0])
+        return archive.read(only_member(archive, path, wanted))
+
+
+def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.ZipInfo:
+    """The file in a zip archive that has one; DataError if there are more."""
+    members = [member for member in archive.infolist() if not member.is_dir()]
+    if len(members) != 1:
+        inside = listed([member.filename for member in members]) or "nothing"
+        raise DataError(
+            f"this is a zip archive of {len(members)} files: {inside}",
+            f"unpack it and pass {wanted} in it",
+            where=str(path),
+        )
+    return members[0]
 
 
 _UNPACK = {"gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress}
 
 
-def _is_json_lines(data: Content) -> bool:
+def is_json_lines(data: Content) -> bool:
     """Whether the first line is a JSON object."""
     first = data[:JSON_BYTES].removeprefix(BYTE_ORDER_MARK).lstrip()
     if not first.startswith(b"{"):
@@ -329,7 +334,7 @@ def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Tab
             "give each name values of one kind",
             where=name,
         ) from problem
-    table = _from_frame(frame, name, wanted)
+    table = from_frame(frame, name, wanted)
     filled = [number for number, line in enumerate(data.splitlines(), 1) if line.strip()]
     lines = None if not filled or filled[-1] == len(filled) else np.array(filled, np.int64)
     skippable = isinstance(wanted, Wanted)
@@ -345,7 +350,7 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
     try:
         names = list(pl.read_parquet_schema(path))
         first = pl.read_parquet(path, n_rows=SAMPLE_ROWS, glob=False) if _judges_cells(wanted) else None
-        used = wanted.columns(names, len(names), () if first is None else _as_text(first.rows()), name)
+        used = wanted.columns(names, len(names), () if first is None else as_text(first.rows()), name)
         frame = pl.read_parquet(path, columns=[names[position] for position in used.values()], glob=False)
     except (pl.exceptions.PolarsError, OSError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
@@ -354,10 +359,11 @@ def _read_parquet(path: Path, magic: bytes, wanted: Wanted | Everything) -> Tabl
         ) from error
     if isinstance(wanted, Wanted):
         wanted = wanted.settled(used, names)
-    return _from_frame(frame, name, wanted)
+    return from_frame(frame, name, wanted)
 
 
-def _from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) -> Table:
+def from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) -> Table:
+    """The wanted columns of a frame, which errors call `name`."""
     return _named_columns(frame.columns, frame.to_series, name, wanted)
 
 
@@ -384,7 +390,7 @@ def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted 
     else:
         shown = range(len(found)) if wanted.judges_cells else ()
         first = [series_of(column(at), "column", Origin(name)).head(SAMPLE_ROWS) for at in shown]
-        used = wanted.columns(found, len(found), _as_text(zip(*first, strict=True)), name)
+        used = wanted.columns(found, len(found), as_text(zip(*first, strict=True)), name)
         origin = Origin(name, labels=wanted.labels(found, used))
         columns = {role: series_of(column(at), role, origin, ids=role in ("user", "item")) for role, at in used.items()}
         table = Table(columns, origin)
@@ -402,7 +408,7 @@ def _judges_cells(wanted: Wanted | Everything) -> bool:
     return isinstance(wanted, Wanted) and wanted.judges_cells
 
 
-def _as_text(rows: Iterable[Sequence[object]]) -> list[list[str]]:
+def as_text(rows: Iterable[Sequence[object]]) -> list[list[str]]:
     """The first rows of a frame as those of a text file."""
     return [["" if cell is None else str(cell) for cell in row] for row in rows]
 

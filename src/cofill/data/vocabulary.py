@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,6 +146,10 @@ class Vocabulary:
             return np.array(self._ids, dtype=np.int64)
         return np.array(self._ids, dtype=np.object_)
 
+    def keys(self) -> npt.NDArray[np.uint64]:
+        """A number of 64 bits for each id, from its text alone: whatever is drawn for an id is drawn by its key."""
+        return id_keys(self._ids)
+
     def _key(self, id: Id | np.integer) -> Id:
         """`id` in the form that this vocabulary keeps, or an unfindable one."""
         if not self._integers:
@@ -166,6 +171,12 @@ class Vocabulary:
         place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
         hit = (known[place] == wanted) & ((wanted >= 0) | (ids.dtype.kind == "i"))
         return np.where(hit, order[place], np.int32(-1)).astype(np.int32)
+
+
+def id_keys(ids: Iterable[Id]) -> npt.NDArray[np.uint64]:
+    """(n,): a hash of 64 bits of each id, the same for 42 and "42"."""
+    digests = b"".join(blake2b(str(id).encode("utf-8", "surrogatepass"), digest_size=8).digest() for id in ids)
+    return np.frombuffer(digests, np.dtype("<u8")).astype(np.uint64)
 
 
 def _checked(id: object) -> Id:

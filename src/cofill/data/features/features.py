@@ -4,8 +4,8 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,9 @@ from cofill.data.features.source import Fitted, Reading, Source, no_block
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, Remedy, quoted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 LISTED = 10
 
@@ -259,6 +262,22 @@ class Features:
         for position, source in enumerate(self.sources):
             arrays |= {f"{position}.{key}": array for key, array in source.arrays().items()}
         return arrays
+
+    def words(self) -> "pl.DataFrame":
+        """A frame of the ids and of `readable`, with columns named kind:name."""
+        import polars as pl
+
+        ids = pl.Series("id", self.ids.ids, dtype=pl.Int64 if self.ids.integers else pl.String)
+        return pl.DataFrame([ids, *(cells.alias(f"{kind}:{name}") for name, (kind, cells) in self.readable.items())])
+
+    def with_words(self, frame: "pl.DataFrame") -> "Features":
+        """The same features with what `words` says of their ids, in the same order."""
+        columns = {}
+        for series in frame.iter_columns():
+            kind, colon, name = series.name.partition(":")
+            if colon:
+                columns[name] = ReadableColumn(kind, series.alias(""))
+        return replace(self, readable=columns)
 
     @classmethod
     def restored(cls, card: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]], ids: Vocabulary) -> "Features":

@@ -1,0 +1,770 @@
+"""Ratings in buckets of columns: the same as from the whole file, whatever it looks like and however it is cut."""
+
+import copy
+import gzip
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import warnings
+import zipfile
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cofill.config import Orientation
+from cofill.data.attributes import Attributes
+from cofill.data.described import DescribedRatings
+from cofill.data.features import Features
+from cofill.data.interactions import read_ratings_or_interactions
+from cofill.data.partition import Partition, Shard, write_partition
+from cofill.data.partition import manifest as folder_of_files
+from cofill.data.partition.manifest import LOCK, MANIFEST, Additions, Arrays, Manifest
+from cofill.data.partition.runs import buckets_of
+from cofill.data.ratings import Ratings
+from cofill.data.vocabulary import id_keys
+from cofill.errors import DataError
+from cofill.files import replacing
+from cofill.progress import Step
+from tests.bad_input import BadFile, refusal
+from tests.data import test_bad_input, test_dirty_files, test_interactions
+from tests.data.test_dirty_files import DIRTY
+
+FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+HEAD = "user,item,rating,time\n"
+DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+
+
+def lines(count: int = 300, user: Callable[[int], object] = lambda at: at * 7 % 41) -> list[str]:
+    """Ratings of which no two are of one pair; times differ."""
+    return [f"{user(at)},{at % 29 + 29 * (at // 41)},{1 + at % 9 / 2},{1000 + at}" for at in range(count)]
+
+
+def written(path: Path, rows: list[str], head: str = HEAD) -> Path:
+    path.write_text(head + "\n".join(rows) + "\n", encoding="utf-8")
+    return path
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def assert_same(found: DescribedRatings, expected: DescribedRatings) -> None:
+    """The same in every respect."""
+    ours, theirs = found.ratings, expected.ratings
+    assert type(ours) is type(theirs)
+    assert ours.frame().equals(theirs.frame())
+    assert (ours.users, ours.items, ours.scale) == (theirs.users, theirs.items, theirs.scale)
+    assert ours.titles == theirs.titles
+    assert found.summary == expected.summary
+    for ours_side, theirs_side in ((found.users, expected.users), (found.items, expected.items)):
+        assert np.array_equal(ours_side.values, theirs_side.values)
+        assert np.array_equal(ours_side.described, theirs_side.described)
+    for about, wanted in ((found.about_users, expected.about_users), (found.about_items, expected.about_items)):
+        assert (about is None) == (wanted is None)
+        if about is not None and wanted is not None:
+            assert (about.ids, about.card()) == (wanted.ids, wanted.card())
+            assert about.words().equals(wanted.words())
+
+
+def outcome(read: Callable[[], Ratings]) -> tuple[object, list[tuple[str, str]]]:
+    """What was read, or the error, and all warnings."""
+    found: object
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            ratings = read()
+        except DataError as error:
+            found = str(error)
+        else:
+            frame = ratings.frame()
+            ids = (ratings.users.ids, ratings.items.ids)
+            found = (type(ratings), frame.rows(), frame.schema, ratings.scale, dict(ratings.titles), ids)
+    return found, sorted((type(one.message).__name__, str(one.message)) for one in seen)
+
+
+# The same as the whole file
+
+
+BAD = {
+    name: case
+    for module in (test_bad_input, test_dirty_files, test_interactions)
+    for cases in vars(module).values()
+    if isinstance(cases, dict)
+    for name, case in cases.items()
+    if isinstance(case, BadFile)
+}
+DIRTY_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"time": ""},
+    {"encoding": "latin-1"},
+    {"skip_bad_lines": 3},
+    {"zero_means": "unrated"},
+    {"wide": True, "unknown": 99},
+    {"event_weights": {"view": 1, "buy": 5, "cart": 0}},
+    {"rating": ""},
+]
+
+
+def check_like_the_whole(path: Path, out: Path, options: dict[str, Any]) -> None:
+    size = path.stat().st_size
+    expected = outcome(lambda: read_ratings_or_interactions(path, **options))
+    pieces: dict[str, Any] = {"piece_bytes": max(16, size // 5), "piece_rows": 2 if size < 3000 else 100_000}
+    assert outcome(lambda: write_partition(path, out, buckets=2, **pieces, **options).read_ratings()) == expected
+
+
+def test_bad_files_are_refused_in_the_same_words(tmp_path: Path) -> None:
+    for number, case in enumerate(BAD.values()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        check_like_the_whole(case.written(folder), folder / "out", dict(case.options))
+
+
+@pytest.mark.parametrize("path", sorted(DIRTY.iterdir()), ids=lambda path: path.name)
+def test_dirty_files_are_read_or_refused_as_a_whole_would_be(path: Path, tmp_path: Path) -> None:
+    for number, options in enumerate(DIRTY_OPTIONS):
+        check_like_the_whole(path, tmp_path / str(number), options)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (["1,1,3,5", "1,2,x,6", "2,1,,7", "2,2,NaN,8", "3,1,4,9", ",2,4,9"], {"skip_bad_lines": 4}),
+        (["1,1,3,5", "1,2,x,6", "2,1,,7", "2,2,NaN,8", "3,1,4,9", ",2,4,9"], {"skip_bad_lines": 3}),
+        (["1,1,3,5", "1,2,4,soon", "2,1,9,7", "3,1,,9"], {"scale": (1, 5)}),  # an empty cell is told before the scale
+        (["1,1,3,5", "1,2", "3,1,,9"], {}),  # another number of cells is told before an empty one
+        (["1,1,3,5", "1,2", "ä,1,\ud8009,9"], {}),  # and what is no UTF-8 before that
+        (["1,1,3,5", '"1,\n2",2,3,4', '"x ""y""",1,2,3', "5,1,2,3"], {}),
+        (["1,1,3,5", '"1', "2,2,3,4", "5,1,2,3"], {}),  # a quote that is never closed
+        (["1,1,3,5", r'"a \"b\"",2,3,4', "5,1,2,3"], {}),
+        (["1,1,3,5", "", "2,2,3,4"], {}),
+        (["1,1,3,5", "", "", "2,2,3,4", "", ""], {"skip_bad_lines": 2}),
+        (["1,1,3,5", "01,1,3,5", "x,2,3,5"], {}),  # strings throughout, for one is no integer
+        (["1,1,3,1.5", "2,1,3,5", "3,2,3,5"], {}),  # floats throughout
+        (["1,1,3,2020-01-01", "2,1,3,2020-01-02", "3,2,3,5"], {}),
+        (["1,1,3,5", "2,1,3,6", "3,2,3,2020-01-01", "4,2,3,2020-01-01", "5,2,3,2020-01-01", "6,2,3,2020-01-01"], {}),
+        (["1,1,3,5 January 2010", "2,1,3,6 January 2010", "3,2,3,2010-01-07"], {}),
+        (["1,1,3,1", "2,1,3,2", "3,2,3,3", "4,2,1000,4", "5,3,4,5", "6,3,3.001,6"], {}),
+    ],
+)
+def test_what_a_whole_file_decides(rows: list[str], options: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    text = HEAD + "\n".join(rows) + "\n"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    check_like_the_whole(path, tmp_path / "out", options)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["1;1;3,5", "2;1;4", "2;2;1,25"],
+        ["1;1;3.5", "2;1;4", "2;2;1,25"],  # a point elsewhere: then a comma is no decimal comma
+        ["1;1;1,000", "2;1;4", "2;2;2,000"],
+        ["1;1;", "1;2;3;", "2;2;4;"],
+        ["1;1;0", "2;1;0,0", "2;2;1,25"],
+    ],
+)
+def test_what_a_whole_file_decides_about_commas(rows: list[str], tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", rows, "user;item;rating\n")
+    check_like_the_whole(path, tmp_path / "out", {})
+    check_like_the_whole(path, tmp_path / "other", {"zero_means": "unrated", "skip_bad_lines": 1})
+
+
+@pytest.mark.parametrize("orientation", ["item", "user"])
+@pytest.mark.parametrize(
+    "user", [lambda at: at * 7 % 41, lambda at: f"u{at * 7 % 41}", lambda at: f"0{at % 41}" if at % 2 else at % 41]
+)
+def test_everything_is_as_from_the_whole_file(
+    orientation: Orientation, user: Callable[[int], object], tmp_path: Path
+) -> None:
+    rows = lines(user=user)
+    path = written(tmp_path / "r.csv", [*rows, rows[5].replace(",1005", ",999"), rows[6].replace(",1006", ",2000")])
+    films = [
+        f"{item},Film {item},{1950 + item},{'Comedy|Drama' if item % 3 else 'Horror'}" for item in range(400, -3, -2)
+    ]
+    items = Features.read(written(tmp_path / "films.csv", films, "item,title,year,genres\n"))
+    people = [
+        f"{one},{20 + number},{'artist' if number % 2 else 'doctor'}"
+        for number, one in enumerate(dict.fromkeys(map(user, range(50))))
+    ]
+    extra = ["999,70,artist"] if isinstance(user(0), int) else ["zed,70,artist"]
+    users = Features.read(written(tmp_path / "people.csv", [*people[:30], *extra], "user,age,job\n"))
+    with pytest.warns(UserWarning, match="repeat a user and item"):
+        expected = DescribedRatings.of(path, user_features=users, item_features=items)
+    with pytest.warns(UserWarning, match="2 of 302 ratings repeat a user and item; the latest by time were kept"):
+        partition = write_partition(
+            path,
+            tmp_path / "out",
+            buckets=7,
+            orientation=orientation,
+            user_features=users,
+            item_features=items,
+            piece_bytes=500,
+        )
+    assert_same(partition.read_all(), expected)
+    assert partition.summary == expected.summary
+    found = partition.read_all()
+    columns = Attributes.of_features(found.ratings.items, found.about_items).columns()
+    assert columns == Attributes.of_features(expected.ratings.items, items).columns()
+
+
+def test_titles(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", ["1,7,3,B", "2,7,4,A", "2,8,4,", "3,9,5,C"], "user,item,rating,title\n")
+    for orientation in ("item", "user"):
+        made = write_partition(
+            path, tmp_path / orientation, buckets=3, orientation=orientation, titles={"9": "Nine", 4: "Four"}
+        )
+        assert made.titles == {7: "A", 9: "Nine"}
+    with pytest.raises(DataError, match=r"t\.csv: none of its items is among those that are rated"):
+        write_partition(path, tmp_path / "out", buckets=3, titles={4: "Four"}, titles_source="t.csv")
+    assert not (tmp_path / "out").exists()
+
+
+# However it is ordered and cut
+
+
+@settings(parent=FEW, max_examples=8)
+@given(
+    rows=st.permutations(lines(60)),
+    buckets=st.sampled_from([1, 7, 256]),
+    cuts=st.lists(st.integers(0, 60), max_size=3),
+    piece=st.sampled_from([50, 200, 1 << 20]),
+)
+def test_the_order_of_the_input_means_nothing(
+    rows: list[str], buckets: int, cuts: list[int], piece: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("order")
+    expected = write_partition(written(folder / "r.csv", lines(60)), folder / "a", buckets=buckets)
+    write_partition(written(folder / "s.csv", rows), folder / "b", buckets=buckets, piece_bytes=piece)
+    assert content(folder / "b") == content(folder / "a")
+    ends = sorted({0, *cuts, len(rows)})
+    (folder / "parts" / "below").mkdir(parents=True)
+    for number, (first, last) in enumerate(pairwise(ends)):
+        part = pl.read_csv(written(folder / "t.csv", rows[first:last])).with_columns(pl.col("rating").cast(pl.Float32))
+        part.write_parquet(folder / "parts" / ("below" if number % 2 else "") / f"{number}.parquet")
+    again = write_partition(folder / "parts", folder / "c", buckets=buckets, piece_rows=piece)
+    assert content(folder / "c") == content(folder / "a")
+    assert again.digest == expected.digest
+    shutil.rmtree(folder)
+
+
+def test_packed_files(tmp_path: Path) -> None:
+    plain = written(tmp_path / "r.csv", lines())
+    (tmp_path / "r.csv.gz").write_bytes(gzip.compress(plain.read_bytes()))
+    with zipfile.ZipFile(tmp_path / "r.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(plain, "r.csv")
+    digests = {
+        write_partition(tmp_path / name, tmp_path / "out", buckets=3).digest for name in ("r.csv", "r.csv.gz", "r.zip")
+    }
+    assert len(digests) == 1
+    (tmp_path / "r.csv.gz").write_bytes(gzip.compress(plain.read_bytes())[:-20])
+    said = str(refusal(write_partition, tmp_path / "r.csv.gz", tmp_path / "new"))
+    assert said == str(refusal(Ratings.read, tmp_path / "r.csv.gz"))
+
+
+def test_folders_that_do_not_fit_together(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    assert "without a Parquet file" in str(refusal(write_partition, folder, tmp_path / "out"))
+    frame = pl.DataFrame({"user": [1, 2], "item": [3, 4], "rating": [3.0, 4.0]})
+    frame.write_parquet(folder / "a.parquet")
+    frame.rename({"item": "film"}).write_parquet(folder / "b.parquet")
+    error = str(refusal(write_partition, folder, tmp_path / "out"))
+    assert f"{folder / 'b.parquet'}: there is no column 'item' for the item, which a.parquet has" in error
+    frame.cast({"user": pl.String}).write_parquet(folder / "b.parquet")
+    assert "no integers, unlike those in a.parquet" in str(refusal(write_partition, folder, tmp_path / "out"))
+    frame.with_columns(rating=pl.Series([1.0, None])).write_parquet(folder / "b.parquet")
+    error = str(refusal(write_partition, folder, tmp_path / "out", piece_rows=1))
+    assert error.startswith(f"{folder / 'b.parquet'}, row 2, column 'rating': the cell is empty")
+    (folder / "b.parquet").write_bytes((folder / "a.parquet").read_bytes()[:-30])
+    assert "b.parquet: not a Parquet file, or a broken one" in str(refusal(write_partition, folder, tmp_path / "out"))
+
+
+# What workers read
+
+
+def partitioned(tmp_path: Path, buckets: int = 7, orientation: Orientation = "item", count: int = 300) -> Partition:
+    path = written(tmp_path / "r.csv", lines(count))
+    return write_partition(path, tmp_path / "out", buckets=buckets, orientation=orientation)
+
+
+def triples(partition: Partition, shard: Shard) -> set[tuple[object, object, float, float]]:
+    rows = np.repeat(np.arange(shard.by_row.rows), shard.by_row.counts())
+    assert shard.times is not None
+    return {
+        (shard.columns.id(int(column)), partition.rows.id(int(row)), float(value), float(when))
+        for row, column, value, when in zip(rows, shard.by_row.indices, shard.by_row.values, shard.times, strict=True)
+    }
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 9])
+def test_shards_are_the_whole(workers: int, tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    ranges = partition.cut(workers)
+    assert [first for first, _ in ranges] == [0, *(last for _, last in ranges[:-1])]
+    assert ranges[-1][1] == partition.buckets
+    shards = [partition.read(first, last) for first, last in ranges]
+    found = [triples(partition, shard) for shard in shards]
+    assert set().union(*found) == set(partition.read_ratings().frame().rows())
+    assert sum(map(len, found)) == 300
+    ids = [id for shard in shards for id in shard.columns]
+    assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike, whoever reads them
+    for shard in shards:
+        turned = shard.by_row.transpose()
+        assert np.array_equal(turned.indices, shard.by_column.indices)
+        assert np.array_equal(turned.indptr, shard.by_column.indptr)
+        assert np.array_equal(turned.values, shard.by_column.values)
+        assert (shard.by_row.rows, shard.by_row.columns) == (len(partition.rows), len(shard.columns))
+        assert shard.column_features.width == 0
+
+
+def test_a_column_is_in_the_bucket_that_its_id_says(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    assert partition.rows.ids == sorted(partition.rows.ids)
+    for bucket in range(partition.buckets):
+        ids = partition.read(bucket, bucket + 1).columns.ids
+        assert ids == sorted(ids)
+        assert set(buckets_of(ids, 7).tolist()) <= {bucket}
+        assert len(ids) == partition.columns_by_bucket[bucket]
+    assert id_keys([42]).tolist() == id_keys(["42"]).tolist() == [8820412187630416983]
+
+
+@FEW
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=40), st.integers(1, 50))
+def test_cuts_are_about_equal(ratings: list[int], workers: int) -> None:
+    partition = Partition.__new__(Partition)
+    partition.ratings_by_bucket, partition.buckets = np.array(ratings, np.int64), len(ratings)
+    ranges = partition.cut(workers)
+    assert len(ranges) == workers
+    assert (ranges[0][0], ranges[-1][1]) == (0, len(ratings))
+    assert all(first <= last for first, last in ranges)
+    assert all(one[1] == other[0] for one, other in pairwise(ranges))
+    if workers <= len(ratings):
+        assert all(first < last for first, last in ranges)
+        fair = sum(ratings) / workers
+        most = max(sum(ratings[first:last]) for first, last in ranges)
+        assert most <= fair + len(ratings) + 2 * max(ratings) + 1
+
+
+def test_one_rating_and_empty_buckets(tmp_path: Path) -> None:
+    made = write_partition(written(tmp_path / "r.csv", ["ann,Alien,4,5"]), tmp_path / "out", buckets=5)
+    assert sorted(made.ratings_by_bucket.tolist()) == [0, 0, 0, 0, 1]
+    for bucket in range(5):
+        shard = made.read(bucket, bucket + 1)
+        assert shard.by_row.nnz == made.ratings_by_bucket[bucket]
+        assert len(shard.columns) == made.columns_by_bucket[bucket]
+    assert made.read_ratings().frame().rows() == [("ann", "Alien", 4.0, 5)]
+    assert made.read(2, 2).by_row.nnz == 0
+
+
+def test_interactions_alone(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", ["1,2", "1,2", "2,3", "9,2"], "user,item\n")
+    with pytest.warns(UserWarning, match="interactions, not ratings"):
+        made = write_partition(path, tmp_path / "out", buckets=3, piece_bytes=16)
+    assert not made.rated
+    assert made.scale == (0.0, 2.0)
+    assert made.read_all().summary == made.summary
+    assert made.read_ratings().frame().rows() == [(1, 2, 2.0), (2, 3, 1.0), (9, 2, 1.0)]
+
+
+def test_ratings_in_memory(tmp_path: Path) -> None:
+    ratings = Ratings.read(written(tmp_path / "r.csv", lines())).including(users=[-5], items=[100_000])
+    for orientation in ("item", "user"):
+        made = write_partition(ratings, tmp_path / orientation, buckets=4, orientation=orientation)
+        assert_same(made.read_all(), DescribedRatings.of(ratings, user_features=None, item_features=None))
+
+
+# What goes wrong
+
+
+def test_what_is_no_partition(tmp_path: Path) -> None:
+    assert "there is no partition.json in it; make one" in str(refusal(Partition.open, tmp_path))
+    written(tmp_path / "r.csv", lines())
+    assert "not a partition's folder (there is r.csv in it)" in str(
+        refusal(write_partition, tmp_path / "r.csv", tmp_path)
+    )
+    partition = partitioned(tmp_path)
+    assert "this is a partition already" in str(refusal(write_partition, partition.folder, tmp_path / "other"))
+    assert "no range of buckets from 3 to 8" in str(refusal(partition.read, 3, 8))
+    assert "0 is no number of buckets" in str(refusal(write_partition, "r.csv", tmp_path / "new", buckets=0))
+
+
+def test_altered_and_newer_manifests(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    path = partition.folder / MANIFEST
+    good = path.read_text()
+    for change, said in (
+        ({"orientation": "user"}, "altered since it was written"),
+        ({"format_version": 99, "cofill_version": "9.9"}, "has format 99, … upgrade cofill (it was written by 9.9)"),
+        ({"format": "other"}, "not the description of a partition"),
+        ({"rated": "perhaps"}, "altered, rated"),
+    ):
+        path.write_text(json.dumps(json.loads(good) | change))
+        error = str(refusal(Partition.open, partition.folder))
+        assert all(part in error for part in said.split(" … ")), error
+    path.write_text(good[: len(good) // 2])
+    assert "truncated or altered, it is not JSON" in str(refusal(Partition.open, partition.folder))
+
+
+def test_altered_buckets(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    path = next(partition.folder.glob("bucket-00003-*"))
+    good = path.read_bytes()
+    path.write_bytes(good[:-5])
+    assert "truncated or altered" in str(refusal(partition.read, 0, 7))
+    assert partition.read(4, 7).by_row.nnz
+    path.write_bytes(good[:-5] + b"xxxxx")
+    error = refusal(partition.read, 3, 4)
+    assert f"{path}: altered since it was written; copy it again" in str(error)
+    assert str(copy.copy(error)) == str(error)  # as it is when a worker hands it on
+    path.unlink()
+    assert f"{path}: missing" in str(refusal(partition.read_all))
+
+
+KILLED = """
+import sys
+from cofill.data.partition import write_partition
+from cofill.data.partition.manifest import Additions
+
+write = Additions.arrays
+
+def slowly(self, kind, arrays):
+    file = write(self, kind, arrays)
+    if kind == "bucket-00003":
+        print("now", flush=True)
+        sys.stdin.read()
+    return file
+
+Additions.arrays = slowly
+write_partition(sys.argv[1], sys.argv[2], buckets=7)
+"""
+
+
+def test_a_killed_run_leaves_the_old_partition_or_none(tmp_path: Path) -> None:
+    path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
+
+    def killed() -> None:
+        command = [sys.executable, "-c", KILLED, str(path), str(out)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "now\n"
+            process.send_signal(signal.SIGKILL)
+
+    killed()
+    assert "there is no partition.json" in str(refusal(Partition.open, out))
+    assert any(entry.name.startswith(".runs.") for entry in out.iterdir())
+    assert (out / LOCK).exists()  # which nobody holds any more
+    first = write_partition(path, out, buckets=7)
+    assert set(content(out)) == first._manifest.names()
+    before = content(out)
+    written(path, lines(200))
+    killed()
+    assert Partition.open(out).read_ratings().frame().height == 300  # the old one, whole
+    assert before.items() <= _files(out).items()
+    second = write_partition(path, out, buckets=7)
+    assert set(content(out)) == second._manifest.names()
+    assert second.read_ratings().frame().height == 200
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+# Several writers
+
+
+def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+    path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
+    refusals: list[str] = []
+
+    def meanwhile(_: Step) -> None:
+        if not refusals:
+            refusals.append(str(refusal(write_partition, path, out, buckets=3)))
+
+    made = write_partition(path, out, buckets=7, progress=meanwhile)
+    said = "another process is writing a partition there; wait until it has ended, or choose another folder"
+    assert refusals == [f"{out}: {said}"]
+    assert set(content(out)) == made._manifest.names()
+    assert made.read_ratings().frame().height == 300
+    assert write_partition(path, out, buckets=3).buckets == 3  # the lock is free again
+
+
+def test_a_writer_that_fails_removes_what_it_wrote_and_nothing_else(tmp_path: Path) -> None:
+    """Another one may have finished, from a machine whose locks are not seen here."""
+    path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
+    other = write_partition(written(tmp_path / "s.csv", lines(200)), tmp_path / "other", buckets=3)
+
+    def meanwhile(step: Step) -> None:
+        if step.share > 0.9:
+            for name in content(other.folder):
+                shutil.copy(other.folder / name, out / name)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_partition(path, out, buckets=7, progress=meanwhile)
+    assert content(out) == content(other.folder)
+    assert Partition.open(out).read_ratings().frame().height == 200
+
+
+def test_writers_of_one_process_number_do_not_meet(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", lines())
+    seen: set[str] = set()
+    for _ in range(2):
+        write_partition(
+            path, tmp_path / "out", progress=lambda _: seen.update(one.name for one in tmp_path.glob("out/.runs.*"))
+        )
+    assert len(seen) == 2
+
+
+def test_a_partition_that_is_in_place_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens while leftovers of the one before are removed."""
+    partitioned(tmp_path)
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    path = written(tmp_path / "r.csv", lines(200))
+    monkeypatch.setattr(folder_of_files, "remove_leftovers", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_partition(path, tmp_path / "out", buckets=7)
+    assert Partition.open(tmp_path / "out").read_ratings().frame().height == 200
+
+
+def test_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", no_locks)
+    error = str(refusal(write_partition, written(tmp_path / "r.csv", lines()), tmp_path / "out"))
+    assert error.startswith(f"{tmp_path / 'out'}: files there cannot be locked (No locks available)")
+
+
+# What was left behind
+
+
+def test_a_draft_of_the_manifest_is_ours(tmp_path: Path) -> None:
+    path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
+    out.mkdir()
+    with replacing(out / MANIFEST) as draft:
+        draft.write_text("{}")
+        name = draft.name
+    (out / MANIFEST).unlink()
+    (out / name).write_text('{"format": "cofill-part')  # as a kill would leave it
+    made = write_partition(path, out, buckets=3)
+    assert set(content(out)) == made._manifest.names()
+
+
+def test_a_damaged_manifest_is_replaced(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    path, out = partition.folder / MANIFEST, partition.folder
+    good = path.read_text()
+    for damaged in (good[: len(good) // 2], "", json.dumps(json.loads(good) | {"rated": "perhaps"})):
+        path.write_text(damaged)
+        assert "run `cofill partition` again" in str(refusal(Partition.open, out))
+        before = content(out)
+        refusal(write_partition, written(tmp_path / "bad.csv", ["1,1,x,1"]), out)
+        assert content(out) == before  # a copy of the manifest may still save it
+        made = write_partition(written(tmp_path / "s.csv", lines(200)), out, buckets=3)
+        assert set(content(out)) == made._manifest.names()
+    for change, said in (({"format_version": 99}, "upgrade cofill"), ({"format": "other"}, "check the path")):
+        path.write_text(json.dumps(json.loads(good) | change))
+        assert said in str(refusal(write_partition, tmp_path / "s.csv", out))
+
+
+# Checksums that are right, of what is not
+
+
+def forged(partition: Partition, change: Callable[[Arrays], object]) -> Partition:
+    """A bucket with other arrays, and a manifest that knows them."""
+    manifest, additions = partition._manifest, Additions(partition.folder)
+    arrays = folder_of_files.read_arrays(partition.folder, manifest.buckets[3])
+    change(arrays)
+    manifest.buckets[3] = additions.arrays("bucket-00003", arrays)
+    manifest.write(partition.folder)
+    return Partition.open(partition.folder)
+
+
+def put(name: str, at: int, value: float) -> Callable[[Arrays], object]:
+    def change(arrays: Arrays) -> None:
+        arrays[name] = arrays[name].copy()
+        arrays[name][at] = value
+
+    return change
+
+
+FORGERIES: dict[str, Callable[[Arrays], object]] = {
+    "no rows": lambda arrays: arrays.pop("rows"),
+    "no values": lambda arrays: arrays.pop("values"),
+    "no ids": lambda arrays: arrays.pop("ids"),
+    "no times": lambda arrays: arrays.pop("times"),
+    "more than there is": lambda arrays: arrays.update(more=arrays["rows"]),
+    "too few rows": lambda arrays: arrays.update(rows=arrays["rows"][:-1]),
+    "too few times": lambda arrays: arrays.update(times=arrays["times"][:-1]),
+    "too few of both": lambda arrays: arrays.update(rows=arrays["rows"][:-1], values=arrays["values"][:-1]),
+    "too few ends": lambda arrays: arrays.update(ends=arrays["ends"][:-1]),
+    "no ends": lambda arrays: arrays.update(ends=arrays["ends"][:0]),
+    "ends that are too large": put("ends", -1, 1 << 40),
+    "ends that descend": put("ends", 1, 1 << 40),
+    "ends that begin late": put("ends", 0, 1),
+    "a row that does not exist": put("rows", -1, 1 << 20),
+    "a row below 0": put("rows", 0, -1),
+    "a row twice": lambda arrays: arrays.update(rows=np.zeros_like(arrays["rows"])),
+    "NaN": put("values", 0, np.nan),
+    "a rating outside the scale": put("values", 0, 99),
+    "values of another type": lambda arrays: arrays.update(values=arrays["values"].astype(np.float64)),
+    "ids of another type": lambda arrays: arrays.update(ids=arrays["ids"].view(np.uint8)),
+    "an id twice": lambda arrays: arrays.update(ids=np.zeros_like(arrays["ids"])),
+    "rows in a table": lambda arrays: arrays.update(rows=arrays["rows"].reshape(-1, 1)),
+}
+
+
+@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
+def test_forged_buckets(change: Callable[[Arrays], object], tmp_path: Path) -> None:
+    partition = forged(partitioned(tmp_path), change)
+    for read in (lambda: partition.read(3, 4), partition.read_ratings, partition.read_all):
+        error = str(refusal(read))
+        assert "bucket-00003" in error
+        assert "its parts do not fit together (" in error
+        assert error.endswith("; copy it again, or run `cofill partition` again")
+    assert partition.read(4, 7).by_row.nnz
+
+
+def test_forged_ids_that_are_strings(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", lines(user=lambda at: f"u{at * 7 % 41}"))
+    partition = forged(write_partition(path, tmp_path / "out", buckets=7), put("ids", 0, 255))
+    assert "its ids are not UTF-8" in str(refusal(partition.read, 3, 4))
+
+
+def test_forged_features(tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", lines())
+    people = written(tmp_path / "people.csv", [f"{at},{20 + at}" for at in range(41)], "user,age\n")
+    about: dict[str, Any] = {"buckets": 7, "user_features": Features.read(people)}
+    changes: list[tuple[Callable[[Arrays], object], str]] = [
+        (lambda arrays: arrays.pop("described"), "it has the arrays"),
+        (lambda arrays: arrays.update(described=arrays["described"][:-1]), "not as many features as columns"),
+        (lambda arrays: arrays.update(features=arrays["features"][:, :0]), "not as many features as columns"),
+        (put("features", 0, np.inf), "features has a number that is none"),
+    ]
+    for change, said in changes:
+        partition = forged(write_partition(path, tmp_path / "out", **about), change)
+        assert said in str(refusal(partition.read_features))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pl.DataFrame({"other": [1]}),
+        pl.DataFrame({"id": [1, None]}),
+        pl.DataFrame({"id": [1.5]}),
+        pl.DataFrame({"id": [1, 1]}),
+        pl.DataFrame({"id": [2, 1]}),
+        pl.DataFrame({"id": ["", "a"]}),
+    ],
+)
+def test_forged_rows(frame: pl.DataFrame, tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    partition._manifest.files["rows"] = Additions(partition.folder).frame("rows", frame)
+    partition._manifest.write(partition.folder)
+    partition = Partition.open(partition.folder)
+    for read in (lambda: partition.rows, lambda: partition.read(0, 7)):
+        error = str(refusal(read))
+        assert "rows-" in error
+        assert "its parts do not fit together (" in error
+
+
+def test_forged_manifests(tmp_path: Path) -> None:
+    partition = partitioned(tmp_path)
+    good = partition._manifest.model_dump(mode="json")
+    bucket = good["buckets"][0]
+
+    def renamed(name: str) -> dict[str, Any]:
+        return {"buckets": [bucket | {"name": name}, *good["buckets"][1:]]}
+
+    changes: list[dict[str, Any]] = [
+        *map(renamed, ("bucket\0", "../r.csv", "", "..")),
+        {"files": {}},
+        {"scale": [float("-inf"), 5.0]},
+        {"scale": [5.0, 1.0]},
+        {"ratings_by_bucket": [1 << 70] * 7},
+        {"columns_by_bucket": [-1] * 7},
+        {"features": {"rows": {}}},
+        {"features": {"others": {}}},
+    ]
+    for change in changes:
+        document = good | change
+        document["sha256"] = Manifest.model_validate(document).digest()
+        (partition.folder / MANIFEST).write_text(json.dumps(document))
+        error = str(refusal(lambda: Partition.open(partition.folder).read_all()))
+        assert f"{MANIFEST}: altered since it was written" in error, change
+    (partition.folder / MANIFEST).write_text("[" * 100_000)
+    assert "it is not JSON" in str(refusal(Partition.open, partition.folder))
+    Manifest.model_validate(good).write(partition.folder)
+    other = partition._manifest.model_copy(update={"columns_by_bucket": [1] * 7})
+    other.write(partition.folder)
+    assert "its parts do not fit together" in str(refusal(Partition.open(partition.folder).read, 0, 7))
+
+
+# What is read
+
+
+def test_the_last_line_counts_at_equal_times(tmp_path: Path) -> None:
+    """As in one process, so that a model does not depend on whether its ratings were cut before."""
+    for number, rows in enumerate([["1,1,2,9", "2,1,3,9", "1,1,5,9"], ["1,1,5,9", "2,1,3,9", "1,1,2,9"]]):
+        path = written(tmp_path / "r.csv", rows)
+        check_like_the_whole(path, tmp_path / str(number), {"scale": (1, 5)})
+        found = dict(zip((1, 2), Partition.open(tmp_path / str(number)).read_ratings().values.tolist(), strict=True))
+        assert found == {1: float(rows[-1].split(",")[2]), 2: 3.0}
+
+
+def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (Path(os.devnull), tmp_path / "pipe"):  # the device first: without the check, a pipe waits forever
+        said = f"{path}: a pipe or a device, not a file, … ; write its content into a file first, and pass that"
+        error = str(refusal(write_partition, path, tmp_path / "out"))
+        assert all(part in error for part in said.split(" … "))
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = written(tmp_path / "r.csv", lines())
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    error = str(refusal(write_partition, path, tmp_path / "out"))
+    assert "not written, the disk is full; free some space" in error
+    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").glob(f"*{MANIFEST}*"))
+
+
+@pytest.mark.real_data
+def test_movielens_1m(tmp_path: Path) -> None:
+    source = DATA / "ml-1m" / "ml-1m.zip"
+    if not source.is_file():
+        pytest.skip("MovieLens-1M is not here")
+    with zipfile.ZipFile(source) as archive:
+        for name in ("ratings.dat", "users.dat", "movies.dat"):
+            (tmp_path / name).write_bytes(archive.read(f"ml-1m/{name}"))
+    about: dict[str, Any] = {
+        "user_features": Features.read(tmp_path / "users.dat", names=["user", "gender", "age", "job", "zip"]),
+        "item_features": Features.read(tmp_path / "movies.dat", encoding="latin-1"),
+    }
+    partition = write_partition(tmp_path / "ratings.dat", tmp_path / "out", piece_bytes=3_000_000, **about)
+    expected = DescribedRatings.of(tmp_path / "ratings.dat", **about)
+    assert_same(partition.read_all(), expected)
+    assert partition.summary == expected.summary
+    shards = [partition.read(first, last) for first, last in partition.cut(4)]
+    assert sum(shard.by_row.nnz for shard in shards) == 1_000_209
+    assert max(shard.by_row.nnz for shard in shards) < 1.05 * 1_000_209 / 4
+    assert all(
+        shard.column_features.width == partition.about_columns.width for shard in shards if partition.about_columns
+    )
