@@ -19,13 +19,13 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from os import environ
 from tempfile import TemporaryFile
 from types import FrameType
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, Protocol
 
 from cofill.errors import CofillError, show_warning
 
@@ -75,6 +75,23 @@ class Failed:
 
 
 News = Advanced | Done | Failed
+
+
+class CrewFor(Protocol):
+    """What hires a crew: `crew_for` here, processes of this machine; `cofill.cluster` has one of a cluster's."""
+
+    def __call__(
+        self,
+        tasks: Sequence[Any],
+        function: str,
+        *,
+        workers: int,
+        threads: int = 0,
+        equipment: bytes = b"",
+        muted: bool = False,
+        look_every: float | None = None,
+        seconds_to_stop: float = ...,
+    ) -> AbstractContextManager[Iterator[News | None]]: ...
 
 
 @contextmanager
@@ -285,7 +302,7 @@ def work(function: str) -> int:
     return 0
 
 
-def problem_of(error: Exception) -> str:
+def problem_of(error: BaseException) -> str:
     """An error as one line; with its type unless it is an error of cofill's own."""
     words = " ".join(str(error).split())
     return words if isinstance(error, CofillError) else f"{type(error).__name__}: {words}".removesuffix(": ")

@@ -32,7 +32,7 @@ class Step:
     unit: str = ""
     """What is counted, such as "epoch". Without it the share of `total` is shown."""
     measures: Mapping[str, float] = field(default_factory=dict)
-    """What has been measured: loss, validation_rmse, ratings_per_second."""
+    """What has been measured: loss, validation_rmse, ratings_per_second; of several workers: workers, exchanging."""
     seconds: float = 0.0
     """What the last unit took."""
     note: str = ""
@@ -146,6 +146,8 @@ def _measured(step: Step, *, short: bool = False) -> str:
     if "ratings_per_second" in found and not short:
         millions = found["ratings_per_second"] / 1e6
         parts.append(f"{millions:.2f} M ratings/s" if millions >= 0.1 else f"{millions * 1e3:.1f} k ratings/s")
+    if "workers" in found:
+        parts.append(f"{found['workers']:g} workers" + ("" if short else f", {found['exchanging']:.0%} in exchange"))
     if step.done > 1:  # the first one may have compiled the kernels, and says nothing about the others
         parts.append(f"at most {duration((step.total - step.done) * step.seconds)} left")
     return "  ".join(parts)

@@ -38,7 +38,7 @@ def test_processes_find_what_this_one_finds(make_plan: MakePlan, data: Experimen
 def test_costs_are_those_of_a_process_of_its_own(make_plan: MakePlan, data: ExperimentData) -> None:
     plan = make_plan()
     run = plan.run(LINEUP["U-CFN"], 0, task="cost")
-    ballast = bytearray(600 * 2**20)
+    ballast = bytearray(2**30)
     ballast[:: 2**12] = b"1" * (len(ballast) // 2**12)  # memory of this process, which is not that of the run
     finish([run], data, plan.store, workers=1, watch=lambda event: None)
     record = plan.record(run)
@@ -48,7 +48,7 @@ def test_costs_are_those_of_a_process_of_its_own(make_plan: MakePlan, data: Expe
     assert len(data.ratings.users) == users
     assert len(data.ratings.items) == items
     assert found["parameters"] == 2 * items * hidden + hidden + items
-    assert 50 * 2**20 < found["bytes_before"] <= found["peak_bytes"] < 600 * 2**20
+    assert 50 * 2**20 < found["bytes_before"] <= found["peak_bytes"] < 2**30
     assert found["training_seconds"] > 0
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from cofill.experiments import measuring
 from cofill.experiments.experiment_data import ExperimentData
-from cofill.experiments.measuring import perform, reset_peak
+from cofill.experiments.measuring import perform
 from cofill.experiments.plan import LINEUP
+from cofill.memory import reset_peak
 
 from .conftest import MakePlan
 

@@ -128,7 +128,7 @@ def test_one_too_many_is_given_up(data: SearchData, monkeypatch: pytest.MonkeyPa
 def test_a_worker_that_is_not_wanted_gives_back_what_it_has_begun(data: SearchData) -> None:
     plan = plan_of(data)
     study = open_study(MEMORY, "s", plan)
-    answers = iter([True, True, False])  # the first trial may begin, and go on after its first epoch
+    answers = iter([True, True, True, False])  # a trial may be asked for, begin, and go on after its first epoch
     with pytest.raises(StoppedError):
         run_trials(study, plan, data, 2, still_wanted=lambda: next(answers))
     (trial,) = study.get_trials()

@@ -164,6 +164,19 @@ class Tally:
         self._found += np.bincount(block.best[:, :n][block.hits[:, :n]], minlength=len(self._counts))
         self._of_users["mrr"][own] = block.reciprocal_ranks()
 
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """All that was measured, for `join`."""
+        listed = {f"listed@{n}": counts for n, counts in self._listed.items()}
+        return {**self._of_users, **listed, "found": self._found}
+
+    def join(self, places: Longs, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Add what another measured of some of these people, given by their places."""
+        for name, values in self._of_users.items():
+            values[places] = arrays[name]
+        for n, counts in self._listed.items():
+            counts += arrays[f"listed@{n}"]
+        self._found += arrays["found"]
+
     def result(self, groups: PopularityGroups) -> MeasuredLists:
         """The measures of all users together, once every user was added."""
         cutoffs = {n: self._cutoff(n) for n in sorted(self._lengths)}

@@ -6,11 +6,13 @@ newcomer changes the list of another. The usual measures are Recall@20 (`recall_
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from cofill.data.ratings import Ratings
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.evaluation.ranking import (
     CUTOFFS,
@@ -25,7 +27,7 @@ from cofill.evaluation.ranking import (
     measured,
     pairs_of,
 )
-from cofill.evaluation.relevance import item_indices, relevant_ratings
+from cofill.evaluation.relevance import KnowsItems, item_indices, relevant_ratings
 
 
 class FoldInModel(ListModel, Protocol):
@@ -53,17 +55,22 @@ def evaluate_newcomers(
     are left out. The other arguments are those of `evaluate_ranking`.
     """
     check_test(test, n, cutoffs, chunk)
-    _check_new(model, fold_in, test)
-    people = _Newcomers(model, fold_in, test, by)
-    wanted = relevant_ratings(model, test, people.told(test), relevant)
-    people.choose(wanted.people)
+    check_new(model.scale, model.users.find(test.users.ids), model.user_counts(), fold_in, test)
+    told = FoldIn.of(model, fold_in, test)
+    wanted = relevant_ratings(model, test, told.contains(model, test), relevant)
+    ids = [test.users.id(person) for person in wanted.people.tolist()]
+    people = Newcomers(model, told.take(wanted.people), ids, by)
     return measured(model, test, wanted, people, lengths=(n, *cutoffs), by=by, chunk=chunk, report=report)
 
 
-def _check_new(model: FoldInModel, fold_in: Ratings, test: Ratings) -> None:
-    present = test.users.array()[np.unique(test.user_index)]
-    index = model.users.find(present)
-    trained = int((model.user_counts()[index[index >= 0]] > 0).sum())
+def check_new(scale: Scale, users: Ints, counts: Longs, fold_in: Ratings, test: Ratings) -> None:
+    """Check that there is something to measure; `users` are the model's indices of the users of the test part.
+
+    `counts` are the training ratings of the model's users.
+    """
+    present = np.unique(test.user_index)
+    index = users[present]
+    trained = int((counts[index[index >= 0]] > 0).sum())
     if trained:
         raise DataError(
             f"the model was trained with {trained:,} of these {len(present):,} users, who should be new to it; "
@@ -75,7 +82,7 @@ def _check_new(model: FoldInModel, fold_in: Ratings, test: Ratings) -> None:
             f"none of the {len(present):,} users of the test part has a rating to fold in; "
             f"give the fold-in part of the same split"
         )
-    low, high = model.scale
+    low, high = scale
     outside = (fold_in.values < low) | (fold_in.values > high)
     if getattr(fold_in, "rated", True) and outside.any():
         raise DataError(
@@ -84,24 +91,37 @@ def _check_new(model: FoldInModel, fold_in: Ratings, test: Ratings) -> None:
         )
 
 
-class _Newcomers:
-    """People by their ratings to fold in, in the order of the test part's users."""
+@dataclass(frozen=True)
+class FoldIn:
+    """What is told of people, by the model's indices of items."""
 
-    def __init__(self, model: FoldInModel, fold_in: Ratings, test: Ratings, by: ListsBy) -> None:
-        self._model, self._test, self._by = model, test, by
+    items: Ints
+    """(n,): ascending for each person."""
+    values: Floats
+    ends: Longs
+    """(people + 1,): person i owns the entries from ends[i] to ends[i + 1]."""
+
+    @classmethod
+    def of(cls, model: KnowsItems, fold_in: Ratings, test: Ratings) -> "FoldIn":
+        """Of all users of a test part; ratings of items that the model does not know tell it nothing."""
         users = test.users.find(fold_in.users.ids)[fold_in.user_index].astype(np.int64)
         items = item_indices(model, fold_in)
         kept = np.flatnonzero((users >= 0) & (items >= 0))
         order = kept[np.lexsort((items[kept], users[kept]))]
-        self._items, self._values = items[order], fold_in.values[order]
-        self._ends = np.searchsorted(users[order], np.arange(len(test.users) + 1))
-        self._people: Longs = np.arange(len(test.users))
+        ends = np.searchsorted(users[order], np.arange(len(test.users) + 1))
+        return cls(items[order], fold_in.values[order], ends)
 
-    def told(self, test: Ratings) -> Flags:
+    def take(self, people: Longs) -> "FoldIn":
+        """The same of some of the people."""
+        counts = np.diff(self.ends)[people]
+        entries = np.concatenate([np.empty(0, np.int64), *(np.arange(*self.ends[one : one + 2]) for one in people)])
+        return FoldIn(self.items[entries], self.values[entries], np.concatenate([[0], np.cumsum(counts)]))
+
+    def contains(self, model: KnowsItems, test: Ratings) -> Flags:
         """(n,): the test ratings of items that are folded in for the same user."""
-        items, size = item_indices(self._model, test).astype(np.int64), len(self._model.items)
-        user = np.repeat(np.arange(len(test.users)), np.diff(self._ends))
-        folded = user * size + self._items  # ascending
+        items, size = item_indices(model, test).astype(np.int64), len(model.items)
+        user = np.repeat(np.arange(len(test.users)), np.diff(self.ends))
+        folded = user * size + self.items  # ascending
         asked = test.user_index.astype(np.int64) * size + items
         if not len(folded):
             return np.zeros(len(test), np.bool_)
@@ -109,27 +129,32 @@ class _Newcomers:
         found: Flags = (folded[near] == asked) & (items >= 0)
         return found
 
-    def choose(self, people: Longs) -> None:
-        """From now on these alone, by their indices in the test part."""
-        self._people = people
+
+class Newcomers:
+    """People by what is told of them."""
+
+    def __init__(self, model: FoldInModel, told: FoldIn, ids: Sequence[Id], by: ListsBy) -> None:
+        """`ids` are what messages call them."""
+        self._model, self._told, self._ids, self._by = model, told, ids, by
 
     def scores(self, first: int, last: int) -> Floats:
         size = len(self._model.items)
         scores = np.empty((last - first, size), np.float32)
         for row, own in enumerate(self._own(first, last)):
-            items, values = self._items[own], self._values[own]
+            items, values = self._told.items[own], self._told.values[own]
             found = self._model.new_user_scores(items, values, by=self._by) if len(items) else self._stranger()
             scores[row] = found[:size]
         return scores
 
     def known(self, first: int, last: int) -> tuple[Longs, Longs]:
-        return pairs_of([self._items[own] for own in self._own(first, last)])
+        return pairs_of([self._told.items[own] for own in self._own(first, last)])
 
     def name(self, place: int) -> str:
-        return f"user {self._test.users.id(int(self._people[place]))!r}"
+        return f"user {self._ids[place]!r}"
 
     def _own(self, first: int, last: int) -> list[slice]:
-        return [slice(self._ends[user], self._ends[user + 1]) for user in self._people[first:last].tolist()]
+        ends = self._told.ends
+        return [slice(ends[person], ends[person + 1]) for person in range(first, last)]
 
     def _stranger(self) -> Floats:
         return self._model.stranger_scores(by=self._by)

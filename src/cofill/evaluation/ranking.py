@@ -12,7 +12,7 @@ nothing about tastes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.list_measures import MeasuredLists, Tally, without_users
-from cofill.evaluation.popularity_groups import popularity_groups
+from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
 from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
 
 Flags = npt.NDArray[np.bool_]
@@ -108,8 +108,9 @@ def evaluate_ranking(
     """
     check_test(test, n, cutoffs, chunk)
     users = model.users.find(test.users.ids).astype(np.int64)
-    wanted = relevant_ratings(model, test, _trained_on(model, test, users, chunk), relevant)
-    people = _TrainedUsers(model, users[wanted.people], by)
+    known = known_entries(model, users, test.user_index, item_indices(model, test), chunk)
+    wanted = relevant_ratings(model, test, known, relevant)
+    people = TrainedUsers(model, users[wanted.people], by)
     return measured(model, test, wanted, people, lengths=(n, *cutoffs), by=by, chunk=chunk, report=report)
 
 
@@ -136,33 +137,55 @@ def measured(
     """The lists of these people, and those of popularity, in one pass; `lengths` are the cut-offs, n first."""
     counts = model.item_counts()
     training_users = int((model.user_counts() > 0).sum())
-    several = tuple(dict.fromkeys(int(length) for length in lengths))
-    ours, popular = (Tally(wanted, counts, training_users, several) for _ in range(2))
-    popularity = _popularity_scores(counts)
-    total = len(wanted.people)
-    for first in range(0, total, chunk):
-        last = min(total, first + chunk)
-        scores, known = people.scores(first, last), people.known(first, last)
-        _check_finite(scores, model, people, first)
-        scores[known] = -np.inf
-        ours.add(first, scores)
-        scores[:] = popularity
-        scores[known] = -np.inf
-        popular.add(first, scores)
-        if report:
-            report(last / total)
-    groups = popularity_groups(counts, item_indices(model, test))
-    lists = ours.result(groups)
-    return RankingEvaluation(
-        **{name: getattr(lists, name) for name in MeasuredLists.__dataclass_fields__},
-        by=by,
-        relevant=wanted.threshold,
-        users=total,
-        ratings=len(wanted.items),
-        trained_on=wanted.left_out,
-        unknown_items=int((wanted.items < 0).sum()),
-        popularity=popular.result(groups),
-    )
+    tallies = Tallies.of(wanted, counts, training_users, lengths)
+    tallies.take(model, people, chunk, report)
+    return tallies.result(by, popularity_groups(counts, item_indices(model, test)))
+
+
+class Tallies(NamedTuple):
+    """Measured lists of the model, and those of popularity for the same people."""
+
+    wanted: Relevant
+    counts: Longs  # (items,): training ratings
+    ours: Tally
+    popular: Tally
+
+    @classmethod
+    def of(cls, wanted: Relevant, counts: Longs, training_users: int, lengths: Sequence[int]) -> "Tallies":
+        """Nothing is measured yet; `lengths` are the cut-offs, n first."""
+        several = tuple(dict.fromkeys(int(length) for length in lengths))
+        ours, popular = (Tally(wanted, counts, training_users, several) for _ in range(2))
+        return cls(wanted, counts, ours, popular)
+
+    def take(self, model: ListModel, people: People, chunk: int, report: Callable[[float], None] | None = None) -> None:
+        """Measure the lists of all these people."""
+        popularity = _popularity_scores(self.counts)
+        total = len(self.wanted.people)
+        for first in range(0, total, chunk):
+            last = min(total, first + chunk)
+            scores, known = people.scores(first, last), people.known(first, last)
+            _check_finite(scores, model, people, first)
+            scores[known] = -np.inf
+            self.ours.add(first, scores)
+            scores[:] = popularity
+            scores[known] = -np.inf
+            self.popular.add(first, scores)
+            if report:
+                report(last / total)
+
+    def result(self, by: ListsBy, groups: PopularityGroups) -> RankingEvaluation:
+        """The measures, once everybody was taken."""
+        lists, wanted = self.ours.result(groups), self.wanted
+        return RankingEvaluation(
+            **{name: getattr(lists, name) for name in MeasuredLists.__dataclass_fields__},
+            by=by,
+            relevant=wanted.threshold,
+            users=len(wanted.people),
+            ratings=len(wanted.items),
+            trained_on=wanted.left_out,
+            unknown_items=int((wanted.items < 0).sum()),
+            popularity=self.popular.result(groups),
+        )
 
 
 def pairs_of(rows: Sequence[Ints]) -> tuple[Longs, Longs]:
@@ -187,7 +210,7 @@ def _check_finite(scores: Floats, model: ListModel, people: People, first: int) 
         )
 
 
-class _TrainedUsers:
+class TrainedUsers:
     """Users of the model by their indices; -1 is one whom it does not know, who has rated nothing."""
 
     def __init__(self, model: RankingModel, users: Longs, by: ListsBy) -> None:
@@ -216,15 +239,17 @@ def _known_of(model: RankingModel, users: Longs) -> list[Ints]:
     return [model.known_items(user) if user >= 0 else nothing for user in users.tolist()]
 
 
-def _trained_on(model: RankingModel, test: Ratings, users: Longs, chunk: int) -> Flags:
-    """(n,): the test ratings that the model knows; `users` are the model's indices of the test part's users."""
-    items = item_indices(model, test)
-    known = np.zeros(len(test), np.bool_)
-    ends = np.searchsorted(test.user_index, np.arange(len(users) + 1))
+def known_entries(model: RankingModel, users: Longs, row: Ints, items: Ints, chunk: int = 256) -> Flags:
+    """(n,): which entries the model knows, by the place of their user in `users`, ascending, and their item.
+
+    `users` and `items` are indices of the model, -1 if it does not know them.
+    """
+    known = np.zeros(len(row), np.bool_)
+    ends = np.searchsorted(row, np.arange(len(users) + 1))
     for first in range(0, len(users), chunk):
         last = min(len(users), first + chunk)
         own = slice(ends[first], ends[last])
         rated = np.zeros((last - first, len(model.items)), np.bool_)
         rated[pairs_of(_known_of(model, users[first:last]))] = True
-        known[own] = rated[test.user_index[own] - first, items[own]] & (items[own] >= 0)
+        known[own] = rated[row[own] - first, items[own]] & (items[own] >= 0)
     return known

@@ -18,6 +18,7 @@ Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 50_000
 
@@ -134,17 +135,29 @@ def predict_test(
     """Predictions of test ratings, asked for as in `evaluate`, in parts of bounded memory."""
     if len(test) == 0:
         raise DataError("there are no ratings to evaluate on; give at least one")
-    users, items = _indices(model, test)
+    return predict_pairs(model, *_indices(model, test), test.values, intervals=intervals, report=report)
+
+
+def predict_pairs(
+    model: RatingModel,
+    users: Ints,
+    items: Ints,
+    given: Floats,
+    *,
+    intervals: bool = False,
+    report: Callable[[float], None] | None = None,
+) -> Predictions:
+    """The same for pairs given by index, -1 if unknown, that were rated so."""
     if not isinstance(model, IntervalModel):
         return Predictions(model.predict_indices(users, items), None)
-    predicted, within = np.empty(len(test), np.float32), np.zeros(len(test), np.bool_)
+    predicted, within = np.empty(len(users), np.float32), np.zeros(len(users), np.bool_)
     held = intervals and model.has_intervals
     order = model.quickest_order(users, items)
     for start in range(0, len(order), _PAIRS_AT_ONCE):
         part = order[start : start + _PAIRS_AT_ONCE]
         if held:
-            found, given = model.predict_intervals(users[part], items[part]), test.values[part]
-            predicted[part], within[part] = found.ratings, (found.low <= given) & (given <= found.high)
+            found, rated = model.predict_intervals(users[part], items[part]), given[part]
+            predicted[part], within[part] = found.ratings, (found.low <= rated) & (rated <= found.high)
         else:
             predicted[part] = model.predict_indices(users[part], items[part])
         if report is not None:
@@ -154,13 +167,18 @@ def predict_test(
 
 def measured(model: RatingModel, test: Ratings, predictions: Predictions) -> Evaluation:
     """The measures of these predictions of the test ratings."""
-    users, items = _indices(model, test)
-    found = _Measured(predictions.ratings.astype(np.float64) - test.values, predictions.within)
-    by_user, by_item = model.user_counts(), model.item_counts()
+    return measured_pairs(*_indices(model, test), test.values, predictions, model.user_counts(), model.item_counts())
+
+
+def measured_pairs(
+    users: Ints, items: Ints, given: Floats, predictions: Predictions, by_user: Counts, by_item: Counts
+) -> Evaluation:
+    """The same for pairs given by index, -1 if unknown; `by_user` and `by_item` count training ratings."""
+    found = _Measured(predictions.ratings.astype(np.float64) - given, predictions.within)
     return Evaluation(
         rmse=_rmse(found.errors),
         mae=_mae(found.errors),
-        ratings=len(test),
+        ratings=len(given),
         cold=int((_is_cold(users, by_user) | _is_cold(items, by_item)).sum()),
         clusters=[Cluster(items=size, **group) for size, group in _by_popularity(found, items, by_item)],
         user_clusters=[UserCluster(users=size, **group) for size, group in _by_popularity(found, users, by_user)],

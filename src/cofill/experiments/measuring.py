@@ -1,14 +1,11 @@
 """One run: train a model and measure it."""
 
-import gc
-import sys
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +20,7 @@ from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run
 from cofill.experiments.source_code import code_of
+from cofill.memory import peak_bytes, reset_peak
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender
 
@@ -99,35 +97,6 @@ def _tested(model: Recommender, test: Ratings, fold_in: Ratings | None) -> dict[
     except DataError as problem:  # no rating that is relevant: of ratings there is something to say all the same
         found["ranking"], found["ranking_problem"] = None, str(problem)
     return found
-
-
-def reset_peak() -> int:
-    """Reset `peak_bytes`, where the system allows it; returns the memory in use now, 0 if unknown."""
-    gc.collect()
-    with suppress(OSError):  # none but Linux has it, and not in every container
-        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
-    return _from_status("VmRSS") or 0
-
-
-def peak_bytes() -> int:
-    """Peak memory of this process since `reset_peak`, or since its start if it could not be reset.
-
-    Linux counts what the parent had into a child's ru_maxrss, so it is asked in another way.
-    """
-    found = _from_status("VmHWM")
-    if found is not None:
-        return found
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _from_status(name: str) -> int | None:
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return None
-    lines = dict(line.split(":", 1) for line in status.read_text(encoding="ascii").splitlines() if ":" in line)
-    return int(lines[name].split()[0]) * 1024
 
 
 # A first training on next to nothing, outside of the clock: kernels are compiled, libraries and threads are there

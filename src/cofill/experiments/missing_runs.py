@@ -7,7 +7,8 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from cofill.crew import Advanced, Duty, Failed, cores, crew_for, crew_progress, problem_of
+from cofill.cluster.ray_crew import Say, Workplace, workplace
+from cofill.crew import Advanced, Duty, Failed, crew_progress, problem_of
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
@@ -26,23 +27,44 @@ class Event:
 Watch = Callable[[Event], None]
 
 
-def finish(runs: Sequence[Run], data: ExperimentData, store: Store, *, workers: int, watch: Watch) -> None:
+def finish(
+    runs: Sequence[Run],
+    data: ExperimentData,
+    store: Store,
+    *,
+    workers: int | None = None,
+    watch: Watch,
+    ray: str | None = None,
+    say: Say | None = None,
+) -> None:
     """Do all runs, and store each as soon as it is done.
 
     One worker is this process, with all cores. Several are processes that share the cores out. Costs are measured
-    one by one, each in a new process, so that its memory is its own.
+    one by one, each in a new process, so that its memory is its own. With `ray`, the address of a Ray cluster, the
+    processes are on its machines, one on each by default; `say` is told of those that died and were replaced.
     """
     alone = [run for run in runs if run.task == "cost"]
     others = [run for run in runs if run.task != "cost"]
-    if others and workers == 1:
+    here = ray is None and (workers or 1) == 1
+    if others and here:
         _finish_here(others, data, store, watch)
-    if not alone and (not others or workers == 1):
+    if not alone and (not others or here):
         return
     content = data.to_bytes()
-    if others and workers > 1:
-        _finish_elsewhere(others, content, store, watch, workers, max(1, cores() // workers))
-    for run in alone:
-        _finish_elsewhere([run], content, store, watch, 1, 0)
+    with workplace(ray, say=say) as place:
+        if others and not here:
+            several = workers or len(place.machines)
+            _finish_elsewhere(others, content, store, watch, place, several, _threads_each(place, several))
+        for run in alone:
+            _finish_elsewhere([run], content, store, watch, place, 1, 0)
+
+
+def _threads_each(place: Workplace, workers: int) -> int:
+    """The most threads of each worker with which all find a place at once; at least 1."""
+    for threads in range(place.machines[0], 1, -1):
+        if sum(cores // threads for cores in place.machines) >= workers:
+            return threads
+    return 1
 
 
 def _finish_here(runs: Sequence[Run], data: ExperimentData, store: Store, watch: Watch) -> None:
@@ -65,11 +87,17 @@ def _went_on(watch: Watch, run: Run, share: float) -> None:
 
 
 def _finish_elsewhere(
-    runs: Sequence[Run], content: bytes, store: Store, watch: Watch, workers: int, threads: int
+    runs: Sequence[Run],
+    content: bytes,
+    store: Store,
+    watch: Watch,
+    place: Workplace,
+    workers: int,
+    threads: int,
 ) -> None:
     tasks = [run.as_json() for run in runs]
     function = f"{__name__}:begin_work"
-    with crew_for(tasks, function, workers=workers, threads=threads, equipment=content) as heard:
+    with place.crew_for(tasks, function, workers=workers, threads=threads, equipment=content) as heard:
         for news in heard:
             if news is None:
                 continue

@@ -7,6 +7,7 @@ from typing import Any
 
 from cofill import __version__
 from cofill.charts.graphs import write_picture
+from cofill.cluster.ray_crew import Say, workplace
 from cofill.errors import SettingsError
 from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
@@ -66,11 +67,23 @@ class Reproduced:
         }
 
 
-def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bool = True) -> Result:
-    """Do the missing runs and show all results. An interrupted experiment continues with the same call."""
+def reproduce(
+    experiment: Experiment,
+    plan: Plan,
+    *,
+    workers: int | None = None,
+    quiet: bool = True,
+    ray: str | None = None,
+    say: Say | None = None,
+) -> Result:
+    """Do the missing runs and show all results. An interrupted experiment continues with the same call.
+
+    `ray` and `say` are those of `finish`.
+    """
     if experiment.needs_side and not plan.data.described:
         raise SettingsError(f"{experiment.name} is about side information, and there is none; {GIVE_SIDE_INFORMATION}")
-    with experiment_progress(experiment.name, quiet) as begin:
+    with workplace(ray) as place, experiment_progress(experiment.name, quiet) as begin:
+        several = workers or (1 if ray is None else len(place.machines))
         while True:
             wanted = list({run.digest: run for run in experiment.runs(plan)}.values())
             records = {run.digest: plan.record(run) for run in wanted}
@@ -79,8 +92,8 @@ def reproduce(experiment: Experiment, plan: Plan, *, workers: int = 1, quiet: bo
                 return experiment.show(plan)
             seconds = {digest: record["seconds"] for digest, record in records.items() if record is not None}
             alone = all(run.task == "cost" for run in missing)
-            watch = begin(wanted, seconds, 1 if alone else workers)
-            finish(missing, plan.data, plan.store, workers=workers, watch=watch)
+            watch = begin(wanted, seconds, 1 if alone else several)
+            finish(missing, plan.data, plan.store, workers=several, watch=watch, ray=ray, say=say)
 
 
 def outdated(experiment: Experiment, plan: Plan) -> int:

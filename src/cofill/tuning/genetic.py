@@ -1,5 +1,7 @@
 """The genetic algorithm of the paper's appendix as an Optuna sampler, and the unit cube that its genes live in."""
 
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp, log
@@ -19,6 +21,7 @@ Point = npt.NDArray[np.float64]
 Space = Mapping[str, BaseDistribution]
 
 TURN = "genetic:turn"
+OWNER = "worker"
 _POPULATION = "genetic:population:"
 _PAIR, _CHILD = 0, 1  # keeps the draw of a pair's partner apart from those of its children
 
@@ -105,6 +108,9 @@ class GeneticSampler(BaseSampler):
         self._shares = shares or Shares()
         self._others = RandomSampler(seed=seed)
 
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        claim(study, trial)
+
     def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
         return self._space
 
@@ -188,6 +194,15 @@ def _standing(trial: FrozenTrial, sign: float) -> tuple[bool, float, int]:
     """The sort key of trials; one that was stopped early ranks behind those that finished."""
     value = sign * trial.value if trial.value is not None else float("inf")
     return trial.state != TrialState.COMPLETE, value, trial.number
+
+
+def this_worker() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def claim(study: Study, trial: FrozenTrial) -> None:
+    """Say whose a new trial is, before anything else is written about it: its worker may be killed at any moment."""
+    study._storage.set_trial_user_attr(trial._trial_id, OWNER, this_worker())
 
 
 def free_turn(trials: list[FrozenTrial], trial: FrozenTrial) -> int:

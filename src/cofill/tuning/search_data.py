@@ -13,6 +13,7 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError, SettingsError
+from cofill.models.portion import Portion
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,8 @@ class SearchData:
     row_features: SideFeatures
     column_features: SideFeatures
     scale: Scale
+    portion: Portion
+    """The keys by which a trial draws: those of a fit."""
 
     @property
     def features(self) -> npt.NDArray[np.float32]:
@@ -36,8 +39,11 @@ class SearchData:
         """The data of a search; ids with features but no rating are rows too, as in fitting."""
         ratings = ratings.including(users=users.ids if users else (), items=items.ids if items else ())
         sides = side_of(users, ratings.users), side_of(items, ratings.items)
-        row_features, column_features = sides if orientation == "user" else sides[::-1]
-        return cls(ratings.rows(orientation), row_features, column_features, ratings.scale)
+        keys = ratings.users.keys(), ratings.items.keys()
+        if orientation == "item":
+            sides, keys = sides[::-1], keys[::-1]
+        portion = Portion(*keys, columns=len(keys[1]))
+        return cls(ratings.rows(orientation), *sides, ratings.scale, portion)
 
     def check(self, settings: CFNSettings) -> None:
         """Raise if there are no ratings to validate with."""
@@ -63,6 +69,7 @@ class SearchData:
             "features": self.row_features.trained, "described": self.row_features.trained_described,
             "column_features": self.column_features.trained,
             "columns_described": self.column_features.trained_described,
+            "row_keys": self.portion.row_keys, "column_keys": self.portion.column_keys,
             "columns": np.array([rows.columns]), "scale": np.array(self.scale, np.float64),
         }  # fmt: skip
         return bytes(save({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
@@ -75,4 +82,5 @@ class SearchData:
         rows = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], int(arrays["columns"][0]))
         row_features = SideFeatures(arrays["features"], arrays["described"])
         column_features = SideFeatures(arrays["column_features"], arrays["columns_described"])
-        return cls(rows, row_features, column_features, Scale(*arrays["scale"].tolist()))
+        portion = Portion(arrays["row_keys"], arrays["column_keys"], rows.columns)
+        return cls(rows, row_features, column_features, Scale(*arrays["scale"].tolist()), portion)

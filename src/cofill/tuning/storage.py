@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from optuna.exceptions import StorageInternalError
@@ -10,7 +11,8 @@ from optuna.storages import RDBStorage
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from cofill.errors import CofillError
+from cofill.cluster.ray_session import LOCAL
+from cofill.errors import CofillError, SettingsError
 
 _SECONDS_FOR_THE_LOCK = 60
 _ATTEMPTS = 5
@@ -19,6 +21,23 @@ _ATTEMPTS = 5
 def storage_url(out: Path) -> str:
     """The default database of a study: a file that survives a kill at any moment."""
     return URL.create("sqlite", database=str(out / "study.db")).render_as_string(hide_password=False)
+
+
+def absolute_url(url: str) -> str:
+    """The same database for processes that work in another folder."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return url
+    return parsed.set(database=str(Path(str(parsed.database)).absolute())).render_as_string(hide_password=False)
+
+
+def check_within_reach(url: str, ray: str) -> None:
+    """Refuse a database in a file for workers on several machines, which must not share one."""
+    if ray != LOCAL and url.startswith("sqlite"):
+        raise SettingsError(
+            f"the workers of a search on --ray {ray} are on several machines, and {shown_url(url)} is a file of one; "
+            f"give --storage postgresql://..., which all of them can reach"
+        )
 
 
 def shown_url(url: str) -> str:
@@ -44,7 +63,7 @@ def open_storage(url: str) -> RDBStorage:
     waiting = {"connect_args": {"timeout": _SECONDS_FOR_THE_LOCK}} if url.startswith("sqlite") else {}
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            return RDBStorage(url, engine_kwargs=waiting)
+            return RDBStorage(_with_driver(url), engine_kwargs=waiting)
         except (DBAPIError, StorageInternalError):
             if attempt == _ATTEMPTS:
                 with storage_explained(url):
@@ -55,6 +74,14 @@ def open_storage(url: str) -> RDBStorage:
                 f"--storage: no study can be kept there ({_database_says(error)}); check the address"
             ) from error
     raise AssertionError("not reached")
+
+
+def _with_driver(url: str) -> str:
+    """postgresql:// by the driver of `cofill[postgres]`, where it is installed and no other is named."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in ("postgresql", "postgres") or find_spec("psycopg") is None:
+        return url
+    return f"postgresql+psycopg://{rest}"
 
 
 def _database_says(error: BaseException) -> str:

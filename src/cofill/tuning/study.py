@@ -19,7 +19,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import SettingsError
-from cofill.tuning.genetic import TURN, GeneticSampler, Space, free_turn
+from cofill.tuning.genetic import OWNER, TURN, GeneticSampler, Space, claim, free_turn
 from cofill.tuning.goals import GOALS, Goal, GoalName
 from cofill.tuning.list_search_data import ListSearchData, ValidationBy
 from cofill.tuning.space import Gene, Ranges, genes_to_search, list_genes_to_search
@@ -29,7 +29,7 @@ Sampler = Literal["genetic", "tpe", "random"]
 """Who chooses the settings of the next trial: the genetic algorithm, Optuna's TPE, or chance."""
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-OWNER, SEEN, REASON = "worker", "seen", "reason"
+SEEN, REASON = "seen", "reason"
 _LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, wherever it is
 _LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
 _ABOUT = "cofill"
@@ -192,6 +192,7 @@ class _SeededByTrial(BaseSampler):
         self._first = False
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        claim(study, trial)
         start = np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0]
         self._sampler = self._make(int(start))
         self._sampler.before_trial(study, trial)
@@ -232,10 +233,6 @@ def fail_the_dead(study: Study) -> None:
             with suppress(optuna.exceptions.UpdateFinishedTrialError):  # another worker has seen it too
                 study._storage.set_trial_user_attr(trial._trial_id, REASON, "its worker died")
                 study.tell(trial.number, state=TrialState.FAIL, skip_if_finished=True)
-
-
-def this_worker() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _is_dead(trial: FrozenTrial) -> bool:

@@ -40,7 +40,7 @@ def run_trials(
     from optuna.exceptions import UpdateFinishedTrialError
     from optuna.trial import TrialState
 
-    from cofill.tuning.study import FINISHED, OWNER, fail_the_dead, this_worker
+    from cofill.tuning.study import FINISHED, fail_the_dead
 
     space = plan.space()
     while True:
@@ -55,7 +55,6 @@ def run_trials(
             continue
         with suppress(UpdateFinishedTrialError):  # others took this worker for dead, and do its trial again
             trial = study.ask(space)
-            trial.set_user_attr(OWNER, this_worker())
             earlier = [other for other in study.get_trials(deepcopy=False) if other.number < trial.number]
             if sum(other.state != TrialState.FAIL for other in earlier) >= trials:
                 _give_up(study, trial, "others had begun the last trials at the same moment")
@@ -71,6 +70,7 @@ def _run(study: "Study", trial: "Trial", plan: "Plan", data: "Data", still_wante
     from cofill.tuning.study import REASON
 
     try:
+        _check(still_wanted)
         with _signs_of_life(trial):
             value = score(trial, plan, data, still_wanted)
     except (TrialPruned, TrainingDivergedError) as end:
@@ -135,6 +135,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         settings,
         row_features=data.row_features,
         column_features=data.column_features,
+        portion=data.portion,
         report=report,
         lowers_rate=False,
     )

@@ -1,0 +1,1 @@
+"""The same training, scoring and search on many machines, with Ray."""

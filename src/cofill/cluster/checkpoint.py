@@ -1,0 +1,208 @@
+"""A training run of several workers on disk: shards and, last, a manifest that makes a checkpoint of them.
+
+    checkpoint.json                         the manifest: which shards, of which columns, and where the run stands
+    shard-<number>-<worker>.safetensors     what a worker has: the weights of its columns
+    shared-<number>.safetensors             the weights that all workers have
+
+Every worker writes its shard under a name that no older one has. The manifest is written when all of them are on disk,
+and the older files go after that: whenever workers are killed, there is a whole checkpoint, the last one or the one
+before. Another number of workers can go on from it, each from the columns that it has now.
+"""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors
+import safetensors.torch
+import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
+from torch import Tensor
+
+from cofill.errors import CheckpointError
+from cofill.exchange import Exchange
+from cofill.files import DRAFTS_OF_SAFETENSORS, replacing
+from cofill.models.cfn.network import BY_COLUMN
+
+_FORMAT = 1
+_MANIFEST = "checkpoint.json"
+_NUMBERED = re.compile(r"\.?(?:shard|shared)-(\d+)")  # files of a checkpoint, and drafts of them
+
+
+class _Shard(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    file: str
+    first: int
+    columns: int
+    bytes: int
+
+
+class _Manifest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: int
+    run: str
+    number: int
+    shared: str
+    shards: list[_Shard]
+    state: dict[str, Any]
+
+
+class ShardedCheckpoint:
+    """A folder; a `TrainingCheckpoint` that all workers save and load together.
+
+    `run` names the data and the settings, `columns` are those of this worker among all.
+    """
+
+    def __init__(self, folder: Path, *, run: str, seconds: float, columns: range, exchange: Exchange) -> None:
+        self.folder = folder
+        self._run, self._seconds = run, seconds
+        self._columns, self._exchange = columns, exchange
+        self._saved_at = time.monotonic()
+        self._loaded: _Manifest | None = None
+        self._number = 0
+
+    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        """Save unless the last one is less than `seconds` old, by the clock of the first worker."""
+        due = self._exchange.rank == 0 and time.monotonic() - self._saved_at >= self._seconds
+        if self._exchange.max_(np.array([due], np.uint8))[0]:
+            self.save(weights, best, state)
+
+    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+        number = self._number + 1
+        own: dict[str, Tensor] = {}
+        shared: dict[str, Tensor] = {}
+        for prefix, kept in (("now.", weights), ("best.", best or {})):
+            for name, weight in kept.items():
+                (own if name in BY_COLUMN else shared)[prefix + name] = weight.detach().contiguous()
+        shard = self.folder / _shard_name(number, self._exchange.rank)
+        _write(shard, own)
+        together = self.folder / f"shared-{number:06d}.safetensors"
+        if self._exchange.rank == 0:
+            _write(together, shared)
+        # Only when every worker has come here are all files on disk.
+        mine = np.array([[self._columns.start, len(self._columns), shard.stat().st_size]], np.int64)
+        found = np.concatenate(self._exchange.gather(mine)).tolist()
+        self._number, self._saved_at = number, time.monotonic()
+        if self._exchange.rank != 0:
+            return
+        manifest = _Manifest(
+            format=_FORMAT,
+            run=self._run,
+            number=number,
+            shared=together.name,
+            shards=[
+                _Shard(file=_shard_name(number, rank), first=first, columns=count, bytes=size)
+                for rank, (first, count, size) in enumerate(found)
+                if count
+            ],
+            state=state,
+        )
+        with replacing(self.folder / _MANIFEST, CheckpointError) as draft:
+            draft.write_text(json.dumps(manifest.model_dump()), encoding="utf-8")  # there may be infinities in it
+        self._clean(number)
+
+    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """What this worker has of the last whole checkpoint, or None where there is nothing to resume."""
+        path = self.folder / _MANIFEST
+        if not path.exists():
+            return None
+        try:
+            manifest = _Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, ValidationError) as error:
+            raise _unreadable(path, error) from None
+        if manifest.format != _FORMAT:
+            raise CheckpointError(f"{path}: a checkpoint of another version of cofill; train without --resume")
+        if manifest.run != self._run:
+            raise CheckpointError(
+                f"{path}: the checkpoint belongs to other ratings, side information or settings; "
+                f"use those of the first run, or train without --resume"
+            )
+        self._loaded, self._number = manifest, manifest.number
+        return self._tensors("now."), manifest.state
+
+    def best_weights(self) -> dict[str, Tensor] | None:
+        return None if self._loaded is None else self._tensors("best.") or None
+
+    def remove(self) -> None:
+        if self._exchange.rank == 0:
+            self._clean(None)
+        self._exchange.max_(np.zeros(1, np.uint8))  # nobody writes a shard before the old ones are gone
+
+    def _clean(self, number: int | None) -> None:
+        """Remove the files of checkpoints before this number, or of all, with the drafts of workers that were killed.
+
+        Those of the next number stay: other workers may be writing it already.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if number is None:
+                (self.folder / _MANIFEST).unlink(missing_ok=True)
+                for path in [*self.folder.glob(DRAFTS_OF_SAFETENSORS), *self.folder.glob(f".{_MANIFEST}.*")]:
+                    path.unlink(missing_ok=True)
+            for path in self.folder.iterdir():
+                found = _NUMBERED.match(path.name)
+                if found and (number is None or int(found[1]) < number):
+                    path.unlink(missing_ok=True)
+        except OSError as problem:
+            raise CheckpointError(
+                f"{self.folder}: no checkpoint can be written there: {problem.strerror}; choose another place"
+            ) from None
+
+    def _tensors(self, prefix: str) -> dict[str, Tensor]:
+        """The weights whose names begin so: those that all share, and the columns that this worker has now."""
+        assert self._loaded is not None
+        found: dict[str, Tensor] = {}
+        parts: dict[str, list[Tensor]] = {}
+        covered = 0
+        with _opened(self.folder / self._loaded.shared) as file:
+            names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (it is no mapping)
+            found |= {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+        shapes: dict[str, Tensor] = {}
+        for shard in self._loaded.shards:
+            first = max(self._columns.start, shard.first)
+            last = min(self._columns.stop, shard.first + shard.columns)
+            if first >= last and shapes:
+                continue
+            path = self.folder / shard.file
+            with _opened(path, shard.bytes) as file:
+                for name in (f"{prefix}{name}" for name in BY_COLUMN):
+                    if name not in file.keys():  # noqa: SIM118
+                        return {}  # no best weights were kept
+                    rows = file.get_slice(name)[max(first - shard.first, 0) : max(last - shard.first, 0)]
+                    shapes[name] = rows[:0]
+                    if first < last:
+                        parts.setdefault(name, []).append(rows)
+            covered += max(last - first, 0)
+        if covered != len(self._columns):
+            raise _unreadable(self.folder / _MANIFEST, "it lacks some columns")
+        by_column = {name: torch.cat(parts.get(name, [empty])) for name, empty in shapes.items()}
+        return found | {name.removeprefix(prefix): array for name, array in by_column.items()}
+
+
+def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+    with replacing(path, CheckpointError) as draft:
+        safetensors.torch.save_file(tensors, draft)
+
+
+def _shard_name(number: int, rank: int) -> str:
+    """Of a worker, not of its first column: one without columns begins where the next one does."""
+    return f"shard-{number:06d}-{rank}.safetensors"
+
+
+def _opened(path: Path, size: int | None = None) -> Any:
+    try:
+        if size is not None and path.stat().st_size != size:
+            raise _unreadable(path, f"it has {path.stat().st_size:,} bytes, and {size:,} were written")
+        return safetensors.safe_open(path, framework="pt")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, problem: object) -> CheckpointError:
+    reason = str(problem).splitlines()[0]
+    return CheckpointError(f"{path}: the checkpoint cannot be read ({reason}); remove it or train without --resume")

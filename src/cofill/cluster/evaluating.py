@@ -1,0 +1,317 @@
+"""A model measured by tasks over ranges of people on a Ray cluster: the numbers of `cofill.evaluation`.
+
+Two rounds of tasks. The first counts the training ratings of everybody and predicts the test ratings; then it is known
+which test ratings count, and which items are popular. The second makes and measures lists. What tasks give back is an
+entry for each rating or person, so this process holds as much as the test part and a number for each person.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.cluster.model_parts import ModelOutline, ModelParts, Range
+from cofill.cluster.ray_crew import Say, Workplace, workplace
+from cofill.cluster.scoring import ATTEMPTS, Division, Report, done_by_all, people_asked
+from cofill.crew import Duty
+from cofill.data.ratings import Ratings
+from cofill.errors import DataError
+from cofill.evaluation.newcomers import FoldIn, Newcomers, check_new
+from cofill.evaluation.popularity_groups import popularity_groups
+from cofill.evaluation.ranking import (
+    CUTOFFS,
+    ListsBy,
+    RankingEvaluation,
+    Tallies,
+    TrainedUsers,
+    check_test,
+    known_entries,
+)
+from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
+from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+_MOST_PEOPLE = 50_000  # of a task, unless the caller says how many tasks there are
+_CHUNK = 256  # people who are scored at once
+
+
+@dataclass(frozen=True)
+class ListQuestion:
+    """Which lists are measured, and how."""
+
+    kinds: Sequence[ListsBy] = ("list",)
+    n: int = 10
+    cutoffs: Sequence[int] = CUTOFFS
+    relevant: float | None = None
+    fold_in: Ratings | None = None
+    """What is told of people who are new to the model (strong generalisation); None: they are its own."""
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What was measured."""
+
+    trained_on: int
+    """Test ratings that the model was trained on."""
+    ratings: Evaluation | None
+    rankings: Mapping[ListsBy, RankingEvaluation]
+
+
+def evaluate_on_cluster(
+    outline: ModelOutline,
+    test: Ratings,
+    division: Division,
+    *,
+    errors: bool = True,
+    lists: ListQuestion | None = None,
+    report: Report | None = None,
+    say: Say | None = None,
+) -> Evaluated:
+    """Measure predictions of the test ratings (`errors`), with intervals, and lists, as `evaluate` and others do."""
+    if len(test) == 0:
+        raise DataError("there are no ratings to evaluate on; give at least one")
+    if lists is not None:
+        check_test(test, lists.n, lists.cutoffs, _CHUNK)
+    shares = (0.5, 0.5) if lists is not None else (1.0, 0.0)
+    with workplace(division.address, attempts=ATTEMPTS, say=say) as place:
+        found = _counted(outline, test, place, division, errors, _part(report, 0.0, shares[0]))
+        rankings: Mapping[ListsBy, RankingEvaluation] = {}
+        if lists is not None:
+            rankings = _ranked(outline, test, found, lists, place, division, _part(report, *shares))
+    measured = None
+    if found.predictions is not None:
+        measured = measured_pairs(
+            *(found.users[test.user_index].astype(np.int32), found.items, test.values, found.predictions),
+            *(found.by_user, found.by_item),
+        )
+    return Evaluated(found.known, measured, rankings)
+
+
+def _part(report: Report | None, before: float, share: float) -> Report | None:
+    return None if report is None else lambda done: report(before + share * done)
+
+
+@dataclass
+class _Counted:
+    """What the first round found."""
+
+    users: Longs  # (test users,): indices in the whole model, -1 if it does not know them
+    items: Ints  # (n,): of the test ratings
+    by_user: Longs  # training ratings
+    by_item: Longs
+    known: int  # test ratings that were trained on
+    did: Flags  # (n,): which of their items the user has met
+    predictions: Predictions | None
+
+
+# The first round
+
+
+def _counted(
+    outline: ModelOutline, test: Ratings, place: Workplace, division: Division, predict: bool, report: Report | None
+) -> _Counted:
+    users = outline.find_people(test.users.ids)
+    items = item_indices(outline, test)
+    people = users[test.user_index]
+    order = np.argsort(people, kind="stable")
+    ranges = outline.cut(division.number(place, outline.users, _MOST_PEOPLE))
+    # Those whom the model does not know are with the first range: any can answer for them.
+    ends = np.searchsorted(people[order], [0, *(one.first for one in ranges[1:]), outline.users])
+    ends[0] = 0
+    within: Flags | None = np.zeros(len(test), np.bool_)
+    predicted = np.empty(len(test), np.float32)
+    found = _Counted(
+        users, items, np.zeros(outline.users, np.int64), np.zeros(0, np.int64), 0, np.zeros(len(test), np.bool_), None
+    )
+
+    class Tasks(_Lazy):
+        def __getitem__(self, number: Any) -> Any:
+            own = order[ends[number] : ends[number + 1]]
+            return {
+                "model": str(outline.folder),
+                "digest": outline.digest,
+                "range": tuple(ranges[number]),
+                "people": people[own],
+                "items": items[own],
+                "values": test.values[own],
+                "predict": predict,
+            }
+
+    def take(number: int, result: Mapping[str, Any]) -> None:
+        nonlocal within
+        own = order[ends[number] : ends[number + 1]]
+        found.by_user[slice(*ranges[number])] = result["by_user"]
+        found.by_item = result["by_item"]
+        found.known += result["known"]
+        found.did[own] = result["did"]
+        if predict:
+            predicted[own] = result["ratings"]
+            if result["within"] is None:
+                within = None
+            elif within is not None:
+                within[own] = result["within"]
+
+    done_by_all(place, Tasks(len(ranges)), f"{__name__}:begin_counting", division, take, report)
+    if predict:
+        found.predictions = Predictions(predicted, within)
+    return found
+
+
+class _Lazy(Sequence[Any]):
+    """Tasks that are made when a worker is free for them."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, number: Any) -> Any:
+        raise NotImplementedError
+
+
+def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker of the first round."""
+    loaded: dict[str, ModelParts] = {}
+
+    def do(task: Mapping[str, Any]) -> dict[str, Any]:
+        own = Range(*task["range"])
+        held = _parts(loaded, task, duty).held_for(own)
+        model, items = held.model, task["items"]
+        users = _local(task["people"], held.offset).astype(np.int32)
+        duty.report(0.1)
+        different, row = np.unique(users, return_inverse=True)
+        result: dict[str, Any] = {
+            "by_user": model.user_counts()[own.first - held.offset : own.last - held.offset],
+            "by_item": model.item_counts(),
+            "known": int(model.matrix.known.contains(users, items).sum()),
+            "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items, _CHUNK),
+        }
+        if task["predict"]:
+            found = predict_pairs(
+                model, users, items, task["values"], intervals=True,
+                report=lambda share: duty.report(0.1 + 0.9 * share),
+            )  # fmt: skip
+            result |= {"ratings": found.ratings, "within": found.within}
+        return result
+
+    return do
+
+
+def _parts(loaded: dict[str, ModelParts], task: Mapping[str, Any], duty: Duty) -> ModelParts:
+    return loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"], duty.threads))
+
+
+def _local(people: Longs, offset: int) -> Longs:
+    return np.where(people < 0, -1, people - offset)
+
+
+# The second round
+
+
+def _ranked(
+    outline: ModelOutline,
+    test: Ratings,
+    found: _Counted,
+    lists: ListQuestion,
+    place: Workplace,
+    division: Division,
+    report: Report | None,
+) -> Mapping[ListsBy, RankingEvaluation]:
+    told = None
+    if lists.fold_in is not None:
+        check_new(outline.scale, found.users.astype(np.int32), found.by_user, lists.fold_in, test)
+        told = FoldIn.of(outline, lists.fold_in, test)
+    wanted = relevant_ratings(
+        outline, test, found.did if told is None else told.contains(outline, test), lists.relevant
+    )
+    lengths = (lists.n, *lists.cutoffs)
+    training_users = int((found.by_user > 0).sum())
+    tallies = {by: Tallies.of(wanted, found.by_item, training_users, lengths) for by in lists.kinds}
+    # By the person's place in the model, so that a task is about people of one part; newcomers can be asked of any.
+    people = found.users[wanted.people] if told is None else np.full(len(wanted.people), -1)
+    order = np.argsort(people, kind="stable")
+    ranges = _cut(people[order], outline.whole_parts(), division.number(place, len(people), _MOST_PEOPLE))
+
+    class Tasks(_Lazy):
+        def __getitem__(self, number: Any) -> Any:
+            places = order[slice(*ranges[number])]
+            own = _some_of(wanted, places)
+            newcomers = None
+            if told is not None:
+                some = told.take(wanted.people[places])
+                ids = [test.users.id(person) for person in wanted.people[places].tolist()]
+                newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
+            return {
+                "model": str(outline.folder),
+                "digest": outline.digest,
+                "people": people[places],
+                "newcomers": newcomers,
+                "ends": own.ends,
+                "items": own.items,
+                "gains": own.gains,
+                "kinds": tuple(lists.kinds),
+                "lengths": lengths,
+                "training_users": training_users,
+            }
+
+    def take(number: int, result: Mapping[ListsBy, Any]) -> None:
+        places = order[slice(*ranges[number])]
+        for by, (ours, popular) in result.items():
+            tallies[by].ours.join(places, ours)
+            tallies[by].popular.join(places, popular)
+
+    counts = np.ascontiguousarray(found.by_item, np.int64).tobytes()
+    done_by_all(place, Tasks(len(ranges)), f"{__name__}:begin_ranking", division, take, report, counts)
+    groups = popularity_groups(found.by_item, found.items)
+    return {by: one.result(by, groups) for by, one in tallies.items()}
+
+
+def _cut(people: Longs, parts: Sequence[Range], tasks: int) -> list[Range]:
+    """Places of people, ascending, in about so many ranges of the same size, none of which lies in two parts."""
+    wanted = np.linspace(0, len(people), min(tasks, len(people)) + 1).astype(np.int64)
+    at_parts = np.searchsorted(people, [part.first for part in parts[1:]])
+    ends = np.unique(np.concatenate([wanted, at_parts])).astype(np.int64).tolist()
+    return [Range(*ends[at : at + 2]) for at in range(len(ends) - 1)]
+
+
+def _some_of(wanted: Relevant, places: Longs) -> Relevant:
+    """What is relevant for some of the people, in this order."""
+    entries = np.concatenate([np.arange(*wanted.ends[one : one + 2]) for one in places])
+    ends = np.concatenate([[0], np.cumsum(wanted.counts()[places])])
+    return Relevant(wanted.threshold, places, ends, wanted.items[entries], wanted.gains[entries], 0)
+
+
+def begin_ranking(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker of the second round; the equipment are the training ratings of the items."""
+    loaded: dict[str, ModelParts] = {}
+    counts = np.frombuffer(equipment, np.int64)
+
+    def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
+        people = task["people"]
+        held = _parts(loaded, task, duty).held_for(people_asked(people))
+        wanted = Relevant(None, np.arange(len(people)), task["ends"], task["items"], task["gains"], 0)
+        told = task["newcomers"]
+        result: dict[ListsBy, Any] = {}
+        for number, by in enumerate(task["kinds"]):
+            tallies = Tallies.of(wanted, counts, task["training_users"], task["lengths"])
+
+            def report(share: float, number: int = number) -> None:
+                duty.report((number + share) / len(task["kinds"]))
+
+            if told is None:
+                tallies.take(held.model, TrainedUsers(held.model, _local(people, held.offset), by), _CHUNK, report)
+            else:
+                some = FoldIn(told["items"], told["values"], told["ends"])
+                tallies.take(held.model, Newcomers(held.model, some, told["ids"], by), _CHUNK, report)
+            result[by] = (tallies.ours.arrays(), tallies.popular.arrays())
+        return result
+
+    return do

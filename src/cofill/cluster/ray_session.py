@@ -1,0 +1,285 @@
+"""A connection to Ray: to a cluster that runs, or to one of our own that ends with the session.
+
+What was running before is never ended: a cluster that was joined is left, and a Ray that the caller has already
+connected to is used as it is.
+"""
+
+import logging
+import os
+import re
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cofill.cluster import aftermath
+from cofill.errors import ClusterError, quoted
+
+INSTALL = "pip install 'cofill[cluster]'"
+LOCAL = "local"
+"""The address of a cluster that is this machine, started for one command and ended with it."""
+OLDEST, NEWEST = 50, 2  # minor version within major version: ray>=2.50,<3
+_OBJECT_STORE = 80 << 20  # bytes; next to nothing goes through Ray itself, but this is the least that it takes
+_SECONDS_TO_ANSWER = 10.0
+_LONGEST_FOLDER = 40  # the sockets in it have at most 107 characters
+_CLIENT = "ray://"
+# What opens a connection of HTTP/2, on which gRPC and Ray are built: a preface and empty settings.
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
+_SETTINGS = 4
+SETTINGS_OF_OUR_OWN = {  # variables for the processes of a Ray that we start
+    "RAY_USAGE_STATS_ENABLED": "0",
+    # Workers get an environment of their own; processes started in advance would only cost time.
+    "RAY_prestart_worker_first_driver": "0",
+    "RAY_enable_worker_prestart": "0",
+    # Ray gives workers the least priority of the machine, and everything else there would come first.
+    "RAY_worker_niceness": "0",
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node of the cluster that lives and has cores to give."""
+
+    node: str
+    address: str
+    cpus: int
+
+
+@dataclass(frozen=True)
+class RaySession:
+    """A connection that stands."""
+
+    ray: Any
+    """The module, for those who need no further import."""
+    local: bool
+    """It is a Ray of our own, on this machine alone."""
+
+    def machines(self) -> list[Machine]:
+        """Those that live now, the one with the most cores first."""
+        return machines_of(self.ray)
+
+
+def machines_of(ray: Any) -> list[Machine]:
+    """Those of the cluster that this process is connected to, which live now; the one with the most cores first."""
+    found = [
+        Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
+        for node in ray.nodes()
+        if node["Alive"]
+    ]
+    return sorted((each for each in found if each.cpus), key=lambda each: (-each.cpus, each.address, each.node))
+
+
+@contextmanager
+def ray_session(address: str | None, *, cpus: int, store_bytes: int = _OBJECT_STORE) -> Iterator[RaySession]:
+    """Connect to the cluster at `address` (host:port, "auto" or ray://host:port), or start a Ray of our own, which is
+    "local" too.
+
+    Our own has `cpus` places for workers, and so much room for what they are sent. It listens on a port of this machine
+    as every Ray does, and asks for the token that Ray keeps in ~/.ray; it sends no statistics of use.
+    """
+    ray = require_ray()
+    address = None if address == LOCAL else address
+    if ray.is_initialized():
+        _check_same(address, ray.get_runtime_context().gcs_address)
+        yield RaySession(ray, local=False)
+        return
+    folder = None if address is not None else _temporary_folder()
+    watching = None if folder is None else aftermath.watch(folder)
+    try:
+        with _quiet(), _own_handler_of_termination():
+            if address is not None:
+                _join(ray, address)
+            else:
+                _start(ray, cpus, folder, max(store_bytes, _OBJECT_STORE))
+        with _no_words_of_ray():
+            yield RaySession(ray, local=address is None)
+    finally:
+        ray.shutdown()  # of what this process has started or joined, never of the machine
+        if folder is not None and not os.environ.get("COFILL_TRACE"):  # its logs
+            shutil.rmtree(folder, ignore_errors=True)
+        if watching is not None:
+            aftermath.dismiss(watching)
+
+
+def _check_same(address: str | None, joined: str) -> None:
+    """Refuse another cluster while one is joined; a host may have several names, so the port decides."""
+    if address is None or ":" not in address or address.rpartition(":")[2] == joined.rpartition(":")[2]:
+        return
+    raise ClusterError(f"this process works on the Ray cluster at {joined}, and not at {address}; leave that one first")
+
+
+def require_ray() -> Any:
+    """The module; ClusterError where it is not installed, or too old or new."""
+    # Read when Ray is imported: without it, a warning about accelerators, of which nobody asks for any here.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        if error.name != "ray":
+            raise
+        raise ClusterError(f"several workers need Ray, which is not installed. Run: {INSTALL}") from None
+    major, minor = (int(part) for part in ray.__version__.split(".")[:2])
+    if major != NEWEST or minor < OLDEST:
+        raise ClusterError(
+            f"Ray {ray.__version__} is installed, and from {NEWEST}.{OLDEST} up to {NEWEST}.x is needed. Run: {INSTALL}"
+        )
+    return ray
+
+
+def _start(ray: Any, cpus: int, folder: Path | None, store_bytes: int) -> None:
+    try:
+        with _environment(SETTINGS_OF_OUR_OWN):
+            ray.init(
+                "local",  # not a cluster that RAY_ADDRESS or an earlier `ray start` may name
+                num_cpus=cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                configure_logging=False,
+                object_store_memory=store_bytes,
+                _temp_dir=str(folder),
+            )
+    except Exception as error:
+        raise ClusterError(
+            f"no Ray could be started on this machine ({_one_line(error)}); "
+            "see whether memory and the space in /tmp are enough"
+        ) from error
+
+
+def _join(ray: Any, address: str) -> None:
+    if not address.startswith(_CLIENT):
+        address = _found(address)
+        _ask(address)
+    try:
+        ray.init(address, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        raise ClusterError(_why_not_joined(address, error)) from error
+
+
+def _found(address: str) -> str:
+    """Host and port; of the cluster that this machine belongs to, for "auto"."""
+    if address != "auto":
+        return address
+    from ray._private import services
+
+    try:
+        found: str = services.canonicalize_bootstrap_address("auto") or ""
+    except ConnectionError:
+        found = ""
+    if not found:
+        raise ClusterError(
+            "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
+        )
+    return found
+
+
+def _ask(address: str) -> None:
+    """Whether something like Ray answers there. Ray itself would try for a quarter of an hour."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ClusterError(f"{quoted(address)} is no address of a Ray cluster; give HOST:PORT, auto or local")
+    remedy = "see whether the cluster runs (`ray status` on its head) and the port is open to this machine"
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER) as connection:
+            if os.environ.get("RAY_USE_TLS", "0") != "0":
+                return
+            connection.sendall(_GREETING)
+            answer = connection.recv(9)
+    except TimeoutError:
+        raise ClusterError(f"waited {_SECONDS_TO_ANSWER:g} s for an answer of Ray at {address}; {remedy}") from None
+    except (OSError, OverflowError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ClusterError(f"no Ray can be reached at {address} ({reason}); {remedy}") from None
+    if len(answer) < 4 or answer[3] != _SETTINGS:
+        raise ClusterError(f"what answers at {address} is not Ray; give the address that `ray start --head` shows")
+
+
+def _why_not_joined(address: str, error: Exception) -> str:
+    said = _one_line(error)
+    if "ray[client]" in said:
+        return f"{address} needs Ray's client, which is not installed. Run: pip install 'ray[client]'"
+    if "ersion mismatch" in said:
+        return f"the cluster at {address} has another version of Ray or Python ({said}); install the same here"
+    if "uthenticat" in type(error).__name__ or "oken" in said:
+        return (
+            f"the cluster at {address} asks for its token ({said}); set RAY_AUTH_TOKEN or put it into ~/.ray/auth_token"
+        )
+    if "ray start" in said or "node info" in said or "IP address" in said:
+        return (
+            f"this machine is no part of the cluster at {address} ({said}); run the command on one that is, "
+            f"or `ray start --address={address}` here"
+        )
+    return f"the cluster at {address} could not be joined ({said}); see `ray status` on its head"
+
+
+def _temporary_folder() -> Path:
+    usual = tempfile.gettempdir()
+    return Path(tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp"))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Ray tells much while it starts; with COFILL_TRACE it may."""
+    if os.environ.get("COFILL_TRACE"):
+        yield
+        return
+    speaker = logging.getLogger("ray")
+    before = speaker.level
+    speaker.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        speaker.setLevel(before)
+
+
+@contextmanager
+def _no_words_of_ray() -> Iterator[None]:
+    """Of a worker's death Ray tells on standard output, where a command writes its results."""
+    printer: Any = None
+    with suppress(ImportError, AttributeError):  # Ray's own affair, which may change
+        printer = import_module("ray._private.ray_logging").stdout_deduplicator
+    if printer is None or os.environ.get("COFILL_TRACE"):
+        yield
+        return
+    before = getattr(printer, "skip_re", None)
+    printer.skip_re = re.compile("")
+    try:
+        yield
+    finally:
+        printer.skip_re = before
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Variables for processes that are started meanwhile, unless the caller has set them."""
+    added = {name: value for name, value in wanted.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _own_handler_of_termination() -> Iterator[None]:
+    """Ray takes over SIGTERM; give it back to whoever had it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        with suppress(TypeError):  # a handler that was not set from Python
+            signal.signal(signal.SIGTERM, before)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,78 @@
+"""Checkpoints of several workers: shards of all sizes, none among them, and what was damaged is not taken for whole."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from cofill.cluster.checkpoint import ShardedCheckpoint
+from cofill.errors import CheckpointError
+from tests.models.several_processes import Played, together
+
+WIDTH = 3
+
+
+def weights_of(columns: range) -> dict[str, Tensor]:
+    own = torch.arange(columns.start, columns.stop, dtype=torch.float32)
+    return {
+        "input.weight": own[:, None].repeat(1, WIDTH),
+        "output.weight": -own[:, None].repeat(1, WIDTH),
+        "output.bias": own / 2,
+        "input.bias": torch.full((WIDTH,), 7.0),
+    }
+
+
+def checkpoint_of(folder: Path, exchange: Played, ends: list[int]) -> tuple[ShardedCheckpoint, range]:
+    columns = range(ends[exchange.rank], ends[exchange.rank + 1])
+    return ShardedCheckpoint(folder, run="run", seconds=0.0, columns=columns, exchange=exchange), columns
+
+
+def save(folder: Path, ends: list[int]) -> None:
+    def work(exchange: Played) -> None:
+        checkpoint, columns = checkpoint_of(folder, exchange, ends)
+        checkpoint.remove()
+        for epoch in (1, 2):
+            checkpoint.save(weights_of(columns), None, {"epoch": epoch})
+
+    together(len(ends) - 1, work)
+
+
+def load(folder: Path, ends: list[int]) -> list[tuple[range, Any]]:
+    def work(exchange: Played) -> tuple[range, Any]:
+        checkpoint, columns = checkpoint_of(folder, exchange, ends)
+        return columns, checkpoint.load()
+
+    return together(len(ends) - 1, work)
+
+
+@pytest.mark.parametrize("now", [[0, 10], [0, 0, 10], [0, 4, 4, 10], [0, 10, 10]], ids=str)
+@pytest.mark.parametrize("before", [[0, 10], [0, 0, 10], [0, 1, 1, 5, 10], [0, 0, 0, 10]], ids=str)
+def test_every_worker_gets_its_columns_back(tmp_path: Path, before: list[int], now: list[int]) -> None:
+    """Also where some have none, which begin where the next one does."""
+    save(tmp_path, before)
+    for columns, found in load(tmp_path, now):
+        weights, state = found
+        assert state == {"epoch": 2}
+        for name, weight in weights_of(columns).items():
+            torch.testing.assert_close(weights[name], weight, rtol=0, atol=0)
+
+
+def test_a_shard_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:
+    save(tmp_path, [0, 4, 10])
+    first, second = sorted(tmp_path.glob("shard-*"))
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(CheckpointError, match=r"bytes, and .* were written\); remove it or train without --resume"):
+        load(tmp_path, [0, 10])
+
+
+def test_drafts_of_workers_that_were_killed_are_removed(tmp_path: Path) -> None:
+    (tmp_path / ".tmpaB3xY9").touch()
+    save(tmp_path, [0, 4, 10])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "checkpoint.json",
+        "shard-000002-0.safetensors",
+        "shard-000002-1.safetensors",
+        "shared-000002.safetensors",
+    ]

@@ -1,0 +1,344 @@
+"""Several workers on a real Ray train the model that one process trains, and the same weights after every disaster."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cofill import CFN, Cluster, Features, Ratings, load_dataset
+from cofill.cluster import training
+from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
+from cofill.cluster.team import run_team
+from cofill.cluster.training import train_partition
+from cofill.config import CFNSettings
+from cofill.data.datasets.world import make_world
+from cofill.data.partition import write_partition
+from cofill.errors import CheckpointError, SettingsError
+from cofill.models.card import ShardCard, SharedCard, read_card
+from cofill.models.shards import finish
+from cofill.progress import Step
+from tests.cluster.conftest import wait_until
+from tests.cluster.test_team import alive
+
+DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
+SMALL = {"hidden": 24, "epochs": 4, "patience": 2}
+CASES: dict[str, dict[str, Any]] = {
+    "mask": {"orientation": "item", "noise": "mask"},
+    "gaussian": {"orientation": "item", "noise": "gaussian"},
+    "salt and pepper": {"orientation": "item", "noise": "salt-and-pepper", "decoder": "network"},
+    "deep": {"orientation": "item", "hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2},
+    "user": {"orientation": "user"},
+    "user, network": {"orientation": "user", "decoder": "network", "noise": "gaussian"},
+    "paper": {"orientation": "item", "decoder": "network", "presence": 0.0, "output": "tanh"},
+    "no validation": {"orientation": "item", "validation": 0.0},
+    "no refit": {"orientation": "item", "refit": False},
+}
+FEW_BUCKETS = "few buckets"  # two of them: of four workers two have nothing
+
+
+@pytest.fixture(scope="module")
+def partitions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The same small world with features, cut by people and by items; and one of only two buckets, without features."""
+    folder = tmp_path_factory.mktemp("partitions")
+    world = make_world(users=120, items=60, ratings=2_500, seed=3)
+    world.write(folder / "world")
+    films = Features.read(folder / "world" / "movies.csv", about="item")
+    people = Features.read(folder / "world" / "users.csv", about="user")
+    found = {}
+    for side in ("item", "user"):
+        found[side] = folder / side
+        write_partition(
+            world.ratings, found[side], buckets=16, orientation=side, item_features=films, user_features=people
+        )
+    found[FEW_BUCKETS] = folder / "few"
+    write_partition(world.ratings, found[FEW_BUCKETS], buckets=2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def cases(partitions: dict[str, Path]) -> dict[str, tuple[str, dict[str, Any]]]:
+    found = {name: (str(partitions[settings["orientation"]]), SMALL | settings) for name, settings in CASES.items()}
+    return found | {FEW_BUCKETS: (str(partitions[FEW_BUCKETS]), SMALL)}
+
+
+def models_of(results: list[dict[str, Any]], folder: Path) -> dict[str, CFN]:
+    found = {}
+    for name in results[0]:
+        shards = [ShardCard.model_validate(card) for result in results for card in result[name]["shards"]]
+        finish(folder / name, SharedCard.model_validate(results[0][name]["shared"]), shards)
+        found[name] = CFN.load(folder / name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def models(
+    joined: str, cases: dict[str, tuple[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
+) -> dict[int, dict[str, CFN]]:
+    """Every case with one, two and four workers; each number of workers is one team."""
+    found = {}
+    for workers in (1, 2, 4):
+        folder = tmp_path_factory.mktemp(f"workers-{workers}")
+        arguments = {"cases": cases, "folder": str(folder)}
+        program = "tests.cluster.training_programs:train_cases"
+        results = run_team(program, arguments, workers=workers, address=joined, threads=1)
+        found[workers] = models_of(results, folder)
+    return found
+
+
+def weights_by_id(model: CFN) -> dict[str, np.ndarray[Any, Any]]:
+    """All weights of the network, those of columns in the order of their ids."""
+    columns = model.users if model.orientation == "item" else model.items
+    order = np.argsort(columns.array())
+    network = model.completion.network
+    of_columns = ("input.weight", "output.weight", "output.bias")
+    return {
+        name: weight.detach().numpy()[order] if name in of_columns else weight.detach().numpy()
+        for name, weight in network.named_parameters()
+    }
+
+
+def assert_same(one: CFN, other: CFN) -> None:
+    """Input weights to the bit, which shows that all of the training was the same; what is solved for, to rounding.
+
+    Only a stack that was pre-trained begins from codes, which are sums to rounding.
+    """
+    assert one.measures["epochs"] == other.measures["epochs"]
+    assert [record.epoch for record in one.history] == [record.epoch for record in other.history]
+    mine, theirs = weights_by_id(one), weights_by_id(other)
+    largest = {name: np.abs(weight).max() for name, weight in mine.items()}
+    largest["output.bias"] = largest["output.weight"]  # one vector for each column
+    if not one.settings.pretrain:
+        np.testing.assert_array_equal(mine["input.weight"], theirs["input.weight"])
+    for name, weight in mine.items():
+        np.testing.assert_allclose(weight, theirs[name], atol=1e-5 * max(largest[name], 1e-9), rtol=0, err_msg=name)
+    users, items = one.users.array()[::5].tolist(), one.items.array()[::3].tolist()
+    pairs = [(user, item) for user in users for item in items]
+    np.testing.assert_allclose(one.predict(pairs), other.predict(pairs), atol=2e-4)
+    for user in users[:5]:
+        mine_listed, theirs_listed = one.recommend(user, 5), other.recommend(user, 5)
+        np.testing.assert_allclose([e.score for e in mine_listed], [e.score for e in theirs_listed], atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*CASES, FEW_BUCKETS])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_so_many_workers_train_what_one_trains(models: dict[int, dict[str, CFN]], name: str, workers: int) -> None:
+    assert_same(models[1][name], models[workers][name])
+
+
+@pytest.mark.parametrize("name", ["mask", "user", "paper"])
+def test_one_worker_trains_what_fit_trains(
+    models: dict[int, dict[str, CFN]], cases: dict[str, tuple[str, dict[str, Any]]], name: str
+) -> None:
+    """On the ratings as they come, in another order than that of the partition."""
+    from cofill.data.partition import Partition
+
+    partition, settings = cases[name]
+    data = Partition.open(partition).read_all()
+    model = CFN(CFNSettings.of({"threads": 1} | settings)).fit(
+        data.ratings, item_features=data.about_items, user_features=data.about_users
+    )
+    assert_same(model, models[1][name])
+
+
+# Disasters
+
+TROUBLES: dict[str, dict[str, tuple[int, str, int]]] = {
+    "in the middle of an epoch": {"1": (1, "exchange", 210)},
+    "at the start": {"1": (0, "exchange", 2)},
+    "between shards and manifest": {"1": (0, "manifest", 2)},
+    "twice in a row": {"1": (1, "exchange", 440), "2": (0, "exchange", 150)},
+    "after the epochs": {"1": (1, "exchange", 520)},
+}
+KILLED = {"orientation": "item", "hidden": 12, "epochs": 5, "batch": 5, "checkpoint_seconds": 0.0, "threads": 1}
+
+
+class Heard(list[Step]):
+    def __call__(self, step: Step) -> None:
+        self.append(step)
+
+
+@pytest.fixture
+def cut(tmp_path: Path) -> Path:
+    """A small partition beside which trouble can be told."""
+    world = make_world(users=90, items=60, ratings=1_800, seed=5)
+    write_partition(world.ratings, tmp_path / "partition", buckets=8)
+    return tmp_path / "partition"
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left(tmp_path: Path) -> Iterator[None]:
+    yield
+    book = tmp_path / "processes.txt"
+    wait_until(lambda: not alive(*(map(int, book.read_text().split()) if book.exists() else ())))
+
+
+def digests(model: Path) -> list[str]:
+    """Of all weights that were learned, shared ones and those of the shards."""
+    card = read_card(model)
+    files = [card.files, *(shard.files for shard in card.shards)]
+    return [some[kind].sha256 for some in files for kind in ("weights", "lists", "rows") if kind in some]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(joined: str, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    world = make_world(users=90, items=60, ratings=1_800, seed=5)
+    write_partition(world.ratings, folder / "partition", buckets=8)
+    train_partition(folder / "partition", folder / "model", CFNSettings.of(KILLED), workers=2, address=joined)
+    return digests(folder / "model")
+
+
+@pytest.mark.parametrize("when", TROUBLES)
+def test_a_killed_worker_costs_nothing_but_time(
+    joined: str, cut: Path, undisturbed: list[str], when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
+    trouble = TROUBLES[when]
+    (cut.parent / "trouble.json").write_text(json.dumps(trouble))
+    heard = Heard()
+    model = cut.parent / "model"
+    train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, progress=heard)
+    notes = [step.note for step in heard if step.note]
+    assert sum("going on from the last checkpoint" in note for note in notes) == len(trouble), notes
+    assert digests(model) == undisturbed
+    assert not (model / training.CHECKPOINT).exists()
+
+
+def start_driver(cut: Path, workers: int, *more: str) -> "subprocess.Popen[bytes]":
+    settings = ["--hidden", "12", "--epochs", "5", "--batch", "5", "--checkpoint-seconds", "0", "--threads", "1"]
+    command = ["train", str(cut), "--out", str(cut.parent / "model"), "--workers", str(workers), "--quiet", *settings]
+    return subprocess.Popen(
+        [sys.executable, "-m", "cofill.cli", *command, *more],
+        env=os.environ | SETTINGS_OF_OUR_OWN,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_killed_driver_is_resumed(cut: Path, undisturbed: list[str], workers: int) -> None:
+    """With as many workers to the same bits, with another number to rounding; and none of its processes stays."""
+    driver = start_driver(cut, 2)
+    manifest = cut.parent / "model" / training.CHECKPOINT / "checkpoint.json"
+    wait_until(lambda: manifest.exists() or driver.poll() is not None, seconds=120)
+    assert driver.poll() is None
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.wait()
+    wait_until(lambda: not of_session(driver.pid), seconds=60)
+    assert manifest.exists()
+    resumed = start_driver(cut, workers, "--resume")
+    assert resumed.wait(300) == 0
+    wait_until(lambda: not of_session(resumed.pid), seconds=60)
+    if workers == 2:
+        assert digests(cut.parent / "model") == undisturbed
+    else:
+        whole = CFN(CFNSettings.of(KILLED)).fit(make_world(users=90, items=60, ratings=1_800, seed=5).ratings)
+        assert_same(whole, CFN.load(cut.parent / "model"))
+
+
+def of_session(leader: int) -> list[int]:
+    """Processes that the driver started, and theirs."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            after_name = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(after_name[3]) == leader and after_name[0] not in "ZX":
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_checkpoint_of_other_settings_is_refused(joined: str, cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
+    (cut.parent / "trouble.json").write_text("{}")
+    model = cut.parent / "model"
+    folder = model / training.CHECKPOINT
+    folder.mkdir(parents=True)
+    document = {"format": 1, "run": "another", "number": 1, "shared": "shared", "shards": [], "state": {}}
+    (folder / "checkpoint.json").write_text(json.dumps(document))
+    with pytest.raises(CheckpointError, match="belongs to other ratings"):
+        train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, resume=True)
+
+
+def test_from_python(joined: str, tmp_path: Path) -> None:
+    world = make_world(users=60, items=40, ratings=900, seed=1)
+    settings: dict[str, Any] = {"hidden": 8, "epochs": 2, "validation": 0.0, "threads": 1}
+    one = CFN(**settings).fit(world.ratings)
+    several = CFN(**settings).fit(world.ratings, cluster=Cluster(2, joined, folder=tmp_path / "run"))
+    assert_same(one, several)
+    several.add_ratings([(1, 1, 4.0)])  # loaded whole, it follows like any other
+    with pytest.raises(SettingsError, match="a folder that all of them see"):
+        CFN(**settings).fit(world.ratings, cluster=Cluster(2, joined))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"orientation": "both"}, "set orientation to item or user"),
+        ({"orientation": "user"}, "cut the ratings again"),
+        ({"orientation": "item", "engine": "sparse"}, "the engine fused"),
+    ],
+)
+def test_what_several_workers_cannot_do(cut: Path, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(SettingsError, match=message):
+        train_partition(cut, cut.parent / "model", CFNSettings.of(settings), workers=2)
+
+
+# Whole trainings
+
+
+def whole_trainings(ratings: Ratings, folder: Path, address: str, **settings: Any) -> None:
+    write_partition(ratings, folder / "partition")
+    chosen = CFNSettings.of({"orientation": "item", "threads": 1} | settings)
+    models = []
+    for workers in (1, 2, 4):
+        out = folder / f"model-{workers}"
+        train_partition(folder / "partition", out, chosen, workers=workers, address=address)
+        models.append(CFN.load(out))
+    for other in models[1:]:
+        assert_same(models[0], other)
+
+
+@pytest.mark.real_data
+@pytest.mark.skipif(not next(DATA.glob("**/ml-100k.zip"), None), reason=f"ml-100k.zip is not in {DATA}")
+@pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
+def test_whole_trainings_of_movielens(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COFILL_DATA", str(DATA))
+    whole_trainings(load_dataset("ml-100k"), tmp_path, joined, hidden=30, epochs=5)
+
+
+def test_whole_trainings_of_a_larger_world(joined: str, tmp_path: Path) -> None:
+    world = make_world(users=3_000, items=1_000, ratings=200_000, seed=0)
+    whole_trainings(world.ratings, tmp_path, joined, hidden=30, epochs=3, neighbours=0)
+
+
+def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
+    """On a file of one's own, in an empty folder; the network is made small."""
+    text = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    lines = text.partition("## Try it on a laptop")[2].partition("The model is")[0].splitlines()
+    commands = [line.split("#")[0].split() for line in lines if line.startswith("    cofill ")]
+    assert [command[1] for command in commands] == ["partition", "train", "recommend"]
+    make_world(users=60, items=40, ratings=900, seed=1).ratings.write(tmp_path / "ratings.csv")
+    commands[1] += ["--hidden", "8", "--epochs", "2"]
+    for command in commands:
+        done = subprocess.run(
+            [sys.executable, "-m", "cofill.cli", *command[1:]],
+            cwd=tmp_path,
+            env=os.environ | SETTINGS_OF_OUR_OWN,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert len(CFN.load(tmp_path / "model").users) == 60
+    assert next((tmp_path / "lists").glob("part-*.parquet"), None)

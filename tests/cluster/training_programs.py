@@ -1,0 +1,77 @@
+"""What workers do in the tests of training: many small trainings in one team, or one that meets with trouble."""
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cofill import files
+from cofill.cluster import checkpoint
+from cofill.cluster.joint_training import fit_together
+from cofill.cluster.training import share_of, train_portion
+from cofill.config import CFNSettings
+from cofill.data.partition import Partition
+from cofill.exchange import Exchange
+from cofill.models.cfn.cfn import CFN
+from cofill.models.keeping import divided
+from cofill.models.shards import write_shard, write_shared
+from cofill.progress import Progress
+
+
+def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
+    """Each case is a partition and settings; the model of each is written in shards, whose cards are returned."""
+    found: dict[str, Any] = {}
+    for name, (partition, settings) in arguments["cases"].items():
+        folder = Path(arguments["folder"]) / name
+        share = share_of(Partition.open(partition), exchange)
+        model = fit_together(CFN(CFNSettings.of({"threads": 1} | settings)), share, exchange)
+        parts = divided(model)
+        cards = [write_shard(folder, parts, range(parts.columns), run=name)] if parts.columns else []
+        found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}
+        if exchange.rank == 0:
+            found[name]["shared"] = write_shared(folder, parts, run=name).model_dump(mode="json", exclude_unset=True)
+    return found
+
+
+def train_in_trouble(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
+    """The program of a training, killed as `trouble.json` beside the partition says: {attempt: [rank, what, when]}.
+
+    What is "exchange", the so-many-th of the worker, or "manifest", before the so-many-th is written.
+    """
+    folder = Path(arguments["partition"]).parent
+    with (folder / "processes.txt").open("a") as book:
+        book.write(f"{os.getpid()}\n")
+    rank, what, when = json.loads((folder / "trouble.json").read_text()).get(str(arguments["attempt"]), (-1, "", 0))
+    if rank != exchange.rank:
+        return train_portion(exchange, arguments, tell)
+    if what == "exchange":
+        return train_portion(_Mortal(exchange, when), arguments, tell)
+    written = 0
+    replacing = files.replacing
+
+    def dying(target: Path, *others: Any) -> Any:
+        nonlocal written
+        written += target.name == "checkpoint.json"
+        if written == when:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return replacing(target, *others)
+
+    setattr(checkpoint, "replacing", dying)  # noqa: B010 (it is a function of another module)
+    return train_portion(exchange, arguments, tell)
+
+
+class _Mortal:
+    """An exchange whose process is killed in the middle of one."""
+
+    def __init__(self, exchange: Exchange, when: int) -> None:
+        self._exchange, self._left = exchange, when
+        self.rank, self.size = exchange.rank, exchange.size
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("sum_", "max_", "gather"):
+            self._left -= 1
+            if self._left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return getattr(self._exchange, name)
