@@ -18,8 +18,10 @@ serve: demo/model/model.json ## Open the page on the demo's model: rate films, a
 demo/model/model.json: | $(READY)
 	$(BIN)/cofill demo --out demo
 
+# In the order of the folders: those of the cluster, which wait for Ray more than they work, come early, and not last.
+# One thread of BLAS and torch in each process: there is a process a core, and threads spin while they wait for others.
 test: $(READY) ## Run the whole test suite, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below a minute on two cores
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 \

@@ -115,11 +115,8 @@ def measured(run: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 
 def _rmse_of_means(train: Ratings, test: Ratings) -> float:
     rows, columns = train.rows("item"), train.rows("user")
-    none = {
-        "row_features": np.zeros((rows.rows, 0), np.float32),
-        "column_features": np.zeros((rows.columns, 0), np.float32),
-    }
-    means = FittedMeans(rows, columns, 7.0, **none)
+    no_rows, no_columns = (np.zeros((count, 0), np.float32) for count in (rows.rows, rows.columns))
+    means = FittedMeans(rows, columns, 7.0, row_features=no_rows, column_features=no_columns)
     predicted = means.overall + means.row[test.item_index] + means.column[test.user_index]
     return float(np.sqrt(np.mean((np.clip(predicted, *train.scale) - test.values) ** 2)))
 

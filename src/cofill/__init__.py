@@ -18,6 +18,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cofill.cluster.training import Cluster
     from cofill.config import CFNSettings
     from cofill.data.attributes import Attributes
     from cofill.data.datasets import load as load_dataset
@@ -50,6 +51,7 @@ __all__ = [
     "CFN",
     "Attributes",
     "CFNSettings",
+    "Cluster",
     "CofillError",
     "Contribution",
     "CrossValidation",
@@ -83,6 +85,7 @@ _HOMES = {
     "CFN": "cofill.models.cfn.cfn",
     "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
+    "Cluster": "cofill.cluster.training",
     "CofillError": "cofill.errors",
     "Contribution": "cofill.models.explanation",
     "CrossValidation": "cofill.evaluation",

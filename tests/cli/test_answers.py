@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from cofill.data.ratings import Ratings
+from cofill.models.card import FORMAT_VERSION
 from cofill.models.cfn.cfn import CFN
-from cofill.models.file import FORMAT_VERSION
 from tests.cli.conftest import LONG_TITLE, Run
 
 PAIRS = "user,item\n1,2\nbert,1\n1,zz\n"

@@ -1,7 +1,5 @@
 """What `cofill benchmark speed` and `growth` do in processes of their own."""
 
-import resource
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
@@ -14,6 +12,7 @@ import numpy.typing as npt
 
 from cofill.benchmark import answer_as_process, percentiles
 from cofill.compiling import compiled
+from cofill.memory import peak_bytes
 
 Floats = npt.NDArray[np.float32]
 
@@ -100,32 +99,34 @@ def compare(
     features: int,
 ) -> Any:
     """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
-    import torch
-
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
     from cofill.models.cfn.corruption import Corruption
     from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
-    from cofill.models.cfn.minibatch import Minibatch, corrupt, gather
+    from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
     from cofill.models.cfn.scaling import ScaledRows, Scaling
     from cofill.models.cfn.training import new_network
+    from cofill.models.portion import Portion
 
     config = CFNSettings.of(settings)
     ratings = Ratings.read(Path(path))
     raw = ratings.rows("user" if config.orientation == "user" else "item")
 
+    portion = Portion.of(raw)
+
     def scaled(width: int) -> ScaledRows:
         side = np.random.default_rng(config.seed).standard_normal((raw.rows, width), np.float32) / max(width, 1) ** 0.5
-        return Scaling.of_scale(raw, ratings.scale, config, side).down(raw, side)
+        return Scaling.of_scale(raw, ratings.scale, config, side, portion=portion).down(raw, side, portion)
 
     rows, rows_with_features = scaled(0), scaled(features)
-    generator = torch.Generator().manual_seed(config.seed)
+    rng = np.random.default_rng(config.seed)
     corruption = Corruption.of(config)
 
     def draw(count: int) -> list[Minibatch]:
-        order = torch.randperm(raw.rows, generator=generator).numpy()
+        order = rng.permutation(raw.rows)
+        noise = EpochNoise(rows, corruption, config.seed)
         chosen = [order[i * config.batch : (i + 1) * config.batch] for i in range(count)]
-        return [corrupt(gather(rows, some), corruption, generator) for some in chosen if len(some)]
+        return [noise.corrupted(gather(rows, some)) for some in chosen if len(some)]
 
     def seconds(engine: TrainingEngine, batches: list[Minibatch]) -> float:
         started = time.perf_counter()
@@ -135,12 +136,12 @@ def compare(
 
     def fused_seconds(engine: FusedEngine, read: ScaledRows, count: int, seed: int) -> tuple[float, int, int]:
         """With gathering and noise, as in training: seconds, ratings, columns present."""
-        own = torch.Generator().manual_seed(seed)
-        order = torch.randperm(raw.rows, generator=own).numpy()
+        order = np.random.default_rng(seed).permutation(raw.rows)
         entries = columns = 0
         started = time.perf_counter()
+        noise = EpochNoise(read, corruption, seed)
         for first in range(0, min(count * config.batch, len(order)), config.batch):
-            batch = corrupt(gather(read, order[first : first + config.batch]), corruption, own)
+            batch = noise.corrupted(gather(read, order[first : first + config.batch]))
             engine.step(batch, config.learning_rate / 10)
             entries += len(batch)
             columns += len(batch.entries.present)
@@ -226,11 +227,6 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
         matrix @ vector
         numpys.append(time.perf_counter() - started)
     return {"ours": percentiles(ours), "numpy": percentiles(numpys), "matrix": list(matrix.shape)}
-
-
-def peak_bytes() -> int:
-    """The most memory this process ever had resident; the system counts in kilobytes, or in bytes on a Mac."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 if __name__ == "__main__":

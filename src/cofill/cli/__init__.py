@@ -20,6 +20,7 @@ _COMMANDS = {
     "similar": "list the items most like one",
     "explain": "show which ratings and features move a predicted rating, and by how much",
     "features": "show how a file of side information is read, or what a model learned from it",
+    "partition": "cut ratings that may be larger than memory into buckets, for training on many machines",
     "split": "cut a ratings file into a training and a test part",
     "datasets": "list, fetch or make data sets",
     "tune": "search for the best settings on validation data",

@@ -1,8 +1,9 @@
-"""cofill benchmark speed|growth|serving"""
+"""cofill benchmark speed|growth|serving|cluster"""
 
 import argparse
 from typing import Any
 
+from cofill.cli.cluster_options import add_ray
 from cofill.cli.options import SHAPES, add_json, add_seed, count, count_or_zero, size
 from cofill.cli.output import note, print_json, print_table
 
@@ -28,6 +29,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         add_seed(kind, "start of every random draw")
         add_json(kind)
 
+    _add_cluster(
+        kinds.add_parser("cluster", help="what several workers cost: processor time, bytes, memory, a killed worker")
+    )
     _add_serving(
         kinds.add_parser("serving", help="latency of a server under load, compared with scoring in the same process")
     )
@@ -43,9 +47,28 @@ def _add_serving(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
 
 
+def _add_cluster(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--like", choices=SHAPES, default="ml-10m", help="shape of the ratings (default ml-10m)")
+    parser.add_argument("--size", type=size, default=1.0, help="share of that shape's ratings (default 1)")
+    parser.add_argument(
+        "--workers", type=count, nargs="+", default=[1, 2, 4], help="numbers of workers to compare (default 1 2 4)"
+    )
+    parser.add_argument("--hidden", type=count, default=770, help="width of the hidden layer (default 770)")
+    parser.add_argument("--batch", type=count, default=35, help="rows in a minibatch (default 35)")
+    parser.add_argument("--threads", type=count, default=1, help="threads of each worker (default 1)")
+    parser.add_argument(
+        "--memory", action="store_true", help="also train whole models with the fewest and the most workers: slow"
+    )
+    add_ray(parser, "the Ray cluster to measure")
+    add_seed(parser, "start of every random draw")
+    add_json(parser)
+
+
 def run(options: argparse.Namespace) -> int:
     if options.what == "serving":
         return _run_serving(options)
+    if options.what == "cluster":
+        return _run_cluster(options)
 
     from cofill.benchmark.speed import measure_growth, measure_speed
 
@@ -95,6 +118,71 @@ def _run_serving(options: argparse.Namespace) -> int:
             *((f"memory of the server, {when}", _megabytes(found)) for when, found in memory.items() if found),
         ],
     )
+    return 0
+
+
+def _run_cluster(options: argparse.Namespace) -> int:
+    from cofill.benchmark.cluster import measure_cluster
+    from cofill.cluster.ray_session import require_ray
+
+    require_ray()
+    settings = {name: getattr(options, name) for name in ("hidden", "batch", "threads", "seed")}
+    result = measure_cluster(
+        options.like,
+        settings | {"orientation": "item"},
+        scale=options.size,
+        seed=options.seed,
+        workers=sorted(set(options.workers)),
+        address=options.ray,
+        memory=options.memory,
+        say=note,
+    )
+    if options.json:
+        print_json(result)
+        return 0
+    rows = [
+        (
+            workers,
+            f"{costs['processor_seconds']:.1f}",
+            f"{costs['processor_seconds_of_one']:.1f}",
+            f"{costs['times_one']:.2f}",
+            f"{costs['bytes_a_minibatch'] / 1e3:,.0f}",
+            f"{costs['share_in_exchange']:.0%}",
+            _megabytes(max(costs["peak_bytes"])),
+        )
+        for workers, costs in result["workers"].items()
+    ]
+    title = f"Benchmark cluster: {result['users']:,} users, {result['items']:,} items, {result['ratings']:,} ratings"
+    columns = (
+        "workers",
+        "CPU s",
+        "in one",
+        "ratio",
+        "kB sent",
+        "exchange",
+        "memory",
+    )
+    print_table(title, columns, rows)
+    note(
+        "processor seconds of an epoch, summed over workers, and in one process with as many threads; what a worker "
+        "sends for a minibatch; share of time in exchange; memory of a worker"
+    )
+    recovery = result["recovery"]
+    rest: list[tuple[str, str]] = [
+        ("cutting the ratings into buckets", f"{result['partition_seconds']:.1f} s"),
+        (
+            "from kill -9 of a worker to the end of the next epoch",
+            f"{recovery['seconds']:.1f} s; an epoch takes {recovery['epoch_seconds']:.1f} s",
+        ),
+    ]
+    for workers, peaks in result["memory"].items():
+        rest.append(
+            (
+                f"memory of a whole training, a worker of {workers}",
+                f"{_megabytes(max(peaks['peak_bytes']))}, {peaks['of_one']:.2f} of one",
+            )
+        )
+    print_table("Besides", ("what", "measured"), rest)
     return 0
 
 

@@ -6,12 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cofill.cli.cluster_options import add_scoring, check_ray, division, said
 from cofill.cli.options import add_json, add_reading, count, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.progress import share_done
 
 if TYPE_CHECKING:
-    from cofill.data.ratings import Ratings
+    from cofill.cluster.model_parts import ModelOutline
+    from cofill.data.ratings import Ratings, Scale
     from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
     from cofill.evaluation.ranking import ListsBy
     from cofill.models.recommender import Recommender
@@ -52,6 +54,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="with --fold-in: tell the model no more than N ratings of each user, drawn at random (default: all)",
     )
+    add_scoring(parser, "measure by tasks over ranges of people on a Ray cluster")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_reading(parser)
@@ -64,20 +67,25 @@ def run(options: argparse.Namespace) -> int:
 
     if options.fold_in_ratings is not None and options.fold_in is None:
         options.refuse("--fold-in-ratings says how much of --fold-in to use; add --fold-in")
-    model = Recommender.load(options.model)
+    check_ray(options)
+    model = Recommender.load(options.model) if options.ray is None else _outline(options)
     test = load_ratings(options.ratings, options)
     rated = getattr(test, "rated", True) and model.rated
     errors = rated and options.fold_in is None
     lists = options.ranking or not errors
     _check(options, lists=lists, errors=errors)
-    seen = warn_of_data(model, test, left_out=lists)
     if not rated:
         note("there are no ratings to compare predictions with: only lists are measured")
-    result = None
-    if errors:
-        with share_done("predicting", options.quiet) as report:
-            result = evaluate(model, test, intervals=True, report=report)
-    rankings = _rankings(model, test, options) if lists else {}
+    result: Evaluation | None = None
+    rankings: Mapping[ListsBy, RankingEvaluation]
+    if isinstance(model, Recommender):
+        seen = warn_of_data(model, test, left_out=lists)
+        if errors:
+            with share_done("predicting", options.quiet) as report:
+                result = evaluate(model, test, intervals=True, report=report)
+        rankings = _rankings(model, test, options) if lists else {}
+    else:
+        seen, result, rankings = _on_cluster(model, test, options, errors=errors, lists=lists)
     if options.json:
         names = {"list": "ranking", "rating": "ranking_by_rating"}
         measured = {names[by]: ranking.as_json() for by, ranking in rankings.items()}
@@ -88,6 +96,34 @@ def run(options: argparse.Namespace) -> int:
     if rankings:
         _print_rankings(rankings, options)
     return 0
+
+
+def _outline(options: argparse.Namespace) -> "ModelOutline":
+    from cofill.cluster.model_parts import ModelOutline
+
+    return ModelOutline(options.model)
+
+
+def _on_cluster(
+    model: "ModelOutline", test: "Ratings", options: argparse.Namespace, *, errors: bool, lists: bool
+) -> "tuple[int, Evaluation | None, Mapping[ListsBy, RankingEvaluation]]":
+    from cofill.cluster.evaluating import ListQuestion, evaluate_on_cluster
+    from cofill.crew import orderly_termination
+
+    question = None
+    if lists:
+        question = ListQuestion(
+            kinds=("list", "rating") if model.rated else ("list",),
+            n=options.top or _LENGTH,
+            relevant=options.relevant,
+            fold_in=None if options.fold_in is None else _fold_in(options),
+        )
+    with share_done("measuring", options.quiet) as report, orderly_termination():
+        found = evaluate_on_cluster(
+            model, test, division(options), errors=errors, lists=question, report=report, say=said(options)
+        )
+    _warn(found.trained_on, model.scale, test, left_out=lists)
+    return found.trained_on, found.ratings, found.rankings
 
 
 def _check(options: argparse.Namespace, *, lists: bool, errors: bool) -> None:
@@ -115,16 +151,20 @@ def _rankings(
 def _measurement(
     model: "Recommender", test: "Ratings", options: argparse.Namespace
 ) -> "Callable[..., RankingEvaluation]":
-    from cofill.data.splits import at_most_each
     from cofill.evaluation import evaluate_newcomers, evaluate_ranking
 
     settings = {"n": options.top or _LENGTH, "relevant": options.relevant}
     if options.fold_in is None:
         return partial(evaluate_ranking, model, test, **settings)
+    return partial(evaluate_newcomers, model, _fold_in(options), test, **settings)
+
+
+def _fold_in(options: argparse.Namespace) -> "Ratings":
+    """What is told of users who are new to the model."""
+    from cofill.data.splits import at_most_each
+
     told = load_ratings(options.fold_in, options)
-    if options.fold_in_ratings is not None:
-        told = at_most_each(told, most=options.fold_in_ratings)
-    return partial(evaluate_newcomers, model, told, test, **settings)
+    return told if options.fold_in_ratings is None else at_most_each(told, most=options.fold_in_ratings)
 
 
 def _part_of(report: Callable[[float], None] | None, number: int, parts: int) -> Callable[[float], None] | None:
@@ -200,17 +240,21 @@ def _print_rankings(found: "Mapping[ListsBy, RankingEvaluation]", options: argpa
 def warn_of_data(model: "Recommender", test: "Ratings", *, left_out: bool) -> int:
     """Count the test ratings that the model was trained on; warn about these, and about ratings outside the scale."""
     seen = model.known_pairs(test)
+    _warn(seen, model.scale, test, left_out=left_out)
+    return seen
+
+
+def _warn(seen: int, scale: "Scale", test: "Ratings", *, left_out: bool) -> None:
     if seen:
         note(
             f"warning: the model was trained on {seen:,} of these {len(test):,} ratings, so they say little about "
             f"new ones{' (lists are measured without them)' if left_out else ''}; "
             f"cut the data with `cofill split` first"
         )
-    low, high = model.scale
+    low, high = scale
     outside = int(((test.values < low) | (test.values > high)).sum())
     if outside and getattr(test, "rated", True):
         note(
             f"warning: {outside:,} of these {len(test):,} ratings are outside the scale {low:g} to {high:g} "
             f"of the training data, where no prediction reaches; check that they are of the same kind"
         )
-    return seen

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from cofill.cli.options import count_or_zero
 from cofill.cli.output import note
@@ -11,10 +11,22 @@ from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
     from cofill.data.attributes import Attributes, Condition
+    from cofill.data.vocabulary import Vocabulary
     from cofill.models.lists.rules import Rules
-    from cofill.models.recommender import Recommender
 
 _Found = TypeVar("_Found")
+
+
+class Rulable(Protocol):
+    """What rules need to know of a model, loaded or not."""
+
+    items: "Vocabulary"
+
+    @property
+    def item_attributes(self) -> "Attributes": ...
+    @property
+    def rated(self) -> bool: ...
+
 
 # What an error about a rule calls it, and its flag.
 _FLAGS = {"the filter": "--where", "boost": "--boost", "at_most": "--at-most"}
@@ -76,21 +88,21 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_by(options: argparse.Namespace, model: "Recommender") -> None:
+def check_by(options: argparse.Namespace, model: "Rulable") -> None:
     if options.by == "rating" and not model.rated:
         raise SettingsError(
             f"{options.model}: was trained on interactions, so it knows no ratings; leave out --by rating"
         )
 
 
-def where_from(options: argparse.Namespace, model: "Recommender") -> "dict[str, Condition] | None":
+def where_from(options: argparse.Namespace, model: "Rulable") -> "dict[str, Condition] | None":
     """The conditions of --where; None if there are none."""
     from cofill.data.conditions import conditions_in
 
     return _parsed("--where", options.where, model.item_attributes, conditions_in)
 
 
-def rules_from(options: argparse.Namespace, model: "Recommender") -> "Rules":
+def rules_from(options: argparse.Namespace, model: "Rulable") -> "Rules":
     """All rules that were given."""
     from cofill.data.conditions import boosts_in, limits_in
 
@@ -144,7 +156,7 @@ def _parsed(
         raise error.said_of(f"{flag} {error.where}") from error
 
 
-def _note_unknown_items(options: argparse.Namespace, model: "Recommender") -> None:
+def _note_unknown_items(options: argparse.Namespace, model: "Rulable") -> None:
     for flag, ids in (("--among", options.among), ("--exclude", options.exclude)):
         unknown = [item for item in ids or () if item not in model.items]
         if unknown:

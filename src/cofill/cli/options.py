@@ -35,6 +35,7 @@ _VALUES = {
     "event_weights": "NAME=WEIGHT",
     "columns": "COLUMN=KIND",
     "item_features": "FILE",
+    "titles": "FILE",
 }
 _WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 
@@ -155,9 +156,15 @@ def as_flag(name: str, value: Any) -> str:
 
 
 def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
-    """Ratings or interactions of a file, or of a data set by its name."""
+    """Ratings or interactions of a file, of a partition, or of a data set by its name."""
+    from cofill.data.partition import Partition, is_partition, is_unfinished
+
     if Path(source).is_file():
         return read_ratings_or_interactions(Path(source), **reading_from(options))
+    if is_partition(Path(source)) or is_unfinished(Path(source)):
+        for given in reading_from(options):
+            raise DataError(f"{source} is a partition, whose columns are known; leave out {as_flag(given, True)}")
+        return Partition.open(source).read_ratings()
     if source in datasets.catalogue():
         for given in reading_from(options):
             flag = as_flag(given, True)

@@ -4,10 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, said, show_scored
 from cofill.cli.describing import add_describing, describe_from
 from cofill.cli.options import add_json, add_reading, reading_from
 from cofill.cli.output import check_table_file, note, print_json
 from cofill.errors import SettingsError
+from cofill.progress import share_done
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +19,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--out",
         type=Path,
         metavar="FILE",
-        help="write to this file (.csv, .tsv, .gz of these, .parquet) instead of printing CSV",
+        help="write to this file (.csv, .tsv, .gz of these, .parquet) instead of printing CSV; with --ray, a folder of "
+        "Parquet files",
     )
     parser.add_argument(
         "--interval",
@@ -26,6 +29,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "prediction interval)",
     )
     add_describing(parser)
+    add_scoring(parser, "predict by tasks over ranges of people on a Ray cluster, into the folder --out")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_reading(parser, ("user", "item"))
 
@@ -37,6 +42,9 @@ def run(options: argparse.Namespace) -> int:
     from cofill.data.table import write_frame
     from cofill.models.recommender import Recommender
 
+    check_ray(options)
+    if options.ray is not None:
+        return _on_cluster(options)
     if options.out is not None:
         if options.json:
             raise SettingsError("--json prints and --out writes a table; leave out one of them")
@@ -61,4 +69,25 @@ def run(options: argparse.Namespace) -> int:
         note(f"{len(frame):,} predictions written to {options.out}")
     else:
         sys.stdout.write(frame.write_csv(float_precision=4))
+    return 0
+
+
+def _on_cluster(options: argparse.Namespace) -> int:
+    import polars as pl
+
+    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.scoring import predict_pairs
+    from cofill.crew import orderly_termination
+    from cofill.data.pairs import read_pairs
+
+    check_folder(options, "predictions")
+    outline = ModelOutline(options.model)
+    users, items = read_pairs(options.pairs, **reading_from(options))
+    pairs = pl.DataFrame({"user": users, "item": items}, strict=False)
+    with share_done("predicting", options.quiet) as report, orderly_termination():
+        scored = predict_pairs(
+            outline, pairs, options.out, division(options),
+            with_interval=options.interval, report=report, say=said(options),
+        )  # fmt: skip
+    show_scored(options, scored, "predictions")
     return 0

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, said, show_scored
 from cofill.cli.describing import (
     add_describe,
     add_describing,
@@ -41,7 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--include-known", action="store_true", help="also recommend items that the user has already rated"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="with --all: write to this file instead of printing")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="with --all: write to this file instead of printing; with --ray, a folder of Parquet files",
+    )
+    add_scoring(parser, "with --all: make the lists by tasks over ranges of people on a Ray cluster, into --out")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_rules(parser)
@@ -52,7 +59,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from cofill.models.recommender import Recommender
 
+    check_ray(options)
     _check_call(options)
+    if options.ray is not None:
+        return _on_cluster(options)
     model = Recommender.load(options.model)
     check_by(options, model)
     describe_from(options, model)
@@ -104,6 +114,8 @@ def _check_call(options: argparse.Namespace) -> None:
         options.refuse("one of the arguments --user --ratings --describe --all is required")
     if options.out is not None and not options.all:
         raise SettingsError("--out goes with --all; leave it out, or redirect the output")
+    if options.ray is not None and not options.all:
+        raise SettingsError("--ray makes the lists of everybody; add --all, or leave out --ray")
     if options.describe and (options.user is not None or options.all):
         other = "--all" if options.all else "--user"
         raise SettingsError(
@@ -146,6 +158,26 @@ def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
         _write_everybody(model, options, file)
     if not options.quiet:
         note(f"recommendations for {len(model.users):,} users written to {options.out}")
+    return 0
+
+
+def _on_cluster(options: argparse.Namespace) -> int:
+    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.scoring import recommend_everybody
+    from cofill.crew import orderly_termination
+    from cofill.progress import share_done
+
+    check_folder(options, "everybody's lists")
+    outline = ModelOutline(options.model)
+    check_by(options, outline)
+    rules = rules_from(options, outline)
+    with share_done("recommending", options.quiet) as report, orderly_termination(), rules_as_flags():
+        scored = recommend_everybody(
+            outline, options.out, division(options),
+            n=options.n, by=options.by, exclude_known=not options.include_known, rules=rules,
+            report=report, say=said(options),
+        )  # fmt: skip
+    show_scored(options, scored, "lists")
     return 0
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cofill.cli.cluster_options import add_ray, check_ray, said
 from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
 from cofill.cli.output import note, print_json, printable
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
@@ -36,9 +37,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="a quick look: few epochs, small models, few splits")
     parser.add_argument("--only", nargs="+", metavar="LABEL", help='run only these algorithms, such as V-CFN "ALS-WR"')
     parser.add_argument(
-        "--workers", type=count, default=1, metavar="N",
-        help="number of runs in parallel, sharing the cores; cost is always measured one at a time (default 1)",
+        "--workers", type=count, metavar="N",
+        help="number of runs in parallel, sharing the cores; cost is always measured one at a time (default 1; with "
+        "--ray one for each machine)",
     )  # fmt: skip
+    add_ray(parser, "do the runs on a Ray cluster")
     parser.add_argument(
         "--out", type=Path, default=Path("results"), metavar="DIR",
         help="folder for EXPERIMENT-DATASET/ with tables and pictures, and runs/ with every run (default results)",
@@ -50,6 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_ray(options)
     chosen = experiment(options.experiment)
     for label in options.only or ():
         if label not in chosen.labels:
@@ -85,7 +89,9 @@ def run(options: argparse.Namespace) -> int:
         note(f"{stale} finished runs are of other code than this, and are run again")
     try:
         with orderly_termination():
-            result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet)
+            result = reproduce(
+                chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray, say=said(options)
+            )
     except (KeyboardInterrupt, SystemExit):
         note("the same command goes on where this one stopped")
         raise
@@ -99,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _command(options: argparse.Namespace, splits: int) -> str:
     """The command that gives the same result, whatever is already in the store."""
-    beside_the_point = dict.fromkeys(("only", "workers", "out", "quiet", "json"))
+    beside_the_point = dict.fromkeys(("only", "workers", "ray", "out", "quiet", "json"))
     return command_line("reproduce", add_options, vars(options) | {"folds": splits} | beside_the_point)
 
 

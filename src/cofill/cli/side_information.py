@@ -154,7 +154,7 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "side information",
         "What is known about items and users apart from ratings. Each may be given several files. "
-        "A data set by its name brings its own, and these files are added to it.",
+        "A data set by its name brings its own, and so does a partition; these files are added to it.",
     )
     for side in SIDES:
         for what, (_, text) in _SOURCES.items():
@@ -165,7 +165,7 @@ def add_side_information(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         _NO_SIDE_INFORMATION,
         action="store_true",
-        help="ignore the side information of a data set; use its ratings only",
+        help="ignore the side information of a data set or a partition; use its ratings only",
     )
 
 
@@ -228,6 +228,18 @@ def given_side_information(options: argparse.Namespace) -> list[str]:
     return [f"--{side}-{what}" for side in SIDES for what in _SOURCES if getattr(options, f"{side}_{what}")]
 
 
+# How files of side information are read, if there are any.
+_READING = (
+    "feature_kind", "feature_size", "one_way_links", "id_column", "feature_separator", "feature_header",
+    "feature_encoding", "without_side_information",
+)  # fmt: skip
+
+
+def given_reading_of_side_information(options: argparse.Namespace) -> list[str]:
+    """The flags that say how side information is read, or not to read it, as far as they were given."""
+    return [f"--{name.replace('_', '-')}" for name in _READING if getattr(options, name) not in (None, False, [])]
+
+
 def side_information_from(options: argparse.Namespace) -> SideInformation:
     """The side information of a named data set, joined with that of all files."""
     given = given_side_information(options)
@@ -246,8 +258,12 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
 
 
 def _brought(options: argparse.Namespace) -> SideInformation:
-    """The side information that comes with a named data set."""
+    """The side information that comes with a named data set, or with a partition."""
+    from cofill.data.partition import Partition, is_partition
+
     name = options.ratings
+    if is_partition(Path(name)) and not options.without_side_information:
+        return SideInformation(*Partition.open(name).read_features())
     if options.without_side_information or Path(name).is_file() or name not in datasets.catalogue():
         return SideInformation(None, None)
     try:
@@ -264,7 +280,7 @@ def _joined(
     from cofill.data.features import Features
 
     parts = [] if brought is None else [brought]
-    where = dict.fromkeys(_used(parts), "the data set")
+    where = dict.fromkeys(_used(parts), str(options.ratings))
     for what, (kind, _) in _SOURCES.items():
         for path in getattr(options, f"{side}_{what}") or ():
             part = reading.read(path, kind, None if kind == TABLE else _free_name(kind, path, where), side)

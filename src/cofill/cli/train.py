@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +10,23 @@ from shlex import quote
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from cofill.cli.options import add_json, add_reading, add_settings, load_ratings, name_and_value, settings_of
+from cofill.cli.cluster_options import add_ray
+from cofill.cli.options import (
+    add_json,
+    add_reading,
+    add_settings,
+    as_flag,
+    count,
+    load_ratings,
+    name_and_value,
+    reading_from,
+    settings_of,
+)
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
+    given_reading_of_side_information,
     given_side_information,
     in_flags,
     matched_side,
@@ -23,7 +36,7 @@ from cofill.cli.side_information import (
 )
 from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
-from cofill.files import explain_write_failure
+from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure
 from cofill.models import algorithm, algorithms
 from cofill.progress import shown
 
@@ -35,7 +48,10 @@ if TYPE_CHECKING:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "ratings", metavar="RATINGS", help="a file of ratings or interactions, or a data set's name such as ml-1m"
+        "ratings",
+        metavar="RATINGS",
+        help="a file of ratings or interactions, a folder that `cofill partition` made, or a data set's name such as "
+        "ml-1m",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the model")
     parser.add_argument(
@@ -75,6 +91,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="continue an interrupted training from its last checkpoint in DIR",
     )
+    parser.add_argument(
+        "--workers",
+        type=count,
+        metavar="N",
+        help="train with so many workers at once on a folder that `cofill partition` made, and write the model in "
+        "shards; the model is the same (pip install 'cofill[cluster]')",
+    )
+    add_ray(parser, "with --workers, the Ray cluster whose machines they are, one a machine")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     add_json(parser)
     add_side_information(parser)
@@ -89,6 +113,10 @@ def run(options: argparse.Namespace) -> int:
     out: Path = options.out
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not _is_ours(out))):
         raise ModelFileError(f"{out}: exists and is not a model's folder; choose another --out, or remove it")
+    if options.workers is not None:
+        return _run_with_workers(options)
+    if options.ray is not None:
+        raise SettingsError("--ray ADDRESS is where workers train; say how many with --workers N")
     ratings = _with_export(load_ratings(options.ratings, _reading_of_ratings(options)), options)
     if not ratings.rated and options.algorithm is None:
         made_by = algorithm("lists")
@@ -111,8 +139,11 @@ def run(options: argparse.Namespace) -> int:
     model = _fitted(made_by(settings), ratings, side, beside, options)
     seconds = time.perf_counter() - started
     model.save(out)
+    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
+
     for leftover in [out / CHECKPOINT, *out.glob(".*checkpoint.*")]:  # of a second network and of killed runs, too
         leftover.unlink(missing_ok=True)
+    shutil.rmtree(out / CHECKPOINT_OF_WORKERS, ignore_errors=True)  # of a run with --workers that was not finished
     summary = {"model": str(out), "seconds": seconds, **model.measures, **model.data_summary}
     if options.json:
         print_json(summary)
@@ -120,6 +151,79 @@ def run(options: argparse.Namespace) -> int:
         print_table(f"Trained {out}", ("what", "value"), [(name, value) for name, value in _lines(summary)])
         if not options.quiet:
             note(f"next: cofill recommend {quote(str(out))} --user {quote(str(ratings.users.id(0)))}")
+    return 0
+
+
+def _run_with_workers(options: argparse.Namespace) -> int:
+    """On several machines, or in several processes here."""
+    from cofill.cluster.ray_session import require_ray
+    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
+    from cofill.cluster.training import train_partition
+    from cofill.config import CFNSettings
+    from cofill.data.datasets import catalogue
+    from cofill.data.partition import Partition, is_partition, is_unfinished
+
+    require_ray()
+    if options.algorithm not in (None, "cfn"):
+        raise SettingsError(f"{options.algorithm} is trained in one process; leave out --workers")
+    apart = {"--titles": options.titles, "--interactions": options.interactions, "--with": options.export}
+    given = [flag for flag, value in apart.items() if value is not None]
+    given += [as_flag(name, True) for name in reading_from(options)]
+    for flag in [*given, *given_side_information(options), *given_reading_of_side_information(options)]:
+        raise SettingsError(f"with --workers, ratings and all about them are in the partition; leave out {flag}")
+    source, out = Path(options.ratings), options.out
+    if is_unfinished(source):
+        Partition.open(source)  # tells how to finish it
+    if not is_partition(source):
+        if not source.exists() and options.ratings not in catalogue():
+            raise DataError(f"{source}: there is no such folder; name one that `cofill partition` made")
+        raise SettingsError(
+            f"{source}: workers read ratings that were cut for them; first: cofill partition {quote(str(source))} "
+            f"--out partition, then: cofill train partition --out {quote(str(out))} --workers {options.workers}"
+        )
+    settings = settings_of(options, CFNSettings)
+    _check_writable(out)
+    if options.resume and not (out / CHECKPOINT_OF_WORKERS).exists() and not options.quiet:
+        note(f"nothing to resume in {out}, starting anew")
+    started = time.perf_counter()
+    try:
+        with shown(options.quiet) as progress:
+            trained = train_partition(
+                source,
+                out,
+                settings,
+                workers=options.workers,
+                address=options.ray,
+                progress=progress,
+                resume=options.resume,
+            )
+    except KeyboardInterrupt:
+        if (out / CHECKPOINT_OF_WORKERS).exists():
+            note("the same command with --resume goes on from the last checkpoint")
+        raise
+    summary = {
+        "model": str(out),
+        "seconds": time.perf_counter() - started,
+        "workers": trained.workers,
+        "exchange_seconds": trained.exchanging,
+        "exchange_bytes": trained.sent,
+        "peak_memory_bytes": trained.peak_bytes,
+        **trained.measures,
+        **trained.data_summary,
+    }
+    if options.json:
+        print_json(summary)
+        return 0
+    lines = _lines(summary)
+    lines += [
+        ("workers", trained.workers),
+        ("seconds of the first in exchange", trained.exchanging),
+        ("MB that it sent", trained.sent / 1e6),
+        ("MB of memory of a worker, at most", max(trained.peak_bytes) / 1e6),
+    ]
+    print_table(f"Trained {out}", ("what", "value"), lines)
+    if not options.quiet:
+        note(f"next: cofill recommend {quote(str(out))} --all --ray local --out lists")
     return 0
 
 
@@ -188,10 +292,10 @@ def _is_ours(folder: Path) -> bool:
 
     kinds = "|".join(FILE_KINDS)
     ours = re.compile(
-        rf"model\.json|checkpoint\.safetensors|({kinds})-[0-9a-f]{{12}}\.(safetensors|parquet)"
+        rf"model\.json|checkpoint(\.safetensors)?|({kinds})-[0-9a-f]{{12}}\.(safetensors|parquet)"
         rf"|\.+(model|checkpoint|{kinds})\..*"
     )
-    return all(ours.fullmatch(path.name) for path in folder.iterdir())
+    return all(ours.fullmatch(path.name) or path.match(DRAFTS_OF_SAFETENSORS) for path in folder.iterdir())
 
 
 def _with_export(ratings: "Ratings", options: argparse.Namespace) -> "Ratings":

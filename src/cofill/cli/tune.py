@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cofill.cli.cluster_options import add_ray, check_ray, said
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
 from cofill.cli.output import note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
@@ -61,6 +62,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="number of worker processes, one thread each (default: one for each core)",
     )
+    add_ray(parser, "run the trials on a Ray cluster")
     parser.add_argument(
         "--storage", metavar="URL",
         help="database of the study, such as sqlite:///all.db or postgresql://... (default: study.db in DIR)",
@@ -79,6 +81,7 @@ def run(options: argparse.Namespace) -> int:
     from cofill.tuning import require_optuna
 
     require_optuna()
+    check_ray(options)
     settings = settings_from(options)
     ratings = load_ratings(options.ratings, options)
     goal = _goal(options, ratings, settings)
@@ -105,7 +108,7 @@ def run(options: argparse.Namespace) -> int:
             with search_progress(options.quiet) as watch, orderly_termination():
                 search(
                     data, plan, url=url, name=options.study,
-                    trials=options.trials, workers=options.workers, watch=watch,
+                    trials=options.trials, workers=options.workers, watch=watch, ray=options.ray, say=said(options),
                 )  # fmt: skip
         except (KeyboardInterrupt, SystemExit):
             note("the same command goes on where this search stopped")
@@ -178,7 +181,7 @@ def _this_search(options: argparse.Namespace, plan: "Plan") -> str:
     settings = plan.settings
     always = ("orientation", "seed") if plan.goal_name == "rmse" else ("seed",)
     fixed = {name: getattr(settings, name) for name in (*always, *sorted(settings.model_fields_set))}
-    elsewhere = dict.fromkeys(("config", "out", "storage", "study", "quiet", "json"))
+    elsewhere = dict.fromkeys(("config", "out", "storage", "study", "ray", "quiet", "json"))
     return command_line("tune", add_options, vars(options) | elsewhere | fixed)
 
 

@@ -1,0 +1,76 @@
+"""What a worker of `cofill benchmark cluster` does: epochs, and what they cost it."""
+
+import os
+import resource
+import signal
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cofill.cluster.checkpoint import ShardedCheckpoint
+from cofill.cluster.training import share_of
+from cofill.config import CFNSettings
+from cofill.data.partition import Partition
+from cofill.exchange import Exchange, total
+from cofill.memory import peak_bytes
+from cofill.models.cfn.cfn import CFN
+from cofill.models.known import KnownRatings
+from cofill.models.portion import Portion
+from cofill.progress import Progress, Step
+
+
+def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
+    """Epochs of the network alone. After each: processor seconds of all threads, bytes sent, seconds of exchanging.
+
+    With a folder of checkpoints, it tells there when each epoch ended, and the last worker of the first attempt is
+    killed after so many.
+    """
+    settings = CFNSettings.of(arguments["settings"])
+    if not settings.threads:
+        settings = settings.changed({"threads": arguments["threads"]})
+    share = share_of(Partition.open(Path(arguments["partition"])), exchange)
+    columns = int(total(exchange, len(share.columns))[0])
+    portion = Portion(share.rows.keys(), share.columns.keys(), columns, exchange)
+    known = KnownRatings(share.by_row, share.by_column)
+    spent: list[dict[str, float]] = []
+    log = Path(arguments["log"]) if arguments.get("log") else None
+
+    def heard(step: Step) -> None:
+        if step.unit != "epoch":
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        spent.append(
+            {
+                "processor": used.ru_utime + used.ru_stime,
+                "seconds": step.seconds,
+                "sent": exchange.sent,
+                "exchanging": exchange.seconds,
+            }
+        )
+        tell(step)
+        if log is not None:
+            with (log / f"worker-{exchange.rank}").open("a") as file:
+                file.write(f"{time.time()} {arguments['attempt']} {step.done:g}\n")
+            dies = arguments["attempt"] == 1 and exchange.rank == exchange.size - 1
+            if dies and step.done >= arguments["dies_after"]:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    checkpoint = None
+    if log is not None:
+        counts = np.concatenate(exchange.gather(np.array([len(share.columns)], np.int64)))
+        first = counts[: exchange.rank].sum()
+        checkpoint = ShardedCheckpoint(
+            log / "checkpoint",
+            run="benchmark",
+            seconds=0.0,
+            columns=range(int(first), int(first) + len(share.columns)),
+            exchange=exchange,
+        )
+    model = CFN(settings)
+    about = share.row_features, share.column_features
+    model.learn_portion(known, share.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
+    minibatches = -(-int((portion.row_counts(share.by_row) > 0).sum()) // settings.batch)
+    return {"epochs": spent, "minibatches": minibatches, "peak_bytes": peak_bytes()}

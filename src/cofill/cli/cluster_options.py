@@ -1,0 +1,81 @@
+"""The flags of commands that can work on a Ray cluster."""
+
+import argparse
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cofill.cli.options import count
+from cofill.cli.output import note, print_json, print_table
+from cofill.errors import SettingsError
+
+if TYPE_CHECKING:
+    from cofill.cluster.scoring import Division, Scored
+
+
+def add_ray(parser: argparse.ArgumentParser, what: str) -> None:
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help=f"{what}: HOST:PORT, auto for one that this machine belongs to, or local to start one here "
+        "(pip install 'cofill[cluster]')",
+    )
+
+
+def add_scoring(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add --ray and how the work is divided there."""
+    add_ray(parser, what)
+    parser.add_argument(
+        "--tasks", type=count, metavar="N", help="with --ray: number of tasks (default: a few for each core)"
+    )
+    parser.add_argument(
+        "--task-cores",
+        type=count,
+        metavar="N",
+        help="with --ray: cores of each task; more of them, and fewer copies of the model on a machine (default 1)",
+    )
+
+
+def check_ray(options: argparse.Namespace) -> None:
+    """Refuse at once what cannot be done without Ray, or makes no sense without it."""
+    if options.ray is not None:
+        from cofill.cluster.ray_session import require_ray
+
+        require_ray()
+        return
+    for name in ("tasks", "task_cores"):
+        if getattr(options, name, None) is not None:
+            raise SettingsError(f"--{name.replace('_', '-')} says how to divide work on a cluster; add --ray ADDRESS")
+
+
+def check_folder(options: argparse.Namespace, what: str) -> None:
+    """Refuse what does not go with writing a folder of Parquet files."""
+    if options.out is None:
+        raise SettingsError(f"--ray writes {what} into a folder of Parquet files; add --out FOLDER")
+    for name in ("item_features", "user_features"):
+        if getattr(options, name, None):
+            raise SettingsError(
+                f"--{name.replace('_', '-')} tells one process of what is new, and --ray asks many; leave out one"
+            )
+
+
+def division(options: argparse.Namespace) -> "Division":
+    from cofill.cluster.scoring import Division
+
+    return Division(options.ray, options.tasks, options.task_cores or 1)
+
+
+def show_scored(options: argparse.Namespace, scored: "Scored", what: str) -> None:
+    """Tell what was written."""
+    if options.json:
+        print_json(scored.as_json())
+        return
+    print_table(
+        f"{what[0].upper()}{what[1:]} written to {scored.folder}",
+        ("rows", "parts", "of these kept", "seconds", "peak memory of a task, MB"),
+        [(scored.rows, scored.parts, scored.kept, f"{scored.seconds:.1f}", round(scored.peak_bytes / 1e6) or None)],
+    )
+
+
+def said(options: argparse.Namespace) -> Callable[[str], None] | None:
+    """Where to tell of workers that died and the like; nowhere if `quiet`."""
+    return None if options.quiet else note
