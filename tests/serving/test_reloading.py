@@ -10,10 +10,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 from fastapi import FastAPI
 from sqlalchemy.exc import OperationalError
 
+from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import add_handlers
@@ -64,6 +66,17 @@ def test_a_failure_in_passing_loses_no_reload(
     comes(lambda: live.served is not before)
     assert failed.is_set()
     assert live.served.card != before.card
+
+
+def test_a_model_in_shards_is_served_as_any_other(live: LiveModel, model: Path, store: Store) -> None:
+    before = live.served
+    Recommender.load(model).save(model, shards=3)
+    store.next_generation()
+    comes(lambda: live.served is not before)
+    assert live.served.card != before.card
+    people = before.model.users.ids[:5]
+    pairs = [(user, item) for user in people for item in before.model.items]
+    np.testing.assert_array_equal(live.served.model.predict(pairs), before.model.predict(pairs))
 
 
 def test_a_broken_model_is_tried_once(
