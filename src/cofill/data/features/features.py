@@ -267,7 +267,7 @@ class Features:
         """A frame of the ids and of `readable`, with columns named kind:name."""
         import polars as pl
 
-        ids = pl.Series("id", self.ids.ids, dtype=pl.Int64 if self.ids.integers else pl.String)
+        ids = self.ids.column().alias("id")
         return pl.DataFrame([ids, *(cells.alias(f"{kind}:{name}") for name, (kind, cells) in self.readable.items())])
 
     def with_words(self, frame: "pl.DataFrame") -> "Features":
