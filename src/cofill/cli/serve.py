@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from cofill.cli.output import note, print_json
 from cofill.serving.settings import ServingSettings
 
 _METAVARS = {"database": "URL", "keys": "FILE", "workers": "N", "body_bytes": "BYTES", "requests_per_second": "N"}
+_METAVARS |= {"event_weight": "KIND=WEIGHT", "keep_shown_days": "DAYS", "keep_events_days": "DAYS"}
 _DATABASE = "COFILL_DATABASE"
 
 
@@ -19,10 +21,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for name, field in ServingSettings.model_fields.items():
         if name == "model":
             continue
-        default = "" if field.default is None else f" (default {field.default})"
+        flag = "--" + name.replace("_", "-")
+        if isinstance(field.default, bool):
+            parser.add_argument(flag, action="store_true", default=argparse.SUPPRESS, help=field.description)
+            continue
+        several = isinstance(field.default, Mapping)
+        default = "" if several or field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
         parser.add_argument(
-            "--" + name.replace("_", "-"),
+            flag,
+            action="append" if several else "store",
             metavar=_METAVARS.get(name, name.upper()),
             default=argparse.SUPPRESS,
             help=f"{field.description}{also}{default}",

@@ -32,7 +32,7 @@ from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
 from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
-from cofill.models.lists.rules import By, Catalogue, Rules, Selection
+from cofill.models.lists.rules import Among, By, Catalogue, Rules, Selection
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.progress import Progress, Step, unseen
@@ -564,11 +564,12 @@ class Recommender(SavedModel):
         *,
         where: Mapping[str, Condition] | None = None,
         min_ratings: int = 0,
+        exclude: Among | None = None,
     ) -> list[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
         An item without a rating can be asked about, and be an answer, if it has features. `where` are conditions on
-        what the answers are, `min_ratings` how many people must have rated them.
+        what the answers are, `min_ratings` how many people must have rated them, `exclude` what is no answer.
         """
         check_count(n)
         index = self.items.index(item)
@@ -583,7 +584,7 @@ class Recommender(SavedModel):
         likeness = centred @ centred[index] / (norms * norms[index])
         likeness[~known] = -np.inf
         likeness[index] = -np.inf
-        allowed = self._selection("list", {"where": where, "min_ratings": min_ratings}).allowed
+        allowed = self._selection("list", {"where": where, "min_ratings": min_ratings, "exclude": exclude}).allowed
         if allowed is not None:
             likeness[: len(allowed)][~allowed] = -np.inf
         return [
@@ -641,8 +642,6 @@ class Recommender(SavedModel):
         rated_users, user_place = np.unique(ratings.user_index, return_inverse=True)
         rated_items, item_place = np.unique(ratings.item_index, return_inverse=True)
         new_users, new_items = ratings.users.array()[rated_users], ratings.items.array()[rated_items]
-        if ratings.items.integers != self.items.integers:
-            self.items.copy().add(new_items)  # if they are refused, then before the users are taken in
         users = self.users.add(new_users)[user_place]
         items = self.items.add(new_items)[item_place]
         for item, title in ratings.titles.items():
@@ -708,6 +707,15 @@ class Recommender(SavedModel):
         if beside is not None:
             beside.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])
+        return self
+
+    def add_items(self, items: Iterable[Id]) -> Self:
+        """Make items known of which nothing else is known yet: neither ratings nor features."""
+        self._check_whole()
+        known = len(self.items)
+        self.items.add(items)
+        self.matrix.grow(len(self.users), len(self.items))
+        self._tell_scorer((), range(known, len(self.items)))
         return self
 
     def forget_users(self, users: Iterable[Id]) -> Self:

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -10,11 +9,14 @@ from starlette.types import ASGIApp
 
 from cofill import __version__
 from cofill.serving.database import Store, url_of
+from cofill.serving.event_log import EventLog, Retention
 from cofill.serving.guard import Admission, Guard
 from cofill.serving.item_map import ItemMap, add_map
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import MEDIA_TYPE, ProblemMessage, add_handlers
+from cofill.serving.routes_catalogue import add_catalogue
+from cofill.serving.routes_events import add_events
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
 from cofill.serving.routes_page import add_page
@@ -47,6 +49,8 @@ class Application:
         self.store = Store(url_of(settings.database, settings.model))
         self.store.open()
         self.live = LiveModel(settings.model, self.store, settings.seconds)
+        keep = Retention(settings.keep_shown_days, settings.keep_events_days)
+        self.events = EventLog(self.store, settings.event_weight, keep)
         metrics = Metrics()
         item_map = ItemMap(settings.model)
 
@@ -69,7 +73,7 @@ class Application:
         )
         add_handlers(api)
         self.routes = Routes(api.router)
-        add_routes(self.routes, self.live, self.store, item_map, metrics, settings.model)
+        add_routes(self.routes, self.live, self.store, self.events, item_map, metrics, settings)
         self.routes.declare(["GET", "HEAD"], str(api.openapi_url), Right.READS)  # FastAPI's own
         api.openapi = lambda: _published(api)  # type: ignore[method-assign]
         self.api = api
@@ -77,14 +81,22 @@ class Application:
 
 
 def add_routes(
-    routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, folder: Path
+    routes: Routes,
+    live: LiveModel,
+    store: Store,
+    events: EventLog,
+    item_map: ItemMap,
+    metrics: Metrics,
+    settings: ServingSettings,
 ) -> None:
     """Add all routes to one router, the most requested first, because they are tried in order."""
-    add_recommending(routes, live)
+    add_recommending(routes, live, events)
+    add_events(routes, live, events, settings.event_weight, open_catalogue=settings.open_catalogue)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
-    add_users(routes, live, store)
-    add_model(routes, live, store, metrics, folder)
+    add_users(routes, live, store, open_catalogue=settings.open_catalogue)
+    add_catalogue(routes, live, store)
+    add_model(routes, live, store, events, metrics, settings.model)
     add_page(routes)
 
 

@@ -72,7 +72,7 @@ class LiveModel:
     def _catch_up(self) -> None:
         counter, served = self._store.counter(), self._served
         if counter.change != served.applied:
-            served.apply(self._store.changes_since(served.applied))
+            served.apply(self._store.changes_since(served.applied, served.learned))
             served.applied = counter.change
 
     @contextmanager
@@ -92,8 +92,9 @@ class LiveModel:
     def _fresh(self) -> ServedModel:
         """The model in the folder, with all live changes in the database applied."""
         fresh = ServedModel(self._folder)
+        fresh.learned = fresh.learned_of(self._store.identity())
         change = self._store.counter().change
-        fresh.apply(self._store.changes_since(0))
+        fresh.apply(self._store.changes_since(0, fresh.learned))
         fresh.applied = change
         return fresh
 

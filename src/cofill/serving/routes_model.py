@@ -13,6 +13,7 @@ from cofill.config import Networks
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
+from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
@@ -80,7 +81,7 @@ class Status(BaseModel):
     status: Literal["alive", "ready"]
 
 
-def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
+def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, metrics: Metrics, folder: Path) -> None:
     reloading = threading.Lock()
 
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
@@ -119,7 +120,7 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, f
 
     @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
     def figures(_: Annotated[NothingQuery, Query()]) -> Response:
-        return metrics.response(live, store)
+        return metrics.response(live, store, events)
 
 
 def _counts(served: ServedModel, store: Store) -> dict[str, int]:

@@ -10,6 +10,7 @@ from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
 from cofill.models.lists.rules import By, Rules
+from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import (
@@ -35,6 +36,7 @@ _MOST_REQUESTS = 100
 
 _LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
 _HIGH = "where it ends"
+_SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -45,6 +47,7 @@ class RecommendationQuery(RuleQuery):
     user: IdText
     n: CountText = 10
     exclude_known: bool = True
+    exclude_shown: bool = Field(default=False, description=_SHOWN)
     why: bool = False
 
 
@@ -77,7 +80,14 @@ class Somebody(Message):
 class RecommendationRequest(Somebody, RuleMessage):
     n: Count = 10
     exclude_known: StrictBool = True
+    exclude_shown: StrictBool = Field(default=False, description=_SHOWN)
     why: StrictBool = False
+
+    @model_validator(mode="after")
+    def _shown_to_somebody(self) -> "RecommendationRequest":
+        if self.exclude_shown and self.user is None:
+            raise ValueError("exclude_shown leaves out what a user was shown; give a user, or leave it out")
+        return self
 
 
 class BatchRequest(Message):
@@ -168,19 +178,29 @@ class Predicted(BaseModel):
 # Routes
 
 
-def add_recommending(routes: Routes, live: LiveModel) -> None:
+def add_recommending(routes: Routes, live: LiveModel, log: EventLog) -> None:
+    def shown_to(request: RecommendationRequest) -> list[str]:
+        return log.shown_to(str(request.user)) if request.exclude_shown else []
+
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
     def for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+        request = RecommendationRequest.model_construct(
+            user=query.user,
+            n=query.n,
+            exclude_known=query.exclude_known,
+            exclude_shown=query.exclude_shown,
+            by=query.by,
+            why=query.why,
+        )
+        shown = shown_to(request)
         with live.asked() as served:
-            request = RecommendationRequest.model_construct(
-                user=query.user, n=query.n, exclude_known=query.exclude_known, by=query.by, why=query.why
-            )
-            return answer(_recommended(served, request, query.rules(served.model.item_attributes)))
+            return answer(_recommended(served, request, query.rules(served.model.item_attributes), shown))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
     def for_somebody(request: RecommendationRequest) -> Response:
+        shown = shown_to(request)
         with live.asked() as served:
-            return answer(_recommended(served, request, request.rules()))
+            return answer(_recommended(served, request, request.rules(), shown))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
@@ -191,9 +211,10 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
         for at, request in enumerate(batch.requests):
             if time.monotonic() > until:  # nobody waits for the rest
                 raise ProblemError(503, "the batch takes too long; send fewer requests at once")
+            shown = shown_to(request)
             with live.asked() as served:  # each on its own, so that others have their turn between
                 try:
-                    answers.append(_recommended(served, request, request.rules()))
+                    answers.append(_recommended(served, request, request.rules(), shown))
                 except CofillError as error:
                     status = 404 if isinstance(error, UnknownIdError) else 422
                     raise ProblemError(status, f"requests.{at}: {error}") from error
@@ -225,8 +246,8 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
 
-def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules) -> dict[str, Any]:
-    model, by = served.model, request.by
+def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules, shown: list[str]) -> dict[str, Any]:
+    model, by, rules = served.model, request.by, served.within_catalogue(rules, shown)
     who, features = request.who, _features(served, request)
     found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
     entries = [
@@ -242,7 +263,7 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
         reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
-    known = None if request.user is None else request.user in model.users
+    known = None if request.user is None else served.in_model(request.user)
     return {"items": entries, "known": known, "model_version": served.card.version}
 
 

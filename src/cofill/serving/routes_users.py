@@ -1,6 +1,7 @@
 """Users and their ratings."""
 
 import secrets
+import time
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -13,7 +14,7 @@ from cofill.serving.request_messages import (
     MOST_RATINGS,
     CountText,
     Description,
-    Given,
+    GivenAt,
     IdText,
     ItemOrUserId,
     Message,
@@ -22,8 +23,9 @@ from cofill.serving.request_messages import (
     Words,
     check_distinct,
 )
+from cofill.serving.routes_events import nobody_described
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
-from cofill.serving.served_model import ServedModel, own_id
+from cofill.serving.served_model import ServedModel
 
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 
@@ -51,7 +53,7 @@ class UserToStore(Message):
 
 class RatingsToStore(Message):
     user: ItemOrUserId
-    ratings: list[Given] = Field(min_length=1, max_length=MOST_RATINGS)
+    ratings: list[GivenAt] = Field(min_length=1, max_length=MOST_RATINGS)
 
     @model_validator(mode="after")
     def _each_once(self) -> "RatingsToStore":
@@ -93,19 +95,19 @@ class Stored(BaseModel):
 # Routes
 
 
-def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
+def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: bool = False) -> None:
     @routes.add("GET", "/v1/users", Right.READS, FoundUsers, "Users by the beginnings of their ids")
     def users(query: Annotated[UsersQuery, Query()]) -> Response:
         with live.asked() as served:
             model, counts = served.model, served.model.user_counts()
-            found = served.users.find(query.query, counts, query.n)
+            found = served.users.find(query.query, counts, query.n, served.forgotten)
             return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
 
     @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
     def make(request: UserToMake | None = None) -> Response:
         features = None if request is None else request.features
         with live.asked() as served:
-            _check_features(served, features)
+            check_features(served, features)
             candidates = _NewIds(served)
         user = store.new_user(candidates, features)
         return answer({"id": int(user) if candidates.integers else user}, 201)
@@ -113,11 +115,10 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add("PUT", "/v1/user", Right.WRITES, MadeUser, "Describe a user, known or new", kind=WaitsForDatabase)
     def describe(request: UserToStore) -> Response:
         with live.asked() as served:
-            _check_user(served, request.id)
-            _check_features(served, request.features)
-        store.put_user(str(request.id), request.features)
+            check_features(served, request.features)
+        store.put_users([(str(request.id), request.features)])
         with live.asked() as served:
-            return answer({"id": own_id(served.model.users, str(request.id))})
+            return answer({"id": served.model.users.own(request.id)})
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
     def ratings(query: Annotated[UserQuery, Query()]) -> Response:
@@ -126,14 +127,15 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
             return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
 
-    @routes.add(
-        "PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items, known or new; all or nothing", kind=WaitsForDatabase
-    )
+    @routes.add("PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items; all or nothing", kind=WaitsForDatabase)
     def rate(request: RatingsToStore) -> Response:
         with live.asked() as served:
-            _check_user(served, request.user)
-            _check_ratings(served, request)
-        store.put_ratings(str(request.user), [(str(given.item), given.rating) for given in request.ratings])
+            _check_ratings(served, request, open_catalogue=open_catalogue)
+        now = time.time()
+        store.put_ratings(
+            str(request.user),
+            [(str(given.item), given.rating, now if given.time is None else given.time) for given in request.ratings],
+        )
         return answer({"stored": len(request.ratings)})
 
     @routes.add(
@@ -160,7 +162,7 @@ class _NewIds:
     """
 
     def __init__(self, served: ServedModel) -> None:
-        self.integers = served.model.users.integers
+        self.integers = isinstance(served.model.users.own("1"), int)
         self._users = served.model.users
 
     def __call__(self) -> str:
@@ -171,12 +173,8 @@ class _NewIds:
         return str(drawn)
 
 
-def _check_user(served: ServedModel, user: int | str) -> None:
-    if own_id(served.model.users, str(user)) is None:
-        served.model.users.copy().add([user])  # says why it cannot be an id here
-
-
-def _check_features(served: ServedModel, features: dict[str, Any] | None) -> None:
+def check_features(served: ServedModel, features: dict[str, Any] | None) -> None:
+    """An error if features do not describe a user of the model."""
     if features is None:
         return
     if served.model.user_features is None:
@@ -184,11 +182,11 @@ def _check_features(served: ServedModel, features: dict[str, Any] | None) -> Non
     served.model.user_features.encode(served.full_description("user", features))
 
 
-def _check_ratings(served: ServedModel, request: RatingsToStore) -> None:
+def _check_ratings(served: ServedModel, request: RatingsToStore, *, open_catalogue: bool) -> None:
     low, high = served.model.scale
     for given in request.ratings:
-        if own_id(served.model.items, str(given.item)) is None:
-            served.model.items.copy().add([given.item])
+        if not open_catalogue and not served.has_item(given.item):
+            raise UnknownIdError(nobody_described(given.item))
         if not low <= given.rating <= high:
             raise DataError(
                 f"the rating of item {given.item!r} must be between {low:g} and {high:g}. Got {given.rating!r}"
@@ -198,7 +196,7 @@ def _check_ratings(served: ServedModel, request: RatingsToStore) -> None:
 def _is_rated(served: ServedModel, user: str, item: str) -> bool:
     """Whether there is a rating to withdraw; the user and the item are written as the model writes them."""
     model = served.model
-    if user not in model.users or item not in model.items:
+    if not served.in_model(user) or item not in model.items:
         return False
     return model.items.index(item) in served.ratings_by(model.users.index(user))[0]
 
@@ -211,14 +209,13 @@ def _is_kept(store: Store, user: str, item: str) -> bool:
 def _ratings(served: ServedModel, user: str, live: list[LiveRating]) -> list[dict[str, Any]]:
     """A user's ratings: live ones, newest first; then those of the training data."""
     model = served.model
-    if user not in model.users:
+    if not served.in_model(user):
         return []
     items, values = served.ratings_by(model.users.index(user))
     given = {model.items.id(item): value for item, value in zip(items.tolist(), values.tolist(), strict=True)}
-    order = [item for one in live if one.rating is not None if (item := own_id(model.items, one.item)) in given]
+    order = [item for one in live if one.rating is not None if (item := model.items.own(one.item)) in given]
     newest = set(order)
     return [
         {"item": item, "title": model.titles.get(item), "rating": rounded(given[item]), "live": item in newest}
         for item in [*order, *(item for item in given if item not in newest)]
-        if item is not None
     ]
