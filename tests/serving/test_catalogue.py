@@ -130,7 +130,9 @@ def test_pages_stay_in_order_while_items_come_and_go(shop: Server) -> None:
 def test_ordered_ids_see_what_stays_once(ids: list[str], changes: list[tuple[bool, str]], n: int) -> None:
     ordered = OrderedIds(ids)
     changed = iter(changes)
-    there, came, went = set(ids), set(), set()
+    there = set(ids)
+    came: set[str] = set()
+    went: set[str] = set()
     seen: list[str] = []
     more = True
     while more:

@@ -166,11 +166,12 @@ class Store:
         """What tells this database from all others."""
         return str(self.read(select(_counter.c.database)).pop()[0])
 
-    def changes_since(self, change: int, learned: int = 0) -> Changes:
+    def changes_since(self, change: int, learned: int = 0, until: int | None = None) -> Changes:
         """Everything written after a change. It may include changes newer than a counter read before.
 
         `learned` is the change up to which the model was trained on what is here: events until then are in it already,
-        and so is who was forgotten. Of ratings the last one counts, so that it does not matter.
+        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, events
+        after that change are left out.
         """
         forgotten_since = max(change, learned)
         return Changes(
@@ -198,15 +199,17 @@ class Store:
                     .order_by(_users.c.change)
                 )
             ],
-            self._interactions_since(change, learned),
+            self._interactions_since(change, learned, until),
         )
 
-    def _interactions_since(self, change: int, learned: int) -> list[LiveInteraction]:
+    def _interactions_since(self, change: int, learned: int, until: int | None) -> list[LiveInteraction]:
         """The sums of all pairs with an event after a change."""
         last = func.max(_events.c.change)
         sums = select(_events.c.user, _events.c.item, func.sum(_events.c.weight), func.max(_events.c.time)).where(
             _events.c.weight > 0, _events.c.change > learned
         )
+        if until is not None:
+            sums = sums.where(_events.c.change <= until)
         if change > learned:
             touched = select(_events.c.user, _events.c.item).where(_events.c.change > change).distinct().subquery()
             sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
