@@ -18,7 +18,7 @@ from typing import Any, Self
 
 # What a server would otherwise import when it starts.
 _LATER = (
-    "asyncio.selector_events", "psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite",
+    "psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite",
     "uvicorn.lifespan.off", "uvicorn.loops.auto", "uvicorn.protocols.http.auto", "uvicorn.protocols.websockets.auto",
 )  # fmt: skip
 

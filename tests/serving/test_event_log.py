@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import create_engine
 
-from cofill.models.lists.grades import SECONDS_A_DAY
 from cofill.serving import event_log
 from cofill.serving.database import LiveInteraction, Store, url_of
-from cofill.serving.event_log import OTHER, Event, EventLog, Retention
+from cofill.serving.event_log import OTHER, SECONDS_A_DAY, Event, EventLog, Retention
 
 KINDS = ("view", "click", "buy")
 

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, delete, func, insert, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
-from cofill.models.lists.grades import SECONDS_A_DAY
 from cofill.serving.database import Store
 from cofill.serving.tables import ADDED_UP, SHOWN
 from cofill.serving.tables import click_through as _click_through
@@ -25,6 +24,7 @@ log = logging.getLogger("cofill.serving")
 
 OTHER = "other"
 """What versions and kinds beyond those that are told apart are counted as."""
+SECONDS_A_DAY = 86_400.0
 _MOST_VERSIONS = 100  # of models whose click-through is told apart
 _PAIRS_AT_ONCE = 500  # that are added up in one go
 _SECONDS_BETWEEN_TIDYING = 3600.0

@@ -1,17 +1,19 @@
 """Events: what people do, in up to a thousand at once, each counted once; and what they were shown."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Response
 from pydantic import BaseModel, Field, model_validator
 
 from cofill.errors import DataError, UnknownIdError
 from cofill.serving.event_log import Event, EventLog
-from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import ItemOrUserId, Message, Moment, Version
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
 from cofill.serving.tables import SHOWN
+
+if TYPE_CHECKING:
+    from cofill.serving.live_model import LiveModel
 
 _MOST_EVENTS = 1_000
 _GREATEST_WEIGHT = 1_000_000
@@ -57,7 +59,7 @@ class EventsStored(BaseModel):
 
 
 def add_events(
-    routes: Routes, live: LiveModel, log: EventLog, weights: Mapping[str, float], *, open_catalogue: bool
+    routes: Routes, live: "LiveModel", log: EventLog, weights: Mapping[str, float], *, open_catalogue: bool
 ) -> None:
     @routes.add(
         "POST",
