@@ -137,7 +137,9 @@ class Routes:
         self.declare([method], path, right, takes_long=takes_long, media_type=JSON if lines is None else LINES)
         body = None
         if lines is not None:
-            schema = {"type": "array", "minItems": 1, "items": lines.model_json_schema()}
+            each = lines.model_json_schema(ref_template="#/components/schemas/{model}")
+            each.pop("$defs", None)  # they are those of `PUT` for one
+            schema = {"type": "array", "minItems": 1, "items": each}
             body = {"requestBody": {"required": True, "content": {LINES: {"schema": schema}}}}
 
         def under(endpoint: Endpoint) -> Endpoint:
