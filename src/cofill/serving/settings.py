@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from cofill.errors import SettingsError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpoolctl")
+_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
 
 
 class LimitSettings(BaseModel):
