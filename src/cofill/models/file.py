@@ -22,6 +22,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -54,6 +55,7 @@ class Contents:
     data: Mapping[str, Any]
     measures: Mapping[str, float | int | None]
     history: Sequence[Mapping[str, Any]]
+    trained: datetime | None
     learned: Mapping[str, dict[str, Any]]  # about the columns of features of "users" and "items", ready for JSON
     arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features"
     users: Vocabulary
@@ -141,6 +143,7 @@ def said_of(contents: Contents) -> dict[str, Any]:
         "measures": dict(contents.measures),
         "history": [dict(record) for record in contents.history],
         "features": dict(contents.learned),
+        **({} if contents.trained is None else {"trained": contents.trained}),
     }
 
 
@@ -312,6 +315,7 @@ def _contents(
         data=card.data,
         measures=card.measures,
         history=card.history,
+        trained=card.trained,
         learned=card.features,
         arrays=arrays,
         users=Vocabulary(users["id"].to_list()),

@@ -7,10 +7,12 @@ nothing grows with time. A rating that was taken back is a row without a rating:
 """
 
 import json
+import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,7 +42,10 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from cofill.errors import CofillError, DataError, SettingsError
+from cofill.files import make_private
 from cofill.serving.settings import live_file, require_psycopg
+
+log = logging.getLogger("cofill.serving")
 
 FORMAT = 1
 _COUNTER = "SELECT change, generation FROM cofill_counter"
@@ -137,6 +142,8 @@ class Store:
 
     def open(self, *, make: bool = True) -> None:
         """Open a database, and create its tables or refuse one without; a `CofillError` if it cannot be used."""
+        if make and self._engine.dialect.name == "sqlite":
+            self._keep_private()
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
@@ -262,6 +269,17 @@ class Store:
             return int(connection.execute(advanced.returning(_counter.c.generation)).scalar_one())
 
     # How
+
+    def _keep_private(self) -> None:
+        """SQLite gives the files beside a database (-wal, -shm) the mode of the database itself."""
+        path = Path(str(self._engine.url.database))
+        with suppress(OSError):  # SQLite itself says what is wrong with the place
+            opened = [
+                make_private(path),
+                *(make_private(beside) for ending in ("-wal", "-shm") if (beside := Path(f"{path}{ending}")).exists()),
+            ]
+            if any(opened):
+                log.warning("%s: everybody on this machine could read people's ratings there; that is mended", path)
 
     def _forget_watch(self) -> None:
         if self._watch is not None:

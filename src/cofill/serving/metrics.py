@@ -30,7 +30,7 @@ class Metrics:
         )
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._ratings = self._latest("cofill_live_ratings", "Live ratings in the database.")
-        self._age = self._latest("cofill_model_age_seconds", "Seconds since the model's file was written.")
+        self._age = self._latest("cofill_model_age_seconds", "Seconds since the model was trained.")
         self._info = Gauge(
             "cofill_model_info",
             "1 for the model that is served.",

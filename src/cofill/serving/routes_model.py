@@ -55,7 +55,10 @@ class ModelMessage(BaseModel):
     orientation: Networks
     version: str
     cofill_version: str
-    trained: str = Field(description="when the model's file was written")
+    trained: str = Field(description="when it was trained")
+    trained_is_known: bool = Field(
+        description="false: an older cofill wrote the model and did not say; `trained` is when the file was written"
+    )
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
     scale: ScaleMessage
     users: int
@@ -135,6 +138,7 @@ def _about(served: ServedModel, name: str) -> dict[str, Any]:
         "version": card.version,
         "cofill_version": card.cofill_version,
         "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),
+        "trained_is_known": card.trained_is_known,
         "rated": model.rated,
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),

@@ -1,8 +1,7 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
-import json
 import logging
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
+from cofill.files import json_of
 from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, LiveRating
@@ -33,7 +33,8 @@ class Card(NamedTuple):
     version: str
     cofill_version: str
     trained: float
-    """When its file was written, in seconds."""
+    """When it was trained, in seconds; when its file was written, if the file does not say."""
+    trained_is_known: bool
 
 
 class ServedModel:
@@ -205,8 +206,10 @@ def read_card(folder: Path) -> Card:
     """The card of the model in a folder; a `ModelFileError` that says why there is none."""
     path = folder / "model.json"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), path.stat().st_mtime)
+        document = json_of(path.read_text(encoding="utf-8"))
+        said = document.get("trained")
+        trained = path.stat().st_mtime if said is None else datetime.fromisoformat(said).timestamp()
+        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), trained, said is not None)
     except (OSError, ValueError, KeyError, TypeError):
         Recommender.load(folder)  # says what is wrong
         raise ModelFileError(f"{folder}: is being replaced; try again") from None
