@@ -10,7 +10,14 @@ from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json
 from cofill.serving.settings import ServingSettings
 
-_METAVARS = {"database": "URL", "keys": "FILE", "workers": "N", "body_bytes": "BYTES", "requests_per_second": "N"}
+_METAVARS = {
+    "database": "URL",
+    "keys": "FILE",
+    "workers": "N",
+    "body_bytes": "BYTES",
+    "requests_per_second": "N",
+    "drain_seconds": "SECONDS",
+}
 _DATABASE = "COFILL_DATABASE"
 
 
@@ -43,7 +50,8 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet and not options.json:
         note(f"reading {settings.model}")
 
-    from cofill.serving.server_processes import address_of, listen, serve_by_workers, serve_here
+    from cofill.serving.listening import address_of, listen
+    from cofill.serving.server_processes import serve_by_workers, serve_here
 
     listening = listen(settings)
     address = address_of(listening)

@@ -26,6 +26,8 @@ class LiveModel:
         self._folder = folder
         self._store = store
         self.seconds = seconds
+        self.draining = False
+        """Whether the server is about to stop, and wants no new requests."""
         self._turns = Turns()
         self._reloading = threading.Lock()
         self._stopping = threading.Event()

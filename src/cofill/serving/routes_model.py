@@ -117,6 +117,8 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, f
 
     @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
     def ready(_: Annotated[NothingQuery, Query()]) -> Response:
+        if live.draining:
+            raise ProblemError(503, "the server is stopping; send requests to another one")
         with live.asked():
             return answer({"status": "ready"})
 

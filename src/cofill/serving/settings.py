@@ -47,6 +47,14 @@ class ServingSettings(LimitSettings):
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
     )
 
+    drain_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        description="how long /ready says 503 on SIGTERM before connections are refused: as long as a load balancer "
+        "takes to see it",
+    )
+
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """Settings from names and values; a wrong one becomes a `SettingsError` on one line."""
