@@ -25,7 +25,7 @@ from cofill.serving.routing import MessageRoute, Right, Routes, WaitsForDatabase
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import declared_routes
 
-OPEN, LIMITED, READS, WRITES = Right
+OPEN, LIMITED, READS, WRITES, OPERATES = Right
 RIGHTS = {
     ("GET", "/"): OPEN,
     ("HEAD", "/"): OPEN,
@@ -41,7 +41,7 @@ RIGHTS = {
     ("GET", "/v1/items"): READS,
     ("GET", "/v1/map"): READS,
     ("GET", "/v1/model"): READS,
-    ("POST", "/v1/model/reload"): WRITES,
+    ("POST", "/v1/model/reload"): OPERATES,
     ("POST", "/v1/predictions"): READS,
     ("DELETE", "/v1/ratings"): WRITES,
     ("GET", "/v1/ratings"): READS,

@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json
@@ -28,11 +28,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             continue
         default = "" if field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
+        flag: dict[str, Any] = {"metavar": _METAVARS.get(name, name.upper())}
+        if field.annotation is bool:
+            flag, default = {"action": argparse.BooleanOptionalAction}, ""
+        elif get_origin(field.annotation) is Literal:
+            flag = {"choices": get_args(field.annotation)}
         parser.add_argument(
             "--" + name.replace("_", "-"),
-            metavar=_METAVARS.get(name, name.upper()),
             default=argparse.SUPPRESS,
             help=f"{field.description}{also}{default}",
+            **flag,
         )
     parser.add_argument("--quiet", action="store_true", help="print nothing but the address")
     add_json(parser)
@@ -44,10 +49,11 @@ def run(options: argparse.Namespace) -> int:
 
     require_server()
     given = {name: value for name, value in vars(options).items() if name in ServingSettings.model_fields}
-    if "database" not in given and os.environ.get(_DATABASE):
+    if "database" not in given and not given.get("read_only") and os.environ.get(_DATABASE):
         given["database"] = os.environ[_DATABASE]
     settings = ServingSettings.of(given)
-    if not options.quiet and not options.json:
+    quiet = options.quiet or options.json or settings.log_format == "json"
+    if not quiet:
         note(f"reading {settings.model}")
 
     from cofill.serving.listening import address_of, listen
@@ -60,14 +66,14 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print_json({"address": address, "model": str(settings.model), **summary})
         else:
-            _announce(address, settings, summary, options.quiet)
+            _announce(address, settings, summary, quiet)
 
     with listening:
         if settings.workers == 1:
             serve_here(settings, listening, ready)
         else:
             serve_by_workers(settings, listening, ready)
-    if not options.quiet and not options.json:
+    if not quiet:
         note("stopped")
     return 0
 

@@ -15,6 +15,7 @@ from cofill.serving.item_map import ItemMap, add_map
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import MEDIA_TYPE, ProblemMessage, add_handlers
+from cofill.serving.read_only import ReadOnlyStore
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
 from cofill.serving.routes_page import add_page
@@ -44,7 +45,7 @@ class Application:
         """Read the model and open the database; a `CofillError` if that fails."""
         self.admission = Admission(settings)
         read_card(settings.model)  # a wrong path shall not leave a database behind
-        self.store = Store(url_of(settings.database, settings.model))
+        self.store = ReadOnlyStore() if settings.read_only else Store(url_of(settings.database, settings.model))
         self.store.open()
         self.live = LiveModel(settings.model, self.store, settings.seconds)
         metrics = Metrics()

@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from cofill.errors import ModelFileError
 from cofill.serving.database import Store
+from cofill.serving.disk import Disk, is_disk_full
 from cofill.serving.problems import busy
 from cofill.serving.served_model import ServedModel, read_card
 
@@ -39,7 +42,11 @@ class LiveModel:
     def start(self, looked: "Callable[[LiveModel, int], None]") -> None:
         """Start polling for changes by other processes between requests; `looked` is called with their number."""
         self._looked = looked
-        self._store.next_generation()  # others may still serve what was in the folder before
+        try:
+            self._store.next_generation()  # others may still serve what was in the folder before
+        except SQLAlchemyError as error:
+            if not is_disk_full(error):  # which is no reason to answer nobody
+                raise
         self._follower.start()
 
     def stop(self) -> None:
@@ -58,6 +65,11 @@ class LiveModel:
     def served(self) -> ServedModel:
         """The model without synchronising it: for what does not change, and for metrics."""
         return self._served
+
+    @property
+    def disk(self) -> Disk:
+        """The one that the database is on."""
+        return self._store.disk
 
     def lag(self) -> int:
         """The number of changes in the database that this process has not applied yet."""
@@ -104,6 +116,7 @@ class LiveModel:
         failing = False
         while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
             try:
+                self._store.disk.look(self._store.touch)
                 self._looked(self, self.lag())
                 with self._turn(threading.TIMEOUT_MAX):
                     self._catch_up()

@@ -50,6 +50,15 @@ class Metrics:
             multiprocess_mode="livemax",
             registry=self._own,
         )
+        self._disk_full = Gauge(
+            "cofill_disk_full",
+            "1 while the disk with the database of live ratings is full.",
+            multiprocess_mode="livemax",
+            registry=self._own,
+        )
+        self._disk_free = self._latest(
+            "cofill_disk_free_bytes", "Space left on the disk with a database of SQLite; -1 if the server cannot tell."
+        )
         self._told: tuple[str, str, str] | None = None
 
     def _latest(self, name: str, text: str) -> Gauge:
@@ -71,6 +80,9 @@ class Metrics:
         self._told = told
         self._info.labels(*told).set(1)
         self._lag.set(lag)
+        self._disk_full.set(live.disk.full)
+        free = live.disk.free_bytes()
+        self._disk_free.set(-1 if free is None else free)
         self._refused.set(served.refused)
         self._age.set(time.time() - served.card.trained)
 

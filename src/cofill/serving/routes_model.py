@@ -60,6 +60,7 @@ class ModelMessage(BaseModel):
         description="false: an older cofill wrote the model and did not say; `trained` is when the file was written"
     )
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
+    read_only: bool = Field(description="whether the server keeps nothing, so that nothing can be written")
     scale: ScaleMessage
     users: int
     items: int
@@ -89,12 +90,14 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, f
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
     def model(_: Annotated[NothingQuery, Query()]) -> Response:
         with live.asked() as served:
-            return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
+            return answer(
+                _about(served, folder.name) | {"ratings": _counts(served, store), "read_only": store.read_only}
+            )
 
     @routes.add(
         "POST",
         "/v1/model/reload",
-        Right.WRITES,
+        Right.OPERATES,
         Reloaded,
         "Serve the model that is in the folder now",
         kind=WaitsForDatabase,
@@ -119,6 +122,8 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, f
     def ready(_: Annotated[NothingQuery, Query()]) -> Response:
         if live.draining:
             raise ProblemError(503, "the server is stopping; send requests to another one")
+        if live.disk.full:
+            raise ProblemError(503, "the disk with the database is full; reads are answered, and writes are not taken")
         with live.asked():
             return answer({"status": "ready"})
 

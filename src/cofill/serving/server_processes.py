@@ -21,7 +21,6 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
@@ -33,11 +32,11 @@ from prometheus_client import multiprocess
 from threadpoolctl import threadpool_limits
 
 from cofill.crew import THREADS_OF_LIBRARIES, behave_as_worker, cores, how_it_ended, stop_workers
-from cofill.data.features import UnknownFeatureWarning
 from cofill.errors import CofillError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
 from cofill.serving.listening import is_readable, refuse_new
+from cofill.serving.logs import about, set_up_logging
 from cofill.serving.metrics import FOLDER
 from cofill.serving.settings import ServingSettings
 
@@ -55,7 +54,7 @@ _AT_ONCE = signal.SIGUSR2  # from the parent: do not wait for --drain-seconds
 
 def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready, *, interrupts: bool = True) -> None:
     """Serve in this process until it is told to stop; `interrupts`: also by Ctrl-C."""
-    speak_plainly()
+    set_up_logging(settings)
     # Scoring waits for memory, not for arithmetic: with two threads of BLAS a request took 4.6 ms instead of 2.7.
     threadpool_limits(1, "blas")
     with _deaf_to_hangups():
@@ -73,7 +72,13 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
         timeout_graceful_shutdown=ceil(settings.seconds + _SECONDS_TO_FINISH),
     )
     stops = [signal.SIGTERM, signal.SIGINT if interrupts else _AT_ONCE]
-    server = _Server(config, application, lambda: ready(_summary(application)), stops, settings.drain_seconds)
+
+    def told(summary: dict[str, Any]) -> None:
+        if settings.log_format == "json":  # otherwise the command line says it
+            log.info("serving %s", settings.model, extra=about(**summary))
+        ready(summary)
+
+    server = _Server(config, application, told, stops, settings.drain_seconds)
     server.run(sockets=[listening])
 
 
@@ -104,7 +109,7 @@ class _Server(uvicorn.Server):
         self,
         config: uvicorn.Config,
         application: Application,
-        ready: Callable[[], None],
+        ready: Ready,
         stop_signals: Sequence[signal.Signals],
         drain_seconds: float,
     ) -> None:
@@ -118,7 +123,7 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._ready()
+        self._ready(_summary(self._application))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -173,14 +178,6 @@ def reload_or_explain(application: Application) -> None:
         log.error("the model stays as it was", exc_info=error)
 
 
-def speak_plainly() -> None:
-    """Set up logging: one plain line for each event, on standard error."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    log.setLevel(logging.INFO)
-    logging.captureWarnings(True)
-    warnings.simplefilter("ignore", UnknownFeatureWarning)  # what others write is no news to whoever runs the server
-
-
 def _summary(application: Application) -> dict[str, Any]:
     served = application.live.served
     return {
@@ -198,7 +195,7 @@ def _summary(application: Application) -> dict[str, Any]:
 
 def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready: Ready) -> None:
     """Serve by `settings.workers` processes until this one is told to stop."""
-    speak_plainly()
+    set_up_logging(settings)
     with tempfile.TemporaryDirectory(prefix="cofill-figures-") as figures, _told_to_stop() as told:
         crew = _Crew(settings, listening, figures, told)
         try:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -42,11 +42,17 @@ class ServingSettings(LimitSettings):
     database: str | None = Field(
         default=None, description="where live ratings are kept: a database URL; by default a SQLite file beside MODEL"
     )
+    read_only: bool = Field(
+        default=False, description="keep no live ratings and make no database: what would write is refused"
+    )
     keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it no key is needed")
     workers: int = Field(
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
     )
 
+    log_format: Literal["text", "json"] = Field(default="text", description="how the log is written: text or json")
+    access_log: bool = Field(default=False, description="log every request, without saying who asked or for whom")
+    log_addresses: bool = Field(default=False, description="log the addresses of clients too, with --access-log")
     drain_seconds: float = Field(
         default=0.0,
         ge=0,
@@ -67,6 +73,12 @@ class ServingSettings(LimitSettings):
                 raise SettingsError(message) from None
             name = str(first["loc"][0]).replace("_", "-")
             raise SettingsError(f"--{name} {message}. Got {first['input']!r}; `cofill serve --help` tells") from None
+
+    @model_validator(mode="after")
+    def _one_or_none(self) -> Self:
+        if self.read_only and self.database is not None:
+            raise ValueError("read-only means without a database; leave out --database (or $COFILL_DATABASE)")
+        return self
 
     @model_validator(mode="after")
     def _others_need_keys(self) -> Self:
