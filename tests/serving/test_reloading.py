@@ -138,7 +138,7 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
     add_handlers(app)
     live: Any = SimpleNamespace(reload=reload)
     nothing: Any = None
-    add_model(Routes(app.router), live, nothing, nothing, Path("model"))
+    add_model(Routes(app.router), live, nothing, nothing)
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

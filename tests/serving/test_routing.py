@@ -42,6 +42,7 @@ RIGHTS = {
     ("GET", "/v1/map"): READS,
     ("GET", "/v1/model"): READS,
     ("POST", "/v1/model/reload"): OPERATES,
+    ("POST", "/v1/model/rollback"): OPERATES,
     ("POST", "/v1/predictions"): READS,
     ("DELETE", "/v1/ratings"): WRITES,
     ("GET", "/v1/ratings"): READS,
@@ -70,7 +71,10 @@ def test_every_route_declares_its_right(model: Path) -> None:
     }
     assert all(isinstance(route, Route) for route in application.api.routes)  # none that has no methods
     assert {at: None if one is None else one.right for at, one in found.items()} == RIGHTS
-    assert [at for at, one in found.items() if one is not None and one.takes_long] == [("POST", "/v1/model/reload")]
+    assert [at for at, one in found.items() if one is not None and one.takes_long] == [
+        ("POST", "/v1/model/reload"),
+        ("POST", "/v1/model/rollback"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json
+from cofill.errors import SettingsError
 from cofill.serving.settings import ServingSettings
 
 _METAVARS = {
@@ -22,9 +23,17 @@ _DATABASE = "COFILL_DATABASE"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    parser.add_argument("model", metavar="MODEL", type=Path, nargs="?", help="a model's folder")
+    parser.add_argument(
+        "--model",
+        metavar="NAME=FOLDER",
+        dest="models",
+        action="append",
+        default=argparse.SUPPRESS,
+        help="in place of MODEL: one of several models that are served at once, under a name; for each of them",
+    )
     for name, field in ServingSettings.model_fields.items():
-        if name == "model":
+        if name in ("model", "models"):
             continue
         default = "" if field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
@@ -49,12 +58,16 @@ def run(options: argparse.Namespace) -> int:
 
     require_server()
     given = {name: value for name, value in vars(options).items() if name in ServingSettings.model_fields}
+    if given["model"] is None:
+        del given["model"]
+    elif "models" in given:
+        raise SettingsError(f"either MODEL or --model NAME=FOLDER, not both; write --model NAME={given['model']}")
     if "database" not in given and not given.get("read_only") and os.environ.get(_DATABASE):
         given["database"] = os.environ[_DATABASE]
     settings = ServingSettings.of(given)
     quiet = options.quiet or options.json or settings.log_format == "json"
     if not quiet:
-        note(f"reading {settings.model}")
+        note(f"reading {', '.join(map(str, settings.models.values()))}")
 
     from cofill.serving.listening import address_of, listen
     from cofill.serving.server_processes import serve_by_workers, serve_here

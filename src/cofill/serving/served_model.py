@@ -40,7 +40,9 @@ class Card(NamedTuple):
 class ServedModel:
     """One model and everything that belongs to it; used and changed by one thread at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """`name`: what it is called in answers; by default as its folder."""
+        self.name = name or folder.name
         self.card, self.model = _read(folder)
         self.applied = 0
         """The number of the last change that was taken in."""
@@ -123,7 +125,7 @@ class ServedModel:
             self.live_users.add(rating.user)
             user, item = own_id(users, rating.user), own_id(items, rating.item)
             if user is None or item is None or not (rating.rating is None or low <= rating.rating <= high):
-                self._refuse(f"the rating of item {rating.item!r} by user {rating.user!r}: {rating.rating}")
+                self._refuse(f"the rating of item {rating.item!r}: {rating.rating}")
             elif rating.rating is None:
                 taken_back.append((user, item))
             else:
@@ -169,7 +171,7 @@ class ServedModel:
                 raise CofillError("the model does not take it")
             self.model.describe_users({user: known})
         except CofillError as error:
-            self._refuse(f"the description of user {text!r}: {error}")
+            self._refuse(f"the description of somebody: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
         """All columns of the model, None where not given; unless `strict`, unknown columns are dropped."""
@@ -179,6 +181,7 @@ class ServedModel:
         return dict.fromkeys(columns) | own if own or strict or not features else {}
 
     def _refuse(self, what: str) -> None:
+        """`what` goes into the log, which names nobody."""
         self.refused += 1
         if self.refused <= _MOST_TOLD:
             log.warning("left out, it does not fit the model: %s", what)

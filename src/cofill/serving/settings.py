@@ -2,7 +2,8 @@
 
 import ipaddress
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -12,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from cofill.errors import SettingsError
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_MOST_MODELS = 10  # at once
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
 _LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpoolctl")
 
 
@@ -34,7 +37,15 @@ class LimitSettings(BaseModel):
 class ServingSettings(LimitSettings):
     """Where a model is served, to whom, and where its live ratings are kept."""
 
-    model: Path = Field(description="the model's folder")
+    model: Path = Field(description="the model's folder; of several, that of the first")
+    models: dict[str, Path] = Field(
+        default={}, max_length=_MOST_MODELS, description="several models at once, each with a name of its own"
+    )
+    split: str | None = Field(
+        default=None,
+        pattern=r"^[0-9]+(\.[0-9]+)?(:[0-9]+(\.[0-9]+)?)+$",
+        description="which part of the people each of several models gets, such as 90:10; by default all the same",
+    )
     host: str = Field(
         default="127.0.0.1", min_length=1, description="address to listen at; any but loopback needs keys"
     )
@@ -74,6 +85,39 @@ class ServingSettings(LimitSettings):
             name = str(first["loc"][0]).replace("_", "-")
             raise SettingsError(f"--{name} {message}. Got {first['input']!r}; `cofill serve --help` tells") from None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, values: Any) -> Any:
+        """One model has the name of its folder; of several, the first one's folder is `model`."""
+        if not isinstance(values, Mapping):
+            return values
+        named = values.get("models") or {}
+        if not isinstance(named, Mapping):
+            named = _named_folders(named)
+        if named:
+            return {**values, "models": dict(named), "model": next(iter(named.values()))}
+        if values.get("model") is None:
+            raise ValueError("which model? `cofill serve MODEL`, or --model NAME=FOLDER for each of several")
+        folder = Path(os.path.abspath(values["model"]))  # noqa: PTH100  # a link to a model keeps its own name
+        return {**values, "models": {folder.name or "model": values["model"]}}
+
+    @model_validator(mode="after")
+    def _a_share_for_each(self) -> Self:
+        if self.split is not None:
+            shares = [float(share) for share in self.split.split(":")]
+            if len(shares) != len(self.models) or not sum(shares):
+                raise ValueError(
+                    f"split = {self.split} has {len(shares)} shares for {len(self.models)} models; give one for each, "
+                    f"and not 0 to all"
+                )
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What part of the people each model gets; they add up to 1."""
+        given = [float(share) for share in self.split.split(":")] if self.split else [1.0] * len(self.models)
+        return {name: share / sum(given) for name, share in zip(self.models, given, strict=True)}
+
     @model_validator(mode="after")
     def _one_or_none(self) -> Self:
         if self.read_only and self.database is not None:
@@ -98,6 +142,20 @@ class ServingSettings(LimitSettings):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _named_folders(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, folder = text.partition("=")
+        if not separator or not _NAME.fullmatch(name) or not folder:
+            raise ValueError(
+                f"model = {text!r} is no NAME=FOLDER; a name has letters, digits, - and _, such as new=models/new"
+            )
+        if name in found:
+            raise ValueError(f"two models are called {name!r}; give each a name of its own")
+        found[name] = folder
+    return found
 
 
 def live_file(model: Path) -> Path:
