@@ -102,5 +102,5 @@ def declared_routes(app: FastAPI) -> Routes:
     """All routes that there are, with nothing behind them."""
     nothing: Any = None
     routes = Routes(app.router)
-    add_routes(routes, nothing, nothing, nothing, nothing, Path("model"))
+    add_routes(routes, nothing, nothing, nothing, nothing)
     return routes

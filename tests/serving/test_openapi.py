@@ -34,6 +34,7 @@ OPERATIONS = [
     ("GET", "/v1/map"),
     ("GET", "/v1/model"),
     ("POST", "/v1/model/reload"),
+    ("POST", "/v1/model/rollback"),
     ("POST", "/v1/predictions"),
     ("DELETE", "/v1/ratings"),
     ("GET", "/v1/ratings"),
@@ -55,8 +56,6 @@ TAKE_NOTHING = [
     ("GET", "/metrics"),
     ("GET", "/ready"),
     ("GET", "/v1/map"),
-    ("GET", "/v1/model"),
-    ("POST", "/v1/model/reload"),
 ]
 
 

@@ -94,7 +94,7 @@ def test_figures(server: Server) -> None:
     assert f'version="{server.told["version"]}"' in text
     assert re.search(r'cofill_request_seconds_count\{method="PUT",route="/v1/ratings",status="200"\} [1-9]', text)
     assert re.search(r'cofill_request_seconds_count\{method="GET",route="none",status="404"\} [1-9]', text)
-    age = re.search(r"cofill_model_age_seconds ([0-9.e+]+)", text)
+    age = re.search(r'cofill_model_age_seconds{model="model"} ([0-9.e+]+)', text)
     assert age is not None
     assert 0 < float(age[1]) < time.time()
     assert "cofill_change_lag " in text

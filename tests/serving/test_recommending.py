@@ -169,7 +169,7 @@ def test_predictions(server: Server, here: Recommender) -> None:
 def test_predictions_with_intervals(server: Server, here: Recommender) -> None:
     pairs: list[tuple[Id, Id]] = [(1, 1), (7, 30), ("nobody", 3), (4, "nothing")]
     body = {"pairs": [{"user": user, "item": item} for user, item in pairs]}
-    assert set(server.client.post("/v1/predictions", json=body).json()) == {"ratings", "model_version"}
+    assert set(server.client.post("/v1/predictions", json=body).json()) == {"ratings", "model", "model_version"}
     answer = server.client.post("/v1/predictions", json=body | {"interval": True}).json()
     expected = here.predict_intervals(here.users.find([u for u, _ in pairs]), here.items.find([i for _, i in pairs]))
     for name, column in expected._asdict().items():

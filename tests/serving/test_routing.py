@@ -25,7 +25,7 @@ from cofill.serving.routing import MessageRoute, Right, Routes, WaitsForDatabase
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import declared_routes
 
-OPEN, LIMITED, READS, WRITES = Right
+OPEN, LIMITED, READS, WRITES, OPERATES = Right
 RIGHTS = {
     ("GET", "/"): OPEN,
     ("HEAD", "/"): OPEN,
@@ -41,7 +41,8 @@ RIGHTS = {
     ("GET", "/v1/items"): READS,
     ("GET", "/v1/map"): READS,
     ("GET", "/v1/model"): READS,
-    ("POST", "/v1/model/reload"): WRITES,
+    ("POST", "/v1/model/reload"): OPERATES,
+    ("POST", "/v1/model/rollback"): OPERATES,
     ("POST", "/v1/predictions"): READS,
     ("DELETE", "/v1/ratings"): WRITES,
     ("GET", "/v1/ratings"): READS,
@@ -70,7 +71,10 @@ def test_every_route_declares_its_right(model: Path) -> None:
     }
     assert all(isinstance(route, Route) for route in application.api.routes)  # none that has no methods
     assert {at: None if one is None else one.right for at, one in found.items()} == RIGHTS
-    assert [at for at, one in found.items() if one is not None and one.takes_long] == [("POST", "/v1/model/reload")]
+    assert [at for at, one in found.items() if one is not None and one.takes_long] == [
+        ("POST", "/v1/model/reload"),
+        ("POST", "/v1/model/rollback"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,7 @@ def fit_together(
         keys = KeysOfSides(portion.row_keys, np.concatenate(exchange.gather(portion.column_keys)))
         order = None if decay is None else _decay_of_all(share, decay, exchange)
         model.fit_lists(order, progress, known=whole, sides=Sides(features[0], items), keys=keys)
+    model.trained = datetime.now(UTC)
     return model
 
 

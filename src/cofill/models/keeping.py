@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -46,6 +47,8 @@ class SavedModel(ABC):
     history: list[EpochRecord]
     measures: dict[str, float | int | None]
     data_summary: dict[str, Any]
+    trained: datetime | None
+    """The end of its training; None if it is not fitted, or of a file that does not say."""
     part: PartInfo | None
     """Which part of a model in shards it is, with all items and some of the users; None if it is whole."""
     _matrix: Matrix | None
@@ -174,6 +177,7 @@ def _contents(model: SavedModel, kept: Kept) -> Contents:
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
+        trained=model.trained,
         learned={side: learned.card() for side, (learned, _) in sides.items() if learned is not None},
         arrays=arrays | ({"features": features} if features else {}),
         users=model.users,
@@ -209,6 +213,7 @@ def _put_together(asked: type[SavedModel], contents: Contents) -> SavedModel:
     model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
     model.history = [EpochRecord(**record) for record in contents.history]
     model.measures, model.data_summary = dict(contents.measures), dict(contents.data)
+    model.trained = contents.trained
     arrays = contents.arrays
     features, rows = arrays.get("features", {}), arrays.get("rows")
     kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers, own_settings, contents.by_column, rows)

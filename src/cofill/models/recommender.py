@@ -7,6 +7,7 @@ docs/rivals.md shows one.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, get_args, overload
 
@@ -115,6 +116,7 @@ class Recommender(SavedModel):
         self.history: list[EpochRecord] = []
         self.measures: dict[str, float | int | None] = {}
         self.data_summary: dict[str, Any] = {}
+        self.trained: datetime | None = None
         self.users = Vocabulary()
         self.items = Vocabulary()
         self.titles: dict[Id, str] = {}
@@ -194,6 +196,7 @@ class Recommender(SavedModel):
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
 
         self._scorer = self._fit_scorer(self._feedback_from(data), done)
+        self.trained = datetime.now(UTC)
         return self
 
     def _fit_elsewhere(

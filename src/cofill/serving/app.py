@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
@@ -15,6 +14,7 @@ from cofill.serving.item_map import ItemMap, add_map
 from cofill.serving.live_model import LiveModel
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import MEDIA_TYPE, ProblemMessage, add_handlers
+from cofill.serving.read_only import ReadOnlyStore
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
 from cofill.serving.routes_page import add_page
@@ -23,6 +23,7 @@ from cofill.serving.routes_users import add_users
 from cofill.serving.routing import Right, Routes
 from cofill.serving.served_model import read_card
 from cofill.serving.settings import ServingSettings
+from cofill.serving.split import Split
 
 _PROBLEMS = {
     "400": "The body is not JSON.",
@@ -43,16 +44,17 @@ class Application:
     def __init__(self, settings: ServingSettings) -> None:
         """Read the model and open the database; a `CofillError` if that fails."""
         self.admission = Admission(settings)
-        read_card(settings.model)  # a wrong path shall not leave a database behind
-        self.store = Store(url_of(settings.database, settings.model))
+        for folder in settings.models.values():
+            read_card(folder)  # a wrong path shall not leave a database behind
+        self.store = ReadOnlyStore() if settings.read_only else Store(url_of(settings.database, settings.model))
         self.store.open()
-        self.live = LiveModel(settings.model, self.store, settings.seconds)
+        self.live = LiveModel(settings.model, self.store, settings.seconds, Split.of(settings))
         metrics = Metrics()
         item_map = ItemMap(settings.model)
 
         @asynccontextmanager
         async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            self.live.start(metrics.looked)
+            self.live.start(metrics.looked, metrics.answered_by)
             yield
             self.live.stop()
             item_map.stop()
@@ -69,22 +71,20 @@ class Application:
         )
         add_handlers(api)
         self.routes = Routes(api.router)
-        add_routes(self.routes, self.live, self.store, item_map, metrics, settings.model)
+        add_routes(self.routes, self.live, self.store, item_map, metrics)
         self.routes.declare(["GET", "HEAD"], str(api.openapi_url), Right.READS)  # FastAPI's own
         api.openapi = lambda: _published(api)  # type: ignore[method-assign]
         self.api = api
         self.asgi: ASGIApp = Guard(api, settings, metrics, self.admission, self.routes)
 
 
-def add_routes(
-    routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, folder: Path
-) -> None:
+def add_routes(routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics) -> None:
     """Add all routes to one router, the most requested first, because they are tried in order."""
     add_recommending(routes, live)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
     add_users(routes, live, store)
-    add_model(routes, live, store, metrics, folder)
+    add_model(routes, live, store, metrics)
     add_page(routes)
 
 

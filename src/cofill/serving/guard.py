@@ -12,9 +12,10 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofill.serving.keys import KeyRing
+from cofill.serving.logs import AccessLog
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
-from cofill.serving.routing import SAFE_METHODS, UNTIL, Declared, Right, Routes
+from cofill.serving.routing import CHANGES, SAFE_METHODS, UNTIL, Declared, Right, Routes
 from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
 log = logging.getLogger("cofill.serving")
@@ -53,6 +54,7 @@ class Guard:
         self._metrics = metrics
         self._admission = admission
         self._routes = routes
+        self._access_log = AccessLog(settings) if settings.access_log else None
         self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -83,7 +85,10 @@ class Guard:
                     scope, receive, answer.send
                 )
         route = getattr(scope.get("route"), "path", "none")
-        self._metrics.answered(_method(scope), route, answer.status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._metrics.answered(_method(scope), route, answer.status, seconds)
+        if self._access_log is not None:
+            self._access_log.answered(scope, _method(scope), route, answer.status, seconds)
 
     async def _read(self, scope: Scope, receive: Receive) -> Receive:
         """Read the whole body, if any, before it is parsed; a problem if it is too long or not JSON."""
@@ -195,6 +200,7 @@ class Admission:
     def __init__(self, settings: ServingSettings) -> None:
         self._keys = None if settings.keys is None else KeyRing(settings.keys)
         self._rate = RateLimit(settings.requests_per_second, settings.burst)
+        self._read_only = settings.read_only
         self._names = {*LOOPBACK_NAMES, settings.host.strip("[]").lower()}
 
     def check(self, scope: Scope, right: Right) -> None:
@@ -215,6 +221,8 @@ class Admission:
             self._rate.take(client)
         else:
             self._check_key(self._keys, headers.get(b"authorization", b""), client, right)
+        if right is Right.WRITES and self._read_only:
+            raise ProblemError(403, "nothing can be written here: this server keeps nothing (--read-only)")
 
     def _check_key(self, keys: KeyRing, authorization: bytes, client: str, right: Right) -> None:
         scheme, _, token = authorization.decode("latin-1").partition(" ")
@@ -228,7 +236,7 @@ class Admission:
                 headers={"WWW-Authenticate": 'Bearer realm="cofill"'},
             )
         self._rate.take(f"key {key.name}")
-        if right is Right.WRITES and not key.write:
+        if right in CHANGES and not key.write:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
     def _check_host(self, host: bytes) -> None:

@@ -3,16 +3,19 @@
 import asyncio
 import json
 import resource
+from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from cofill.serving.listening import is_readable
 from cofill.serving.problems import MEDIA_TYPE
 
 LONGEST_HEAD = 128 * 1024
 _MOST_CONNECTIONS = 4096
+_SECONDS_FOR_A_FIRST_REQUEST = 1.0  # on a connection that was made just before the server stops
 _OTHER_FILES = 100  # that a process has open: the database, above all
 
 
@@ -77,9 +80,26 @@ class BoundedHttp(HttpToolsProtocol):
         if self.cycle.response_complete and not self.transport.is_closing():  # else the next one is under way
             self._wait_for_head()
 
-    def _wait_for_head(self) -> None:
+    def shutdown(self) -> None:
+        """Answer what was asked, and what is on its way; then close. All answers say `Connection: close` by now."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+        elif self._head:  # a part of a request has arrived
+            self._wait_for_head()
+        else:
+            self._wait_for_head(0.0 if self.cycle else _SECONDS_FOR_A_FIRST_REQUEST, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        connection = self.transport.get_extra_info("socket")
+        if connection is not None and connection.fileno() >= 0 and is_readable(connection.fileno()):
+            self._wait_for_head()  # it is about to be read
+        else:
+            self.timeout_keep_alive_handler()
+
+    def _wait_for_head(self, seconds: float | None = None, then: Callable[[], None] | None = None) -> None:
         self._wait_no_longer()
-        self._patience = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        patience = self.timeout_keep_alive if seconds is None else seconds
+        self._patience = self.loop.call_later(patience, then or self.timeout_keep_alive_handler)
 
     def _wait_no_longer(self) -> None:
         if self._patience is not None:

@@ -25,7 +25,7 @@ from cofill.crew import THREADS_OF_LIBRARIES
 from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import NothingQuery
@@ -113,7 +113,7 @@ class ItemMap:
     def _kept(self, version: str) -> list[Place] | None:
         """The stored map, if it belongs to this model."""
         try:
-            document = json.loads(self._file.read_text(encoding="utf-8"))
+            document = json_of(self._file.read_text(encoding="utf-8"))
             if document["version"] != version:
                 return None
             return [(item, float(x), float(y)) for item, x, y in document["items"]]

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from cofill.errors import CofillError, DataError, ModelFileError, SettingsError, UnknownIdError
+from cofill.serving.disk import is_disk_full
 
 log = logging.getLogger("cofill.serving")
 
@@ -111,6 +112,9 @@ async def _cofill(request: Request, error: Exception) -> Response:
 
 
 async def _database(request: Request, error: Exception) -> Response:
+    if is_disk_full(error):  # the log has it already, once
+        detail = "the disk with the database is full, so nothing was written; ask whoever runs the server to make room"
+        return problem(507, detail, request.url.path)
     log.error("%s %s: the database failed: %s", request.method, request.url.path, _line(error))
     detail = "the database of live ratings does not answer; try again"
     return problem(503, detail, request.url.path, headers={"Retry-After": "1"})

@@ -1,9 +1,8 @@
 """The model's metadata, reloading it, and the server's health."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Query, Response
@@ -13,11 +12,11 @@ from cofill.config import Networks
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
-from cofill.serving.live_model import LiveModel
+from cofill.serving.live_model import LiveModel, Variant
 from cofill.serving.metrics import Metrics
 from cofill.serving.problems import ProblemError
-from cofill.serving.request_messages import NothingQuery
-from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
+from cofill.serving.request_messages import ModelName, NothingQuery, QueryModel
+from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -49,14 +48,32 @@ class DescribingColumn(BaseModel):
     example: str
 
 
+class ServedMessage(BaseModel):
+    """One of the models that are served at once."""
+
+    name: str
+    share: float = Field(description="the part of the people that it gets")
+    version: str
+    kind: str
+    trained: str
+    users: int
+    items: int
+    refused: int = Field(description="live ratings and descriptions that do not fit it, and are left out")
+    before: str | None = Field(description="the version that a rollback would serve; null if none is kept")
+
+
 class ModelMessage(BaseModel):
     name: str
     kind: str
     orientation: Networks
     version: str
     cofill_version: str
-    trained: str = Field(description="when the model's file was written")
+    trained: str = Field(description="when it was trained")
+    trained_is_known: bool = Field(
+        description="false: an older cofill wrote the model and did not say; `trained` is when the file was written"
+    )
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
+    read_only: bool = Field(description="whether the server keeps nothing, so that nothing can be written")
     scale: ScaleMessage
     users: int
     items: int
@@ -68,9 +85,11 @@ class ModelMessage(BaseModel):
     item_columns: list[FilterColumn]
     user_columns: list[DescribingColumn]
     item_feature_columns: list[DescribingColumn]
+    models: list[ServedMessage] = Field(description="all models that are served, this one among them")
 
 
 class Reloaded(BaseModel):
+    model: str
     version: str
     users: int
     items: int
@@ -80,32 +99,65 @@ class Status(BaseModel):
     status: Literal["alive", "ready"]
 
 
-def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, folder: Path) -> None:
-    reloading = threading.Lock()
+class ModelQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models; by default the first")
+
+
+class ReloadQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models; by default all")
+
+
+class RollbackQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models")
+
+
+def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -> None:
+    replacing = threading.Lock()
 
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
-    def model(_: Annotated[NothingQuery, Query()]) -> Response:
-        with live.asked() as served:
-            return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
+    def model(query: Annotated[ModelQuery, Query()]) -> Response:
+        with live.asked(query.model) as served:
+            now = {"ratings": _counts(served, store), "read_only": store.read_only}
+            return answer(_about(served) | now | {"models": [_in_short(variant) for variant in live.variants]})
 
     @routes.add(
         "POST",
         "/v1/model/reload",
-        Right.WRITES,
+        Right.OPERATES,
         Reloaded,
         "Serve the model that is in the folder now",
         kind=WaitsForDatabase,
         takes_long=True,  # reading a large model may take minutes
     )
-    def reload(_: Annotated[NothingQuery, Query()]) -> Response:
-        if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
+    def reload(query: Annotated[ReloadQuery, Query()]) -> Response:
+        return _replaced(lambda: live.reload(query.model))
+
+    @routes.add(
+        "POST",
+        "/v1/model/rollback",
+        Right.OPERATES,
+        Reloaded,
+        "Serve the model that was served before",
+        kind=WaitsForDatabase,
+        takes_long=True,
+    )
+    def rollback(query: Annotated[RollbackQuery, Query()]) -> Response:
+        return _replaced(lambda: live.roll_back(query.model))
+
+    def _replaced(replace: Callable[[], ServedModel]) -> Response:
+        if not replacing.acquire(blocking=False):  # each that waits would keep a thread from others
             raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})
         try:
-            served = live.reload()
+            served = replace()
         finally:
-            reloading.release()
+            replacing.release()
         return answer(
-            {"version": served.card.version, "users": len(served.model.users), "items": len(served.model.items)}
+            {
+                "model": served.name,
+                "version": served.card.version,
+                "users": len(served.model.users),
+                "items": len(served.model.items),
+            }
         )
 
     @routes.add("GET", "/health", Right.OPEN, Status, "Whether the process is alive")
@@ -114,6 +166,10 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics, f
 
     @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
     def ready(_: Annotated[NothingQuery, Query()]) -> Response:
+        if live.draining:
+            raise ProblemError(503, "the server is stopping; send requests to another one")
+        if live.disk.full:
+            raise ProblemError(503, "the disk with the database is full; reads are answered, and writes are not taken")
         with live.asked():
             return answer({"status": "ready"})
 
@@ -126,15 +182,35 @@ def _counts(served: ServedModel, store: Store) -> dict[str, int]:
     return {"trained": served.model.matrix.known.trained.nnz, "live": store.rating_count()}
 
 
-def _about(served: ServedModel, name: str) -> dict[str, Any]:
+def _in_short(variant: Variant) -> dict[str, Any]:
+    model, card = variant.served.model, variant.served.card
+    return {
+        "name": variant.name,
+        "share": rounded(variant.share),
+        "version": card.version,
+        "kind": model.kind,
+        "trained": _time(card.trained),
+        "users": len(model.users),
+        "items": len(model.items),
+        "refused": variant.served.refused,
+        "before": variant.kept.before(),
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _about(served: ServedModel) -> dict[str, Any]:
     model, card = served.model, served.card
     return {
-        "name": name,
+        "name": served.name,
         "kind": model.kind,
         "orientation": getattr(model.settings, "orientation", "user"),
         "version": card.version,
         "cofill_version": card.cofill_version,
-        "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),
+        "trained": _time(card.trained),
+        "trained_is_known": card.trained_is_known,
         "rated": model.rated,
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),

@@ -21,6 +21,7 @@ from cofill.serving.request_messages import (
     IdText,
     ItemOrUserId,
     Message,
+    ModelName,
     PairQuery,
     check_distinct,
 )
@@ -35,6 +36,8 @@ _MOST_REQUESTS = 100
 
 _LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
 _HIGH = "where it ends"
+_MODEL = "of several models, the one to ask; by default the one that the person gets"
+_ANSWERED = "the name of the model that answered"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -46,10 +49,12 @@ class RecommendationQuery(RuleQuery):
     n: CountText = 10
     exclude_known: bool = True
     why: bool = False
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
 
 class WhyQuery(PairQuery):
     by: By = Field(default="list", description=_EXPLAINED)
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
 
 class Somebody(Message):
@@ -58,6 +63,7 @@ class Somebody(Message):
     user: ItemOrUserId | None = None
     ratings: list[Given] | None = Field(default=None, max_length=MOST_RATINGS)
     features: Description | None = None
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
     @model_validator(mode="after")
     def _one_person(self) -> "Somebody":
@@ -94,6 +100,15 @@ class PredictionRequest(Message):
     interval: StrictBool = Field(
         default=False, description="also between which ratings nine tenths of the true ones are expected"
     )
+    model: ModelName | None = Field(
+        default=None,
+        description="of several models, the one to ask; by default that of the person, or of several people the first",
+    )
+
+    @property
+    def user(self) -> int | str | None:
+        """Of all pairs; None if there are several."""
+        return self.pairs[0].user if len({str(pair.user) for pair in self.pairs}) == 1 else None
 
     @model_validator(mode="after")
     def _few_intervals(self) -> "PredictionRequest":
@@ -135,6 +150,7 @@ class Why(BaseModel):
     remainder: float
     low: float | None = Field(default=None, description=_LOW)
     high: float | None = Field(default=None, description=_HIGH)
+    model: str | None = Field(default=None, description=_ANSWERED)
     model_version: str | None = None
 
 
@@ -151,6 +167,7 @@ class RecommendedItem(BaseModel):
 class Recommended(BaseModel):
     items: list[RecommendedItem]
     known: bool | None = Field(description="whether the model knows the user; null for somebody described")
+    model: str = Field(description=_ANSWERED)
     model_version: str
 
 
@@ -162,6 +179,7 @@ class Predicted(BaseModel):
     ratings: list[float]
     low: list[float] | None = Field(default=None, description=_LOW)
     high: list[float] | None = Field(default=None, description=_HIGH)
+    model: str = Field(description=_ANSWERED)
     model_version: str
 
 
@@ -171,7 +189,7 @@ class Predicted(BaseModel):
 def add_recommending(routes: Routes, live: LiveModel) -> None:
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
     def for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
-        with live.asked() as served:
+        with live.asked_for(query.user, query.model) as served:
             request = RecommendationRequest.model_construct(
                 user=query.user, n=query.n, exclude_known=query.exclude_known, by=query.by, why=query.why
             )
@@ -179,7 +197,7 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
     def for_somebody(request: RecommendationRequest) -> Response:
-        with live.asked() as served:
+        with live.asked_for(request.user, request.model) as served:
             return answer(_recommended(served, request, request.rules()))
 
     @routes.add(
@@ -191,7 +209,8 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
         for at, request in enumerate(batch.requests):
             if time.monotonic() > until:  # nobody waits for the rest
                 raise ProblemError(503, "the batch takes too long; send fewer requests at once")
-            with live.asked() as served:  # each on its own, so that others have their turn between
+            # Each on its own, so that others have their turn between.
+            with live.asked_for(request.user, request.model) as served:
                 try:
                     answers.append(_recommended(served, request, request.rules()))
                 except CofillError as error:
@@ -201,7 +220,9 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
 
     @routes.add("POST", "/v1/predictions", Right.READS, Predicted, "What users would give items")
     def predictions(request: PredictionRequest) -> Response:
-        with live.asked() as served:
+        user = request.user
+        one = live.asked(request.model) if user is None else live.asked_for(user, request.model)
+        with one as served:
             model = served.model
             users = model.users.find([pair.user for pair in request.pairs])
             items = model.items.find([pair.item for pair in request.pairs])
@@ -210,18 +231,18 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             else:
                 columns = {"ratings": model.predict_indices(users, items)}
             found = {name: [rounded(rating) for rating in column.tolist()] for name, column in columns.items()}
-            return answer(found | {"model_version": served.card.version})
+            return answer(found | {"model": served.name, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
     def why_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
-        with live.asked() as served:
+        with live.asked_for(query.user, query.model) as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
             return answer(_why(served, query.user, query.item, query.by, None))
 
     @routes.add("POST", "/v1/why", Right.READS, Why, "What pushes an item up or down for somebody")
     def why_for_somebody(request: WhyRequest) -> Response:
-        with live.asked() as served:
+        with live.asked_for(request.user, request.model) as served:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
 
@@ -243,7 +264,7 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else request.user in model.users
-    return {"items": entries, "known": known, "model_version": served.card.version}
+    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version}
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
@@ -253,7 +274,7 @@ def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
 
 def _why(served: ServedModel, who: Any, item: Id, by: By, features: dict[str, Any] | None) -> dict[str, Any]:
     why = served.model.explain(who, served.known_item(item), by=by, features=features)
-    return explained(why) | {"model_version": served.card.version}
+    return explained(why) | {"model": served.name, "model_version": served.card.version}
 
 
 def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:

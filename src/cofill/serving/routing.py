@@ -44,7 +44,12 @@ class Right(Enum):
     OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
     LIMITED = "everybody may, at a limited rate: it asks the database"
     READS = "any key will do"
-    WRITES = "a key that may write; without keys, no page of another origin"
+    WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
+    OPERATES = "the same, where nothing is kept too: it is about the server, not about what people do"
+
+
+CHANGES = (Right.WRITES, Right.OPERATES)
+"""The rights that need a key that may write."""
 
 
 class Declared(NamedTuple):
@@ -161,7 +166,7 @@ class Routes:
         for method in methods:
             if method in at:
                 raise ValueError(f"{method} {path}: is declared twice")
-            if right is Right.WRITES and method in SAFE_METHODS:
+            if right in CHANGES and method in SAFE_METHODS:
                 raise ValueError(f"{method} {path}: this method never writes; declare POST, PUT or DELETE")
             at[method] = Declared(right, takes_long)
 

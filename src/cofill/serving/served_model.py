@@ -1,8 +1,7 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
-import json
 import logging
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
+from cofill.files import json_of
 from cofill.models.lists.rules import By
 from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, LiveRating
@@ -33,13 +33,16 @@ class Card(NamedTuple):
     version: str
     cofill_version: str
     trained: float
-    """When its file was written, in seconds."""
+    """When it was trained, in seconds; when its file was written, if the file does not say."""
+    trained_is_known: bool
 
 
 class ServedModel:
     """One model and everything that belongs to it; used and changed by one thread at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """`name`: what it is called in answers; by default as its folder."""
+        self.name = name or folder.name
         self.card, self.model = _read(folder)
         self.applied = 0
         """The number of the last change that was taken in."""
@@ -122,7 +125,7 @@ class ServedModel:
             self.live_users.add(rating.user)
             user, item = own_id(users, rating.user), own_id(items, rating.item)
             if user is None or item is None or not (rating.rating is None or low <= rating.rating <= high):
-                self._refuse(f"the rating of item {rating.item!r} by user {rating.user!r}: {rating.rating}")
+                self._refuse(f"the rating of item {rating.item!r}: {rating.rating}")
             elif rating.rating is None:
                 taken_back.append((user, item))
             else:
@@ -168,7 +171,7 @@ class ServedModel:
                 raise CofillError("the model does not take it")
             self.model.describe_users({user: known})
         except CofillError as error:
-            self._refuse(f"the description of user {text!r}: {error}")
+            self._refuse(f"the description of somebody: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
         """All columns of the model, None where not given; unless `strict`, unknown columns are dropped."""
@@ -178,6 +181,7 @@ class ServedModel:
         return dict.fromkeys(columns) | own if own or strict or not features else {}
 
     def _refuse(self, what: str) -> None:
+        """`what` goes into the log, which names nobody."""
         self.refused += 1
         if self.refused <= _MOST_TOLD:
             log.warning("left out, it does not fit the model: %s", what)
@@ -205,8 +209,10 @@ def read_card(folder: Path) -> Card:
     """The card of the model in a folder; a `ModelFileError` that says why there is none."""
     path = folder / "model.json"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), path.stat().st_mtime)
+        document = json_of(path.read_text(encoding="utf-8"))
+        said = document.get("trained")
+        trained = path.stat().st_mtime if said is None else datetime.fromisoformat(said).timestamp()
+        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), trained, said is not None)
     except (OSError, ValueError, KeyError, TypeError):
         Recommender.load(folder)  # says what is wrong
         raise ModelFileError(f"{folder}: is being replaced; try again") from None
