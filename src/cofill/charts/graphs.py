@@ -1,7 +1,7 @@
 """Curves, points, bars and histograms as SVG: small ones inside a page, larger ones as files of their own.
 
-Colours are named in `STYLE`. A page gives the names their values, for light and for dark (`declared`); a file has the
-light ones written out, because many programs that show SVG know nothing of CSS variables.
+Colours have the names of the design (`design.py`). A page declares these, for light and for dark; a file has the light
+values written out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cofill.charts.axes import Axis, round_axis, tick_label, tight_axis
+from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
 from cofill.files import replacing
 
@@ -28,27 +29,14 @@ _MARK = 4.2  # radius of a point in a file
 _SIDE_BY_SIDE = 0.4  # of the least distance between two places
 _MOST_TICKS = 12  # places that are all written below the axis
 
-_SERIES = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-LIGHT = {
-    "paper": "#fff", "ink": "#1b2430", "faint": "#566273", "rule": "#dbe1e8", "bar": "#3d7fc1", "mark": "#b3261e",
-    "one": "#1f6fb8", "two": "#c2550a", "three": "#00855f", "four": "#b3478f", "five": "#b07a00", "six": "#3f9bd1",
-    "seven": "#1b2430", "eight": "#757f8c",
-}  # fmt: skip
-"""By name. The series are told apart by people who do not see red and green too (after Okabe and Ito)."""
-DARK = {
-    "paper": "#12161c", "ink": "#e6eaf0", "faint": "#a3afbf", "rule": "#343d49", "bar": "#5a9bdc", "mark": "#ff8a80",
-    "one": "#6db1f0", "two": "#f2a25c", "three": "#4fcfa5", "four": "#e79bcb", "five": "#f0c94a", "six": "#a5d8f7",
-    "seven": "#e6eaf0", "eight": "#8f9aa8",
-}  # fmt: skip
-
-STYLE = """svg text{fill:var(--ink);font-family:system-ui,-apple-system,"Segoe UI",sans-serif;font-size:12px}
-svg .name{fill:var(--faint);font-size:12.5px}
-svg .tick,svg .note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
+STYLE = """svg text{fill:var(--ink);font-family:var(--sans);font-size:12px;font-variant-numeric:tabular-nums}
+svg .name{fill:var(--muted);font-size:12.5px}
+svg .tick,svg .note{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
 svg .note{font-weight:600}
-svg .grid{stroke:var(--rule)}
-svg .axis{stroke:var(--faint)}
-svg .bar{fill:var(--bar)}
-svg .paper{fill:var(--paper);opacity:.85}
+svg .grid{stroke:var(--line)}
+svg .axis{stroke:var(--muted)}
+svg .bar{fill:var(--accent)}
+svg .paper{fill:var(--surface);opacity:.85}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
 svg .dashed{stroke-dasharray:7 4}
 svg .dotted{stroke-dasharray:2 4}
@@ -57,10 +45,10 @@ svg .point{fill:currentColor;stroke-width:1}
 svg .stroked{stroke-width:2}
 svg .cloud{fill-opacity:.55;stroke-opacity:.75}
 svg .ring{fill:none;stroke-width:2}
-svg .dot{fill:var(--paper);stroke-width:2.2}
-svg .mark{fill:var(--mark);stroke:var(--paper);stroke-width:1.5}
+svg .dot{fill:var(--surface);stroke-width:2.2}
+svg .mark{fill:var(--gold);stroke:var(--surface);stroke-width:1.5}
 """ + "".join(
-    f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(_SERIES, 1)
+    f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(SERIES, 1)
 )
 _FILE_STYLE = """svg text{font-size:14px}
 svg .name{font-size:14px}
@@ -72,11 +60,6 @@ Drawn = Literal["line", "steps", "points"]
 Shape = Literal["circle", "square", "diamond", "up", "down", "plus", "star", "cross"]
 _SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "up", "down", "plus", "star", "cross")
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
-
-
-def declared(colours: dict[str, str]) -> str:
-    """Colours as declarations of CSS variables."""
-    return "".join(f"--{name}:{value};" for name, value in colours.items())
 
 
 class Series(NamedTuple):
@@ -298,7 +281,7 @@ def picture(*charts: Chart, title: str | None = None) -> Markup:
     gap = 34.0
     each = (width - left - 20.0 - gap * (len(charts) - 1)) / len(charts)
     parts = [
-        element("rect", width=width, height="100%", fill=LIGHT["paper"]),
+        element("rect", width=width, height="100%", fill=LIGHT["surface"]),
         _label(heading, 10, 24, "start", "heading"),
         _label(charts[0].y_label, 10, top - 14, "start", "name"),
     ]
@@ -306,11 +289,8 @@ def picture(*charts: Chart, title: str | None = None) -> Markup:
         begin = left + number * (each + gap)
         parts += _panel(chart, up, begin, begin + each, looks, f"panel{number + 1}", named=number == 0)
     below, legend = _legend_below(charts, looks, 20.0, width - 20.0, top + _PANEL_HEIGHT + 76.0)
-    rules = STYLE + _FILE_STYLE
-    for name, value in LIGHT.items():
-        rules = rules.replace(f"var(--{name})", value)
     return element(
-        "svg", style(rules), *parts, *legend,
+        "svg", style(written_out(STYLE + _FILE_STYLE)), *parts, *legend,
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {below:.0f}", width=width, height=f"{below:.0f}",
         role="img", aria_label=heading,
     )  # fmt: skip
@@ -488,7 +468,7 @@ def _path(points: Iterable[tuple[float, float]], look: str) -> Markup:
 
 
 def _colour(number: int) -> str:
-    return f"series{number % len(_SERIES) + 1}"
+    return f"series{number % len(SERIES) + 1}"
 
 
 def _label(words: str, x: float, y: float, anchor: str, kind: str) -> Markup:
