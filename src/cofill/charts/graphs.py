@@ -18,8 +18,8 @@ from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
 from cofill.files import replacing
 
-WIDTH, HEIGHT = 440, 280  # of a picture inside a page
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 26, 50
+WIDTH, HEIGHT = 360, 240  # of a picture inside a page
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 26, 48
 _CHARACTER = 0.55  # width of a character, in sizes of the font
 _SMALL, _LARGE = 12.0, 14.0  # sizes of the font inside a page and in a file
 
@@ -27,6 +27,7 @@ _FILE_WIDTHS = (820, 1100)  # with one panel, with several
 _PANEL_HEIGHT = 400
 _MARK = 4.2  # radius of a point in a file
 _SIDE_BY_SIDE = 0.4  # of the least distance between two places
+_OTHER = "series2"  # of what is drawn over bars
 _MOST_TICKS = 12  # places that are all written below the axis
 
 STYLE = """svg text{fill:var(--ink);font-family:var(--sans);font-size:12px;font-variant-numeric:tabular-nums}
@@ -37,6 +38,8 @@ svg .grid{stroke:var(--line)}
 svg .axis{stroke:var(--muted)}
 svg .bar{fill:var(--accent)}
 svg .paper{fill:var(--surface);opacity:.85}
+svg .outline{fill:none;stroke-width:2.2}
+svg .on-bar{fill:var(--on-accent)}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
 svg .dashed{stroke-dasharray:7 4}
 svg .dotted{stroke-dasharray:2 4}
@@ -151,14 +154,31 @@ def curves(
     return _picture(about, parts)
 
 
-def histogram(about: str, edges: Sequence[float], counts: Sequence[float], *, x: str, y: str) -> Markup:
-    """Bars between numbers, on an axis of numbers."""
+def histogram(
+    about: str,
+    edges: Sequence[float],
+    counts: Sequence[float],
+    *,
+    x: str,
+    y: str,
+    name: str = "",
+    other: Series | None = None,
+) -> Markup:
+    """Bars between numbers, on an axis of numbers; the counts of an `other` between the same edges as their outline.
+
+    `name` is then that of the bars.
+    """
     across = tight_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8)
-    up = round_axis(0, max(counts), HEIGHT - _BOTTOM, _TOP)
+    up = round_axis(0, max([*counts, *(other.y if other else ())]), HEIGHT - _BOTTOM, _TOP)
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         said = f"{low:.4g} to {high:.4g}: {count:,}"
         parts.append(_bar(across(low), across(high), up, count, said))
+    if other is not None:
+        corners = [(edge, count) for low, high, count in zip(edges, edges[1:], other.y, strict=False)
+                   for edge, count in ((low, count), (high, count))]  # fmt: skip
+        parts.append(_path([(across(edge), up(count)) for edge, count in corners], f"outline {_OTHER}"))
+        parts.append(_key(name, other.name, _TOP - 12.0))
     return _picture(about, parts)
 
 
@@ -170,25 +190,56 @@ def bars(
     x: str,
     y: str,
     written: Sequence[str] | None = None,
+    name: str = "",
+    other: tuple[str, Sequence[float | None]] | None = None,
 ) -> Markup:
-    """A bar for each name, with what is `written` above it; no bar where there is no value."""
-    top = max((value for value in values if value is not None), default=0.0)
+    """A bar for each name, with what is `written` above it; no bar where there is no value.
+
+    The name and the values of an `other` are marks across the bars, which are then called `name`.
+    """
+    marks = [None] * len(names) if other is None else other[1]
+    top = max((value for value in (*values, *marks) if value is not None), default=0.0)
     up = round_axis(0, top * 1.06 if top > 1e-6 else 1.0, HEIGHT - _BOTTOM, _TOP, about=6)  # room for what is written
     across = Axis(0, len(names), _LEFT, WIDTH - _RIGHT, ())
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     room = (WIDTH - _RIGHT - _LEFT) / len(names)
     every = -(-max(len(name) + 1 for name in names) * _CHARACTER * _SMALL // room)
-    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+    for place, (label, value, mark) in enumerate(zip(names, values, marks, strict=True)):
         middle = across(place + 0.5)
         if place % int(every) == 0:
-            parts.append(_label(name, middle, HEIGHT - _BOTTOM + 17, "middle", "tick"))
+            parts.append(_label(label, middle, HEIGHT - _BOTTOM + 17, "middle", "tick"))
         if value is None:
             continue
         above = written[place] if written else tick_label(value)
-        parts.append(_bar(across(place + 0.12), across(place + 0.88), up, value, f"{name}: {above}"))
+        parts.append(_bar(across(place + 0.12), across(place + 0.88), up, value, f"{label}: {above}"))
+        if mark is not None:
+            ends = [(across(place + 0.06), up(mark)), (across(place + 0.94), up(mark))]
+            parts.append(_path(ends, f"outline {_OTHER}"))
         if written:
-            parts.append(_label(above, middle, up(value) - 5, "middle", "tick"))
+            # Inside the bar where a mark is near its end, if the bar is high enough.
+            near = mark is not None and -4 < up(value) - up(mark) < 22
+            inside = near and up.begin - up(value) > 24
+            height = up(value) + 16 if inside else up(value) - 5
+            if near and not inside and mark is not None:
+                height = min(up(value), up(mark)) - 5
+            parts.append(_label(above, middle, height, "middle", "on-bar" if inside else "tick"))
+    if other is not None:
+        parts.append(_key(name, other[0], _TOP - 12.0))
     return _picture(about, parts)
+
+
+def _key(bars: str, marks: str, height: float) -> Markup:
+    """What bars and marks are of, at the upper right, above the picture."""
+    ends = WIDTH - _RIGHT
+    second = ends - len(marks) * _CHARACTER * _SMALL
+    first = second - 44 - len(bars) * _CHARACTER * _SMALL
+    return element(
+        "g",
+        element("rect", x=first - 17, y=height - 9, width=11, height=11, class_="bar"),
+        _label(bars, first, height, "start", "tick"),
+        _path([(second - 26, height - 4), (second - 6, height - 4)], f"outline {_OTHER}"),
+        _label(marks, second, height, "start", "tick"),
+    )
 
 
 def _bar(left: float, right: float, up: Axis, value: float, said: str) -> Markup:
