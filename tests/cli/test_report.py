@@ -41,7 +41,7 @@ def test_the_page_has_the_numbers_of_evaluate(run: Run, model: Path, world: Path
     assert told["trained_on"] == found.ratings
     assert told["ranking"] is None  # there is nothing left to find
     page = check(out.read_text(encoding="utf-8"))
-    assert page.tables[f"On {test}"][1][:2] == [f"{found.rmse:.4f}", f"{found.mae:.4f}"]
+    assert page.tables[f"On {test}"][1][:3] == ["this model", f"{found.rmse:.4f}", f"{found.mae:.4f}"]
 
 
 def test_json_without_a_test_part(run: Run, model: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, 
 from tests.serving.running_server import Server
 
 PAGE = Path(str(files("cofill.serving") / "page"))
+TOKENS = Path(str(files("cofill.charts") / "tokens.css"))
 QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
 FLAGS = ["--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in QUIET)]
 DESKTOP, PHONE = (1280, 800), (360, 740)
@@ -838,7 +839,7 @@ def test_a_newer_model_brings_its_own_filter_and_map(visit: Visit, server: Serve
 
 
 def page_files() -> list[Path]:
-    return sorted(path for path in PAGE.iterdir() if path.is_file())
+    return sorted(path for path in [*PAGE.iterdir(), TOKENS] if path.is_file())
 
 
 def test_nothing_can_become_markup_or_code() -> None:
@@ -872,7 +873,7 @@ def luminance(color: str) -> float:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_contrast_is_enough(scheme: str) -> None:
-    light, dark = (PAGE / "base.css").read_text().split("@media (prefers-color-scheme: dark)")
+    light, dark = TOKENS.read_text().split("@media (prefers-color-scheme: dark)")
     colors = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", light))
     if scheme == "dark":
         colors |= dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", dark))

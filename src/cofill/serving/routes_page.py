@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from fastapi import Request, Response
 
+from cofill.charts.design import TOKENS
 from cofill.serving.problems import ProblemError
 from cofill.serving.routing import Right, Routes
 
@@ -47,6 +48,7 @@ def add_page(routes: Routes) -> None:
 def _contents() -> dict[str, tuple[bytes, str]]:
     """Every file by name, read once: requests are looked up here and never become a path."""
     found: dict[str, tuple[bytes, str]] = {}
+    _take(found, "tokens.css", TOKENS.encode())  # of pictures and reports, too
     folders = [("", files("cofill.serving") / "page")]
     while folders:
         prefix, folder = folders.pop()
@@ -54,6 +56,9 @@ def _contents() -> dict[str, tuple[bytes, str]]:
             if entry.is_dir():
                 folders.append((f"{prefix}{entry.name}/", entry))
             elif entry.name.rpartition(".")[2] in _TYPES:
-                content = entry.read_bytes()
-                found[prefix + entry.name] = content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+                _take(found, prefix + entry.name, entry.read_bytes())
     return found
+
+
+def _take(found: dict[str, tuple[bytes, str]], name: str, content: bytes) -> None:
+    found[name] = content, f'"{hashlib.sha256(content).hexdigest()[:32]}"'
