@@ -132,11 +132,13 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
     def reload() -> Any:
         begun.set()
         assert end.wait(10)
-        return SimpleNamespace(card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[]))
+        return SimpleNamespace(
+            name="model", card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[])
+        )
 
     app = FastAPI()
     add_handlers(app)
-    live: Any = SimpleNamespace(reload=reload)
+    live: Any = SimpleNamespace(reload=lambda model: reload())
     nothing: Any = None
     add_model(Routes(app.router), live, nothing, nothing)
 

@@ -249,5 +249,6 @@ def test_what_waits_or_works_for_long_is_marked_as_such() -> None:
         ("PUT", "/v1/ratings"): "waiting",
         ("DELETE", "/v1/ratings"): "waiting",
         ("POST", "/v1/model/reload"): "waiting",
+        ("POST", "/v1/model/rollback"): "waiting",
         ("GET", "/metrics"): "waiting",
     }
