@@ -10,6 +10,7 @@ from cofill.cli.evaluate import warn_of_data
 from cofill.cli.options import add_json, add_reading, command_line, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
+from cofill.memory import data_size
 
 if TYPE_CHECKING:
     from cofill.report import Subject
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.quiet:
         if subject.test is not None:
             note(verdict_on(subject).sentence)
-        note(f"report: {options.out} ({length / 1e6:.1f} MB)")
+        note(f"report: {options.out} ({data_size(length)})")
         if subject.test is None:
             measure = f"cofill report {quote(str(options.model))} --test RATINGS"
             note(f"next:   {measure}  (measures it on ratings it has not seen)")

@@ -183,7 +183,8 @@ class Recommender(SavedModel):
                 f"{name} learns from ratings, and these are interactions",
                 "use ListModel, EASE, IALS, ItemKNN or Popularity for them",
             )
-        fitting = Fitting(progress or unseen, Path(checkpoint) if checkpoint else None, resume)
+        forecast = self._forecast(progress, data) if progress is not None else unseen
+        fitting = Fitting(forecast, Path(checkpoint) if checkpoint else None, resume)
         matrix = self._learn(data, fitting)
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary
@@ -227,6 +228,10 @@ class Recommender(SavedModel):
         )
         vars(self).update(vars(fitted) | {"_settings": self._settings})
         return self
+
+    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
+        """The same, told how long the fit will still take, where an algorithm can say."""
+        return progress
 
     @abstractmethod
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
