@@ -110,26 +110,30 @@ class Item(BaseModel):
 
 def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add("GET", "/v1/items", Right.READS, FoundItems, "Items by the beginnings of the words of their titles")
-    def items(query: Annotated[ItemsQuery, Query()]) -> Response:
+    def find_items(query: Annotated[ItemsQuery, Query()]) -> Response:
+        """Words of fewer letters than a title has are enough: `query=god fa` finds The Godfather."""
         with live.asked() as served:
             model = served.model
             found = served.items.find(query.query, model.item_counts(), query.n)
             return answer(_found(served, [model.items.id(index) for index in found]))
 
     @routes.add("GET", "/v1/starters", Right.READS, FoundItems, "Known, diverse items to rate first")
-    def starters(query: Annotated[StartersQuery, Query()]) -> Response:
+    def list_starters(query: Annotated[StartersQuery, Query()]) -> Response:
+        """For somebody of whom nothing is known yet: items that many know and that differ from each other."""
         with live.asked() as served:
             return answer(_found(served, served.starters(query.n)))
 
     @routes.add("GET", "/v1/similar", Right.READS, SimilarItems, "Items that are like one")
-    def similar(query: Annotated[SimilarQuery, Query()]) -> Response:
+    def find_similar_items(query: Annotated[SimilarQuery, Query()]) -> Response:
+        """Items that the same people choose, the most similar first, within the rules that are given."""
         with live.asked() as served:
             where = query.conditions(served.model.item_attributes)
             found = _similar(served, served.known_item(query.item), query.n, where, query.min_ratings)
             return answer({"items": found, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
-    def item(query: Annotated[ItemQuery, Query()]) -> Response:
+    def get_item(query: Annotated[ItemQuery, Query()]) -> Response:
+        """Its attributes, how it was rated, and items that are like it."""
         with live.asked() as served:
             return answer(_item(served, served.known_item(query.id)))
 
@@ -141,7 +145,8 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
         "Describe an item, known or new; recommendable at once",
         kind=WaitsForDatabase,
     )
-    def describe(request: ItemToStore) -> Response:
+    def describe_item(request: ItemToStore) -> Response:
+        """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
             text, features = str(request.id), _with_title(served, request)
             _check(served, text, request.title, features)

@@ -188,7 +188,8 @@ class Predicted(BaseModel):
 
 def add_recommending(routes: Routes, live: LiveModel) -> None:
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
-    def for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+    def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+        """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
         with live.asked_for(query.user, query.model) as served:
             request = RecommendationRequest.model_construct(
                 user=query.user, n=query.n, exclude_known=query.exclude_known, by=query.by, why=query.why
@@ -196,14 +197,16 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             return answer(_recommended(served, request, query.rules(served.model.item_attributes)))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
-    def for_somebody(request: RecommendationRequest) -> Response:
+    def recommend_for_somebody(request: RecommendationRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
         with live.asked_for(request.user, request.model) as served:
             return answer(_recommended(served, request, request.rules()))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
     )
-    def for_many(batch: BatchRequest) -> Response:
+    def recommend_for_many(batch: BatchRequest) -> Response:
+        """Each request has rules of its own. A batch that would take too long is refused at once."""
         answers = []
         until = time.monotonic() + live.seconds
         for at, request in enumerate(batch.requests):
@@ -219,7 +222,8 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
         return answer({"answers": answers})
 
     @routes.add("POST", "/v1/predictions", Right.READS, Predicted, "What users would give items")
-    def predictions(request: PredictionRequest) -> Response:
+    def predict(request: PredictionRequest) -> Response:
+        """In the order of the pairs. Of unknown users and items as much is predicted as anybody would expect."""
         user = request.user
         one = live.asked(request.model) if user is None else live.asked_for(user, request.model)
         with one as served:
@@ -234,14 +238,16 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             return answer(found | {"model": served.name, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
-    def why_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
+    def explain_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
+        """base + amounts + remainder = unclipped, in lists or of the predicted rating."""
         with live.asked_for(query.user, query.model) as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
             return answer(_why(served, query.user, query.item, query.by, None))
 
     @routes.add("POST", "/v1/why", Right.READS, Why, "What pushes an item up or down for somebody")
-    def why_for_somebody(request: WhyRequest) -> Response:
+    def explain_for_somebody(request: WhyRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
         with live.asked_for(request.user, request.model) as served:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
