@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ async def answering(scope: Scope, receive: Receive, send: Send) -> None:
     await Response(f"{scope[REQUEST_ID]} {scope['method']}")(scope, receive, send)
 
 
-def asked(requests: list[tuple[str, str, dict[str, str]]], **limits: Any) -> list[httpx.Response]:
+def asked(requests: Sequence[tuple[str, str, dict[str, str]]], **limits: Any) -> list[httpx.Response]:
     async def ask() -> list[httpx.Response]:
         async with guarded(answering, **limits) as client:
             return [await client.request(method, path, headers=headers) for method, path, headers in requests]

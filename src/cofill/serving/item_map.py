@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from fastapi import Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from cofill.crew import THREADS_OF_LIBRARIES
 from cofill.data.attributes import AttributeColumn
@@ -51,12 +51,12 @@ class MapItem(BaseModel):
     x: float
     y: float
     ratings: int
-    group: str | None
+    group: str | None = Field(description="what it is by the column of the groups; null if that is not known")
 
 
 class Map(BaseModel):
     items: list[MapItem]
-    group_column: str | None
+    group_column: str | None = Field(description="the column that items are grouped by; null if there is none")
     model_version: str
 
 

@@ -43,6 +43,68 @@ _RIGHTS = {
     Right.OPERATES: "a key that may write",
 }
 _KEY = "key"
+_FIELDS = {
+    "amount": "how far it moves the item up (above 0) or down",
+    "answers": "one for each request, in their order",
+    "attributes": "what is known of the item, by column",
+    "base": "what anybody would get",
+    "by": "what was explained: the score in lists, or the predicted rating",
+    "cofill_version": "the version of cofill that made the model",
+    "column": "the name of a column",
+    "contributions": "the ratings and features that push it up or down, the strongest first",
+    "count": "how many there are",
+    "data": "the data that the model was trained on",
+    "distribution": "how many ratings there are of each kind",
+    "example": "a value of the column",
+    "exclude_known": "whether items that the user has rated are left out",
+    "feature": "the column of features that speaks",
+    "features": "what somebody or something is, by column; columns that are left out are unknown",
+    "high": "the greatest value; null if there is none",
+    "history": "what was measured after each epoch of the training",
+    "id": "an id",
+    "interval": "whether intervals are asked for",
+    "item": "the id of an item",
+    "item_columns": "the columns that lists can be filtered by",
+    "item_feature_columns": "the columns that an item can be described by",
+    "items": "the items",
+    "kind": "of which kind it is",
+    "live": "how many were given live",
+    "low": "the least value; null if there is none",
+    "mean": "the mean of all ratings; null if there are none",
+    "measures": "what was measured when the model was trained",
+    "model_version": "the version of the model that answered",
+    "n": "how many at most",
+    "name": "a name",
+    "orientation": "what the rows of the network are",
+    "pairs": "the users and items that ratings are predicted of",
+    "query": "the beginnings of words; empty finds all",
+    "rated": "whether it was rated",
+    "rating": "a rating, within the scale of the model",
+    "ratings": "ratings, or how many there are",
+    "remainder": "what no single rating or feature is answerable for",
+    "requests": "the lists that are asked for",
+    "scale": "between which numbers ratings lie",
+    "settings": "the settings that the model was trained with",
+    "similar": "items that are like it, the most similar first",
+    "similarity": "how much it is like the item that was asked about; 1 is the same",
+    "status": "the state of the server",
+    "step": "the step between possible ratings; null if they are any number",
+    "stored": "how many were stored",
+    "time": "when it was given, in seconds since 1970",
+    "title": "the title; null if there is none",
+    "trained": "how many the model was trained on",
+    "unclipped": "the value before it was brought within the scale",
+    "user": "the id of a user",
+    "user_columns": "the columns that a user can be described by",
+    "users": "the users",
+    "value": "the value",
+    "values": "the values that items have, and how many have each, the most frequent first",
+    "version": "the version of the model",
+    "why": "whether each item is explained; or the explanation",
+    "x": "from left to right",
+    "y": "from below to above",
+}
+"""What a field of this name is, in any message that does not say so itself."""
 _GROUPS = {"item map": "items"}  # routes that stand in a module of their own and belong to another group
 
 
@@ -60,11 +122,16 @@ def published(api: FastAPI, routes: Routes, keys: bool) -> dict[str, Any]:
     components["securitySchemes"] = {
         _KEY: {"type": "http", "scheme": "bearer", "description": "A key that `cofill keys new` has made."}
     }
+    for schema in components["schemas"].values():
+        for name, field in schema.get("properties", {}).items():
+            _describe(name, field)
     groups: dict[str, str] = {}
     for route, method, operation in _operations(api, document):
         group, about = _group(route)
         groups.setdefault(group, about)
         operation["tags"] = [group]
+        for parameter in operation.get("parameters", ()):
+            _describe(parameter["name"], parameter)
         declared = routes.declared(method.upper(), route.path)
         right = Right.OPEN if declared is None else declared.right
         _add_security(operation, right, keys)
@@ -79,6 +146,11 @@ def _operations(api: FastAPI, document: dict[str, Any]) -> Iterator[tuple[APIRou
         if isinstance(route, APIRoute) and route.include_in_schema:
             for method in sorted(route.methods or ()):
                 yield route, method.lower(), document["paths"][route.path][method.lower()]
+
+
+def _describe(name: str, field: dict[str, Any]) -> None:
+    if "description" not in field and name in _FIELDS:
+        field["description"] = _FIELDS[name]
 
 
 def _group(route: APIRoute) -> tuple[str, str]:

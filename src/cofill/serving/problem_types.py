@@ -88,7 +88,8 @@ class ProblemType(Enum):
     NO_MODEL_BEFORE = (
         "no-model-before",
         409,
-        "A rollback was asked for, and the server has no model to go back to: it keeps the one before once it has reloaded.",
+        "A rollback was asked for, and there is no model to go back to: a server keeps the one before once it has "
+        "reloaded.",
         "Put the model that is wanted into the folder, and reload.",
     )
     BODY_TOO_LONG = (

@@ -1,16 +1,15 @@
 """Items: search, show, describe, and starter items to rate first."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 from fastapi import Query, Response
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, Field, JsonValue
 
-from cofill.data.attributes import Condition
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
+from cofill.models.lists.rules import SimilarRules
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import (
@@ -24,7 +23,7 @@ from cofill.serving.request_messages import (
     Words,
 )
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
-from cofill.serving.rule_messages import ConditionQuery
+from cofill.serving.rule_messages import SimilarRuleQuery, UnknownIds, unknown_ids
 from cofill.serving.served_model import ServedModel, own_id
 
 _SIMILAR = 8  # on an item's page
@@ -43,9 +42,9 @@ class StartersQuery(QueryModel):
     n: CountText = 12
 
 
-class SimilarQuery(ConditionQuery):
-    item: IdText
-    n: CountText = 10
+class SimilarQuery(SimilarRuleQuery):
+    item: IdText = Field(description="the item that others shall be like")
+    n: CountText = Field(default=10, description="how many items at most")
 
 
 class ItemQuery(QueryModel):
@@ -81,7 +80,8 @@ class SimilarItem(BaseModel):
 
 
 class SimilarItems(BaseModel):
-    items: list[SimilarItem]
+    items: list[SimilarItem] = Field(description="the most similar first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
     model_version: str
 
 
@@ -127,9 +127,10 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
     def find_similar_items(query: Annotated[SimilarQuery, Query()]) -> Response:
         """Items that the same people choose, the most similar first, within the rules that are given."""
         with live.asked() as served:
-            where = query.conditions(served.model.item_attributes)
-            found = _similar(served, served.known_item(query.item), query.n, where, query.min_ratings)
-            return answer({"items": found, "model_version": served.card.version})
+            rules = query.similar_rules(served.model.item_attributes)
+            found = _similar(served, served.known_item(query.item), query.n, rules)
+            unknown = unknown_ids(served.model, (), [*(query.among or ()), *(query.exclude or ())])
+            return answer({"items": found, "model_version": served.card.version} | unknown)
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
     def get_item(query: Annotated[ItemQuery, Query()]) -> Response:
@@ -161,10 +162,8 @@ def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
     return {"items": entries, "model_version": served.card.version}
 
 
-def _similar(
-    served: ServedModel, item: Id, n: int, where: Mapping[str, Condition] | None = None, min_ratings: int = 0
-) -> list[dict[str, Any]]:
-    found = served.model.similar(item, n, where=where, min_ratings=min_ratings)
+def _similar(served: ServedModel, item: Id, n: int, rules: SimilarRules | None = None) -> list[dict[str, Any]]:
+    found = served.model.similar(item, n, **(rules or {}))
     return [served.item_entry(one.item, similarity=rounded(one.similarity)) for one in found]
 
 
