@@ -11,6 +11,10 @@ from typing import Any
 
 import httpx
 
+from cofill.serving.problem_types import ProblemType
+
+KINDS = {kind.uri: kind for kind in ProblemType}
+
 
 class Server:
     """`cofill serve` as somebody would start it, on a free port, ready when this is made.
@@ -80,8 +84,11 @@ def problem(answer: httpx.Response, status: int) -> str:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
-    assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "instance"}
+    assert document.keys() - {"errors", "at_most"} == {"type", "title", "status", "detail", "instance"}
     assert document["status"] == status
+    kind = KINDS[document["type"]]
+    assert (kind.status, kind.title) == (status, document["title"])
+    assert answer.headers["x-request-id"]
     assert "Traceback" not in answer.text
     detail: str = document["detail"]
     return detail

@@ -15,6 +15,7 @@ _METAVARS = {
     "database": "URL",
     "keys": "FILE",
     "workers": "N",
+    "allow_origin": "ORIGIN",
     "body_bytes": "BYTES",
     "requests_per_second": "N",
     "drain_seconds": "SECONDS",
@@ -35,13 +36,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for name, field in ServingSettings.model_fields.items():
         if name in ("model", "models"):
             continue
-        default = "" if field.default is None else f" (default {field.default})"
+        several = isinstance(field.default, tuple)
+        default = "" if several or field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
         flag: dict[str, Any] = {"metavar": _METAVARS.get(name, name.upper())}
         if field.annotation is bool:
             flag, default = {"action": argparse.BooleanOptionalAction}, ""
         elif get_origin(field.annotation) is Literal:
             flag = {"choices": get_args(field.annotation)}
+        elif several:
+            flag["action"] = "append"
         parser.add_argument(
             "--" + name.replace("_", "-"),
             default=argparse.SUPPRESS,

@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, get_args, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, cast, get_args, overload
 
 import numpy as np
 
 from cofill.config import ListSettings, Settings
-from cofill.data.attributes import Attributes, Condition
+from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features import Features, ReadableColumn
 from cofill.data.interactions import Interactions
@@ -32,8 +32,8 @@ from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
-from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
-from cofill.models.lists.rules import By, Catalogue, Rules, Selection
+from cofill.models.lists.ranked import Recommendation, Similar, check_count
+from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.progress import Progress, Step, unseen
@@ -561,18 +561,11 @@ class Recommender(SavedModel):
         ends = zip(found, around.low.tolist(), around.high.tolist(), strict=True)
         return [one._replace(low=low, high=high) for one, low, high in ends]
 
-    def similar(
-        self,
-        item: Id,
-        n: int = 10,
-        *,
-        where: Mapping[str, Condition] | None = None,
-        min_ratings: int = 0,
-    ) -> list[Similar]:
+    def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> list[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
-        An item without a rating can be asked about, and be an answer, if it has features. `where` are conditions on
-        what the answers are, `min_ratings` how many people must have rated them.
+        An item without a rating can be asked about, and be an answer, if it has features. The rules are those of
+        lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
         """
         check_count(n)
         index = self.items.index(item)
@@ -587,13 +580,9 @@ class Recommender(SavedModel):
         likeness = centred @ centred[index] / (norms * norms[index])
         likeness[~known] = -np.inf
         likeness[index] = -np.inf
-        allowed = self._selection("list", {"where": where, "min_ratings": min_ratings}).allowed
-        if allowed is not None:
-            likeness[: len(allowed)][~allowed] = -np.inf
-        return [
-            Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id))
-            for i in best_of(likeness, n)
-        ]
+        some = cast(Rules, rules)  # each of them is one of lists
+        best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
+        return [Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id)) for i in best]
 
     def item_vectors(self) -> Floats:
         """(items, width): item embeddings: similar items have similar vectors.

@@ -1,7 +1,6 @@
 """uvicorn's HTTP protocol with limits on headers, idle time and connections, and problem+json for malformed HTTP."""
 
 import asyncio
-import json
 import resource
 from collections.abc import Callable
 from functools import cache
@@ -11,7 +10,9 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from cofill.serving.listening import is_readable
-from cofill.serving.problems import MEDIA_TYPE
+from cofill.serving.problem_types import ProblemType
+from cofill.serving.problems import MEDIA_TYPE, document_of
+from cofill.serving.request_ids import new_request_id
 
 LONGEST_HEAD = 128 * 1024
 _MOST_CONNECTIONS = 4096
@@ -118,22 +119,15 @@ class BoundedHttp(HttpToolsProtocol):
         longest.timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request", ProblemType.NOT_HTTP)
 
-    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+    def _refuse(self, status: HTTPStatus, detail: str, kind: ProblemType | None = None) -> None:
         if self.transport.is_closing():
             return
-        document = {
-            "type": "about:blank",
-            "title": status.phrase,
-            "status": int(status),
-            "detail": detail,
-            "instance": "/",
-        }
-        body = json.dumps(document).encode()
+        body = document_of(int(status), detail, "/", kind)
         head = (
             f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {new_request_id()}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()

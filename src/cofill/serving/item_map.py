@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from fastapi import Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from cofill.crew import THREADS_OF_LIBRARIES
 from cofill.data.attributes import AttributeColumn
@@ -27,6 +27,7 @@ from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
 from cofill.files import json_of, replacing
 from cofill.serving.live_model import LiveModel
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import NothingQuery
 from cofill.serving.routing import Right, Routes, answer, rounded
@@ -50,18 +51,19 @@ class MapItem(BaseModel):
     x: float
     y: float
     ratings: int
-    group: str | None
+    group: str | None = Field(description="what it is by the column of the groups; null if that is not known")
 
 
 class Map(BaseModel):
     items: list[MapItem]
-    group_column: str | None
+    group_column: str | None = Field(description="the column that items are grouped by; null if there is none")
     model_version: str
 
 
 def add_map(routes: Routes, live: LiveModel, item_map: "ItemMap") -> None:
     @routes.add("GET", "/v1/map", Right.READS, Map, "The most rated items in two dimensions")
-    def places(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_map(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Items that the same people choose stand near each other."""
         with live.asked() as served:
             return answer(item_map.of(served))
 
@@ -83,7 +85,8 @@ class ItemMap:
         version = served.card.version
         if self._version != version and not self._take(version, self._kept(version)):
             self._begin(served)
-            raise ProblemError(503, "the map is being drawn; ask again", headers={"Retry-After": "2"})
+            kind = ProblemType.NOT_DRAWN_YET
+            raise ProblemError(503, "the map is being drawn; ask again", kind=kind, headers={"Retry-After": "2"})
         column, group_of = _grouping(served)
         counts, items = served.model.item_counts(), served.model.items
         entries = [
@@ -124,7 +127,8 @@ class ItemMap:
         if self._drawing is not None and self._drawing.is_alive():
             return
         if time.monotonic() - self._failed < _SECONDS_TO_TRY_AGAIN:
-            raise ProblemError(503, "the map could not be drawn; the server's log tells why")
+            kind = ProblemType.NOT_DRAWN_YET
+            raise ProblemError(503, "the map could not be drawn; the server's log tells why", kind=kind)
         model, counts = served.model, served.model.item_counts()
         chosen = np.argsort(-counts, kind="stable")[: min(MOST_ITEMS, int((counts > 0).sum()))]
         vectors = model.item_vectors()[chosen].astype(np.float32)

@@ -14,12 +14,10 @@ from typing import Any
 from starlette.types import Scope
 
 from cofill.data.features import UnknownFeatureWarning
+from cofill.serving.request_ids import REQUEST_ID
 from cofill.serving.settings import ServingSettings
 
 log = logging.getLogger("cofill.serving")
-
-REQUEST_ID = "cofill.request_id"
-"""Where a request's scope has its id."""
 
 
 def set_up_logging(settings: ServingSettings) -> None:

@@ -14,6 +14,7 @@ from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel, Variant
 from cofill.serving.metrics import Metrics
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import ModelName, NothingQuery, QueryModel
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
@@ -115,7 +116,8 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -
     replacing = threading.Lock()
 
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
-    def model(query: Annotated[ModelQuery, Query()]) -> Response:
+    def get_model(query: Annotated[ModelQuery, Query()]) -> Response:
+        """Its data, scale, settings and measures, and the columns to filter and to describe by."""
         with live.asked(query.model) as served:
             now = {"ratings": _counts(served, store), "read_only": store.read_only}
             return answer(_about(served) | now | {"models": [_in_short(variant) for variant in live.variants]})
@@ -129,7 +131,8 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -
         kind=WaitsForDatabase,
         takes_long=True,  # reading a large model may take minutes
     )
-    def reload(query: Annotated[ReloadQuery, Query()]) -> Response:
+    def reload_model(query: Annotated[ReloadQuery, Query()]) -> Response:
+        """Answers when it is done. A broken model is refused, and the one before it stays in service."""
         return _replaced(lambda: live.reload(query.model))
 
     @routes.add(
@@ -141,7 +144,8 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -
         kind=WaitsForDatabase,
         takes_long=True,
     )
-    def rollback(query: Annotated[RollbackQuery, Query()]) -> Response:
+    def roll_back_model(query: Annotated[RollbackQuery, Query()]) -> Response:
+        """In all processes, at once; what was served until now is the one before, then."""
         return _replaced(lambda: live.roll_back(query.model))
 
     def _replaced(replace: Callable[[], ServedModel]) -> Response:
@@ -161,20 +165,25 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -
         )
 
     @routes.add("GET", "/health", Right.OPEN, Status, "Whether the process is alive")
-    async def health(_: Annotated[NothingQuery, Query()]) -> Response:
+    async def get_health(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Answered from memory, however busy the server is."""
         return answer({"status": "alive"})
 
     @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
-    def ready(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_readiness(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Answered by the model after a look into the database; 503 while the server stops, or the disk is full."""
         if live.draining:
-            raise ProblemError(503, "the server is stopping; send requests to another one")
+            stopping = ProblemType.STOPPING
+            raise ProblemError(503, "the server is stopping; send requests to another one", kind=stopping)
         if live.disk.full:
-            raise ProblemError(503, "the disk with the database is full; reads are answered, and writes are not taken")
+            detail = "the disk with the database is full; reads are answered, and writes are not taken"
+            raise ProblemError(503, detail, kind=ProblemType.DATABASE_UNAVAILABLE)
         with live.asked():
             return answer({"status": "ready"})
 
     @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
-    def figures(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_metrics(_: Annotated[NothingQuery, Query()]) -> Response:
+        """In the text format of Prometheus."""
         return metrics.response(live, store)
 
 

@@ -1,11 +1,13 @@
 """The page and its files, from the package and from nowhere else."""
 
 import hashlib
+from collections.abc import Callable
 from importlib.resources import files
 
 from fastapi import Request, Response
 
 from cofill.charts.design import TOKENS
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.routing import Right, Routes
 
@@ -25,16 +27,7 @@ _TYPES = {
 
 
 def add_page(routes: Routes) -> None:
-    contents = _contents()
-
-    def file(name: str, request: Request) -> Response:
-        if name not in contents:
-            raise ProblemError(404, f"the page has no file {name!r}")
-        content, etag = contents[name]
-        headers = {"ETag": etag, "Cache-Control": "no-cache"}  # asked again each time, sent again only if it changed
-        if etag in [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]:
-            return Response(status_code=304, headers=headers)
-        return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+    file = packaged("page")
 
     @routes.add_file("/", Right.OPEN)
     async def index(request: Request) -> Response:
@@ -45,11 +38,28 @@ def add_page(routes: Routes) -> None:
         return file(name, request)
 
 
-def _contents() -> dict[str, tuple[bytes, str]]:
+def packaged(folder: str) -> Callable[[str, Request], Response]:
+    """Answers with the files of a folder of the package."""
+    contents = _contents(folder)
+
+    def file(name: str, request: Request) -> Response:
+        if name not in contents:
+            raise ProblemError(404, f"the page has no file {name!r}", kind=ProblemType.NO_SUCH_ADDRESS)
+        content, etag = contents[name]
+        headers = {"ETag": etag, "Cache-Control": "no-cache"}  # asked again each time, sent again only if it changed
+        if etag in [tag.strip().removeprefix("W/") for tag in request.headers.get("if-none-match", "").split(",")]:
+            return Response(status_code=304, headers=headers)
+        return Response(content, media_type=_TYPES[name.rpartition(".")[2]], headers=headers)
+
+    return file
+
+
+def _contents(name: str) -> dict[str, tuple[bytes, str]]:
     """Every file by name, read once: requests are looked up here and never become a path."""
     found: dict[str, tuple[bytes, str]] = {}
-    _take(found, "tokens.css", TOKENS.encode())  # of pictures and reports, too
-    folders = [("", files("cofill.serving") / "page")]
+    if name == "page":
+        _take(found, "tokens.css", TOKENS.encode())  # of pictures and reports, too
+    folders = [("", files("cofill.serving") / name)]
     while folders:
         prefix, folder = folders.pop()
         for entry in folder.iterdir() if folder.is_dir() else ():

@@ -11,7 +11,8 @@ from cofill.errors import CofillError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
 from cofill.models.lists.rules import By, Rules
 from cofill.serving.live_model import LiveModel
-from cofill.serving.problems import ProblemError
+from cofill.serving.problem_types import ProblemType
+from cofill.serving.problems import ProblemError, kind_of
 from cofill.serving.request_messages import (
     MOST_RATINGS,
     Count,
@@ -26,7 +27,7 @@ from cofill.serving.request_messages import (
     check_distinct,
 )
 from cofill.serving.routing import Right, Routes, WorksForLong, answer, rounded, significant
-from cofill.serving.rule_messages import RuleMessage, RuleQuery
+from cofill.serving.rule_messages import RuleMessage, RuleQuery, UnknownIds, unknown_ids
 from cofill.serving.served_model import ServedModel
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
@@ -165,8 +166,11 @@ class RecommendedItem(BaseModel):
 
 
 class Recommended(BaseModel):
-    items: list[RecommendedItem]
+    items: list[RecommendedItem] = Field(description="best first")
     known: bool | None = Field(description="whether the model knows the user; null for somebody described")
+    unknown: UnknownIds | None = Field(
+        default=None, description="ids of the user, of `among` and of `exclude` that are not known; left out if all are"
+    )
     model: str = Field(description=_ANSWERED)
     model_version: str
 
@@ -176,9 +180,13 @@ class RecommendedBatch(BaseModel):
 
 
 class Predicted(BaseModel):
-    ratings: list[float]
+    ratings: list[float] = Field(description="in the order of the pairs")
     low: list[float] | None = Field(default=None, description=_LOW)
     high: list[float] | None = Field(default=None, description=_HIGH)
+    unknown: UnknownIds | None = Field(
+        default=None,
+        description="ids that are not known: what is predicted of them is what anybody would expect; else left out",
+    )
     model: str = Field(description=_ANSWERED)
     model_version: str
 
@@ -188,22 +196,31 @@ class Predicted(BaseModel):
 
 def add_recommending(routes: Routes, live: LiveModel) -> None:
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
-    def for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+    def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+        """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
         with live.asked_for(query.user, query.model) as served:
             request = RecommendationRequest.model_construct(
-                user=query.user, n=query.n, exclude_known=query.exclude_known, by=query.by, why=query.why
+                user=query.user,
+                n=query.n,
+                exclude_known=query.exclude_known,
+                by=query.by,
+                why=query.why,
+                among=query.among,
+                exclude=query.exclude,
             )
             return answer(_recommended(served, request, query.rules(served.model.item_attributes)))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
-    def for_somebody(request: RecommendationRequest) -> Response:
+    def recommend_for_somebody(request: RecommendationRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
         with live.asked_for(request.user, request.model) as served:
             return answer(_recommended(served, request, request.rules()))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
     )
-    def for_many(batch: BatchRequest) -> Response:
+    def recommend_for_many(batch: BatchRequest) -> Response:
+        """Each request has rules of its own. A batch that would take too long is refused at once."""
         answers = []
         until = time.monotonic() + live.seconds
         for at, request in enumerate(batch.requests):
@@ -214,12 +231,13 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
                 try:
                     answers.append(_recommended(served, request, request.rules()))
                 except CofillError as error:
-                    status = 404 if isinstance(error, UnknownIdError) else 422
-                    raise ProblemError(status, f"requests.{at}: {error}") from error
+                    kind = kind_of(error) or ProblemType.SERVER_ERROR
+                    raise ProblemError(kind.status, f"requests.{at}: {error}", kind=kind) from error
         return answer({"answers": answers})
 
     @routes.add("POST", "/v1/predictions", Right.READS, Predicted, "What users would give items")
-    def predictions(request: PredictionRequest) -> Response:
+    def predict(request: PredictionRequest) -> Response:
+        """In the order of the pairs. Of unknown users and items as much is predicted as anybody would expect."""
         user = request.user
         one = live.asked(request.model) if user is None else live.asked_for(user, request.model)
         with one as served:
@@ -231,17 +249,23 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             else:
                 columns = {"ratings": model.predict_indices(users, items)}
             found = {name: [rounded(rating) for rating in column.tolist()] for name, column in columns.items()}
-            return answer(found | {"model": served.name, "model_version": served.card.version})
+            unknown: dict[str, Any] = {}
+            if (users < 0).any() or (items < 0).any():
+                asked = ([pair.user for pair in request.pairs], [pair.item for pair in request.pairs])
+                unknown = unknown_ids(model, *asked)
+            return answer(found | unknown | {"model": served.name, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
-    def why_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
+    def explain_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
+        """base + amounts + remainder = unclipped, in lists or of the predicted rating."""
         with live.asked_for(query.user, query.model) as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
             return answer(_why(served, query.user, query.item, query.by, None))
 
     @routes.add("POST", "/v1/why", Right.READS, Why, "What pushes an item up or down for somebody")
-    def why_for_somebody(request: WhyRequest) -> Response:
+    def explain_for_somebody(request: WhyRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
         with live.asked_for(request.user, request.model) as served:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
@@ -264,7 +288,9 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else request.user in model.users
-    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version}
+    users = () if request.user is None else (request.user,)
+    unknown = unknown_ids(model, users, [*(request.among or ()), *(request.exclude or ())])
+    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:

@@ -95,14 +95,16 @@ class Stored(BaseModel):
 
 def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add("GET", "/v1/users", Right.READS, FoundUsers, "Users by the beginnings of their ids")
-    def users(query: Annotated[UsersQuery, Query()]) -> Response:
+    def find_users(query: Annotated[UsersQuery, Query()]) -> Response:
+        """Those that have rated the most come first."""
         with live.asked() as served:
             model, counts = served.model, served.model.user_counts()
             found = served.users.find(query.query, counts, query.n)
             return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
 
     @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
-    def make(request: UserToMake | None = None) -> Response:
+    def make_user(request: UserToMake | None = None) -> Response:
+        """Reserves an id that nobody has, and describes its user if features are given."""
         features = None if request is None else request.features
         with live.asked() as served:
             _check_features(served, features)
@@ -111,7 +113,8 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
         return answer({"id": int(user) if candidates.integers else user}, 201)
 
     @routes.add("PUT", "/v1/user", Right.WRITES, MadeUser, "Describe a user, known or new", kind=WaitsForDatabase)
-    def describe(request: UserToStore) -> Response:
+    def describe_user(request: UserToStore) -> Response:
+        """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
             _check_user(served, request.id)
             _check_features(served, request.features)
@@ -120,7 +123,8 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
             return answer({"id": own_id(served.model.users, str(request.id))})
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
-    def ratings(query: Annotated[UserQuery, Query()]) -> Response:
+    def get_ratings(query: Annotated[UserQuery, Query()]) -> Response:
+        """Live ratings have the time at which they were given."""
         with live.asked() as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
@@ -129,7 +133,8 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add(
         "PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items, known or new; all or nothing", kind=WaitsForDatabase
     )
-    def rate(request: RatingsToStore) -> Response:
+    def put_ratings(request: RatingsToStore) -> Response:
+        """All of them or none. A rating replaces the one before it; the next answer takes it into account."""
         with live.asked() as served:
             _check_user(served, request.user)
             _check_ratings(served, request)
@@ -145,7 +150,8 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
         status=204,
         kind=WaitsForDatabase,
     )
-    def take_back(query: Annotated[PairQuery, Query()]) -> Response:
+    def withdraw_rating(query: Annotated[PairQuery, Query()]) -> Response:
+        """Also one that the model was trained on."""
         with live.asked() as served:
             known = _is_rated(served, query.user, query.item)
         if known or _is_kept(store, query.user, query.item):

@@ -128,7 +128,10 @@ class Routes:
         status: int = 200,
         takes_long: bool = False,
     ) -> Callable[[Endpoint], Endpoint]:
-        """Add a route, published with its `reply` (None: no JSON); the decorated function takes one message."""
+        """Add a route, published with its `reply` (None: no JSON); the decorated function takes one message.
+
+        Its name and its docstring are published too, as the id and the description of the operation.
+        """
         self.declare([method], path, right, takes_long=takes_long)
 
         def under(endpoint: Endpoint) -> Endpoint:
@@ -140,6 +143,7 @@ class Routes:
                 response_class=Response if reply is None else JSONResponse,
                 status_code=status,
                 summary=summary,
+                operation_id=_camel_case(endpoint.__name__),
                 route_class_override=kind,
             )
             return endpoint
@@ -183,15 +187,27 @@ class Routes:
         at = self._methods_at(path)
         if method in at:
             return at[method]
+        if method == "HEAD" and "GET" in at:
+            return at["GET"]
         for found in at.values():
             if found.right in (Right.OPEN, Right.LIMITED):
                 return found
         return Declared(Right.READS if method in SAFE_METHODS else Right.WRITES)
 
+    def methods_at(self, path: str) -> list[str]:
+        """The methods that an address takes, HEAD wherever GET is; none if there is no such address."""
+        at = self._methods_at(path)
+        return sorted({*at, "HEAD"} if "GET" in at else at)
+
     def _methods_at(self, path: str) -> dict[str, Declared]:
         if path in self._at:
             return self._at[path]
         return next((found for start, found in self._below.items() if path.startswith(start)), {})
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def answer(document: Any, status: int = 200) -> Response:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from cofill.errors import SettingsError
 
@@ -16,6 +16,15 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
 _MOST_MODELS = 10  # at once
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+def _checked_origin(text: str) -> str:
+    """An origin as browsers send it."""
+    origin = text.strip().lower()
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError("must be an origin such as https://shop.example or http://localhost:3000: no path, no *")
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
 
 
 class LimitSettings(BaseModel):
@@ -57,6 +66,10 @@ class ServingSettings(LimitSettings):
         default=False, description="keep no live ratings and make no database: what would write is refused"
     )
     keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it no key is needed")
+    allow_origin: tuple[Annotated[str, AfterValidator(_checked_origin)], ...] = Field(
+        default=(),
+        description="origin whose pages may ask this server (CORS), such as https://shop.example; repeat for more",
+    )
     workers: int = Field(
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
     )

@@ -30,8 +30,8 @@ _CANDIDATES_A_PLACE = 20
 _LEAST_CANDIDATES = 200
 
 
-class Rules(TypedDict, total=False):
-    """What a list may be made of; each can be left out."""
+class SimilarRules(TypedDict, total=False):
+    """What a list of similar items may be made of; each can be left out."""
 
     among: Among | None
     """Items to choose from: their ids, of which unknown ones do not count, or a flag for each item of the model."""
@@ -41,12 +41,17 @@ class Rules(TypedDict, total=False):
     """Items that must not be in it."""
     min_ratings: int
     """Only items that at least so many people rated, apart from `new_items`."""
-    boost: Mapping[str, Mapping[Scalar, float]] | None
-    """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
     at_most: Mapping[str, int] | None
     """At most so many items with the same value of a column: {"genres": 3}."""
     diversity: float
     """From 0 to 1: how much being unlike the items before it counts against the score (maximal marginal relevance)."""
+
+
+class Rules(SimilarRules, total=False):
+    """What a list may be made of; each can be left out."""
+
+    boost: Mapping[str, Mapping[Scalar, float]] | None
+    """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
     new_items: float
     """The share of places, from 0 to 1, for items that nobody has rated yet, scored by their features."""
 
@@ -87,6 +92,12 @@ class Selection:
             rest[new] = -np.inf
             picked += self._picked(rest, n - len(picked), picked)
         return picked
+
+    def nearest(self, likeness: Floats, n: int) -> list[int]:
+        """Indices of the n items that are most like one, by likeness (items,), rated or not"""
+        if self.allowed is not None:
+            likeness = np.where(self.allowed, likeness, np.float32(-np.inf))
+        return self._picked(likeness, n, [])
 
     def _picked(self, scores: Floats, n: int, before: Sequence[int]) -> list[int]:
         if n < 1:
@@ -189,7 +200,7 @@ class Catalogue:
             return None
         allowed = np.ones(len(self.items), np.bool_) if among is None else self.flags("among", among).copy()
         if where:
-            allowed &= self.attributes.matching(where)
+            allowed &= self.attributes.found(where)
         if exclude is not None:
             allowed &= ~self.flags("exclude", exclude)
         if least:
@@ -231,7 +242,7 @@ class Catalogue:
                         f"for less. Got {factor!r}"
                     )
                 with _said_of("boost"), np.errstate(over="ignore"):
-                    factors[self.attributes.matching({column: value})] *= float(factor)
+                    factors[self.attributes.found({column: value}, names_only=True)] *= float(factor)
         return np.clip(factors, 1 / GREATEST_BOOST, GREATEST_BOOST).astype(np.float32)
 
     def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
