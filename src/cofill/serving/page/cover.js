@@ -18,6 +18,9 @@ import { titleAndYear } from "./words.js";
 const WIDE = 200;
 const HUES = [256, 52, 150, 24, 305, 92, 205, 350]; // of the groups, as --group-0 to --group-7 have them
 const LETTER = 0.56; // width of a letter, in its height
+const LINE = 1.1; // height of a line, in that of its letters
+const LARGEST = 31;
+const MOST_TITLE = 0.62; // of a cover
 
 /** @param {import("./api.js").Item} item @param {{titled?: boolean}} [how] @returns {HTMLElement} */
 export function cover(item, { titled = false } = {}) {
@@ -46,16 +49,15 @@ function drawing(item, titled) {
     return picture;
   }
   const { title, year } = titleAndYear(item);
-  const lines = broken(title);
-  const size = Math.min(31, Math.max(13, (WIDE - 32) / (LETTER * Math.max(...lines.map((line) => line.length)))));
-  const room = Math.min(height * 0.62, lines.length * size * 1.1 + (year ? 46 : 30));
+  const { lines, size } = set(title, height * MOST_TITLE - (year ? 46 : 30));
+  const room = lines.length * size * LINE + (year ? 46 : 30);
   const above = dice() < 0.5; // the title, above or below the picture
   const art = svg("svg", { x: 0, y: above ? room : 0, width: WIDE, height: height - room });
   art.append(...motif(dice, tones, height - room));
   const first = (above ? 0 : height - room) + (year && above ? 36 : 18) + size * 0.62;
   picture.append(art,
     ...lines.map((line, i) => svg("text", {
-      x: 16, y: first + i * size * 1.1, "font-size": size, class: "cover-title", fill: tones.ink,
+      x: 16, y: first + i * size * LINE, "font-size": size, class: "cover-title", fill: tones.ink,
     }, line)),
     ...(year ? [svg("text", {
       x: 16, y: above ? 26 : height - 14, "font-size": 11, class: "cover-year", fill: tones.spark,
@@ -63,11 +65,21 @@ function drawing(item, titled) {
   return picture;
 }
 
-/** Lines of a title, so that the longest is short. @param {string} title */
-function broken(title) {
+/** A title in lines, broken so that its letters are as large as can be. @param {string} title @param {number} tall */
+function set(title, tall) {
   const words = title.replace(/ \([^()]*\)/g, "").split(/\s+/).map((word) => (word.length > 18 ? `${word.slice(0, 17)}…` : word));
-  const whole = words.join(" ").length;
-  const width = Math.max(...words.map((word) => word.length), Math.ceil(whole / Math.ceil(Math.sqrt(whole / 6))), 10);
+  let best = { lines: words, size: 0 };
+  for (let width = 30; width >= Math.max(...words.map((word) => word.length)); width -= 1) {
+    const lines = filled(words, width);
+    const longest = Math.max(...lines.map((line) => line.length));
+    const size = Math.min(LARGEST, (WIDE - 32) / (LETTER * longest), tall / (LINE * lines.length));
+    if (size > best.size * 1.2) best = { lines, size }; // a line more has to be worth it
+  }
+  return best;
+}
+
+/** @param {string[]} words @param {number} width letters in a line */
+function filled(words, width) {
   /** @type {string[]} */
   const lines = [];
   for (const word of words) {
@@ -75,7 +87,7 @@ function broken(title) {
     if (last >= 0 && `${lines[last]} ${word}`.length <= width) lines[last] += ` ${word}`;
     else lines.push(word);
   }
-  return lines.length > 5 ? [...lines.slice(0, 4), `${lines[4]}…`] : lines;
+  return lines;
 }
 
 /** The same numbers for the same text (FNV-1a, then mulberry32). @param {string} text @returns {Dice} */
