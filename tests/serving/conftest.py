@@ -14,7 +14,10 @@ from cofill.data.table import write_frame
 from cofill.serving.app import add_routes
 from cofill.serving.database import Store, url_of
 from cofill.serving.routing import Routes
+from cofill.serving.settings import ServingSettings
 from tests.serving.running_server import Server
+from tests.serving.visiting import browser as browser
+from tests.serving.visiting import visit as visit
 
 USERS, ITEMS = 120, 80
 
@@ -102,5 +105,5 @@ def declared_routes(app: FastAPI) -> Routes:
     """All routes that there are, with nothing behind them."""
     nothing: Any = None
     routes = Routes(app.router)
-    add_routes(routes, nothing, nothing, nothing, nothing)
+    add_routes(routes, nothing, nothing, nothing, nothing, ServingSettings(model=Path("model")))
     return routes

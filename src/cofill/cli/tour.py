@@ -133,6 +133,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
                 progress=progress,
             )
     model = models["item", True]
+    model.draw_map()
     model.save(out / "model")
 
     _say("6. measuring on what was held out", quiet)

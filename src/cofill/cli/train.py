@@ -268,7 +268,7 @@ def _fitted(
         note(f"nothing to resume in {options.out}, starting anew")
     try:
         with shown(options.quiet) as progress:
-            return model.fit(
+            model.fit(
                 ratings,
                 item_features=side.items,
                 user_features=side.users,
@@ -277,6 +277,8 @@ def _fitted(
                 checkpoint=checkpoint,
                 resume=options.resume,
             )
+            model.draw_map(progress)  # so that the first visitor of a server need not wait for it
+            return model
     except KeyboardInterrupt:
         if checkpoint and checkpoint.exists():
             note("the same command with --resume goes on from the last checkpoint")

@@ -8,6 +8,7 @@
     users-<hash>.parquet          ids, in the order of their indices
     items-<hash>.parquet          ids and titles
     attributes-<hash>.parquet     what items are in words, in columns called kind:name, where anything is known
+    map-<hash>.safetensors        where the most rated items lie in two dimensions, where that was drawn
 
 A model in shards (`shards.py`) has some of these once for each shard, a range of the network's columns: their weights,
 ratings, features and ids. All others are shared by the shards, and one more:
@@ -40,7 +41,7 @@ from cofill.errors import CofillError, ModelFileError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, replacing
 from cofill.models.card import CARD_NAME, FORMAT_VERSION, Card, FileCard, PartInfo, ShardCard, Sides, part_of, read_card
 
-FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows")
+FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
@@ -58,7 +59,7 @@ class Contents:
     history: Sequence[Mapping[str, Any]]
     trained: datetime | None
     learned: Mapping[str, dict[str, Any]]  # about the columns of features of "users" and "items", ready for JSON
-    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features"
+    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features", "map"
     users: Vocabulary
     items: Vocabulary
     titles: Mapping[Id, str]
@@ -268,6 +269,7 @@ def _built(folder: Path, card: Card, build: Callable[[Contents], Model], number:
     kinds += ["features"] if card.features else []
     kinds += ["lists"] if card.format_version > 5 else []
     kinds += ["rows"] if part is not None else []
+    kinds += ["map"] if "map" in card.files else []
     arrays = {kind: _load_arrays(checked(folder, card.files, kind)) for kind in kinds}
     # The ids of columns are in the shards, apart from those that came after the training.
     always = {"users", "items"} - {card.columns}

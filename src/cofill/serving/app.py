@@ -25,7 +25,7 @@ from cofill.serving.routes_reference import add_reference
 from cofill.serving.routes_users import add_users
 from cofill.serving.routing import Right, Routes
 from cofill.serving.served_model import read_card
-from cofill.serving.settings import ServingSettings
+from cofill.serving.settings import PageSettings, ServingSettings
 from cofill.serving.split import Split
 
 
@@ -62,7 +62,7 @@ class Application:
         )
         add_handlers(api)
         self.routes = Routes(api.router)
-        add_routes(self.routes, self.live, self.store, item_map, metrics)
+        add_routes(self.routes, self.live, self.store, item_map, metrics, settings)
         self.routes.declare(["GET", "HEAD"], str(api.openapi_url), Right.READS)  # FastAPI's own
         api.openapi = lambda: self._document  # type: ignore[method-assign]
         self.api = api
@@ -74,12 +74,14 @@ class Application:
         return published(self.api, self.routes, self._keys)
 
 
-def add_routes(routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics) -> None:
+def add_routes(
+    routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, page: PageSettings
+) -> None:
     """Add all routes to one router, the most requested first, because they are tried in order."""
     add_recommending(routes, live)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
     add_users(routes, live, store)
     add_model(routes, live, store, metrics)
-    add_page(routes)
+    add_page(routes, page)
     add_reference(routes)

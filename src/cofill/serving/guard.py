@@ -25,12 +25,11 @@ from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
 log = logging.getLogger("cofill.serving")
 
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
 _HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -64,13 +63,15 @@ class Guard:
         self._access_log = AccessLog(settings) if settings.access_log else None
         self._cross_origin = CrossOrigin(settings.allow_origin)
         self._under_way = 0
+        policy = _POLICY.format(images=" ".join(["'self'", "data:", *settings.image_host]))
+        self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         scope = {**scope, REQUEST_ID: request_id(scope)}
-        answer = _Answer(send, scope, self._cross_origin)
+        answer = _Answer(send, scope, self._cross_origin, self._headers)
         started = time.perf_counter()
         method = scope["method"]
         needed = self._routes.needed(scope["method"], scope["path"])
@@ -178,8 +179,9 @@ class Guard:
 class _Answer:
     """A response with the headers that all responses have."""
 
-    def __init__(self, send: Send, scope: Scope, cross_origin: CrossOrigin) -> None:
+    def __init__(self, send: Send, scope: Scope, cross_origin: CrossOrigin, headers: list[tuple[bytes, bytes]]) -> None:
         self._send = send
+        self._headers = headers
         self._scope = scope
         self._cross_origin = cross_origin
         self._without_body = scope["method"] == "HEAD"
@@ -200,7 +202,7 @@ class _Answer:
             headers.append((REQUEST_ID_HEADER, self._scope[REQUEST_ID].encode()))
             headers += self._scope.get(_RATE, ())
             headers += self._cross_origin.headers(self._scope)
-            message = {**message, "headers": headers + _HEADERS}
+            message = {**message, "headers": headers + self._headers}
         elif self._without_body:
             message = {**message, "body": b""}
         await self._send(message)

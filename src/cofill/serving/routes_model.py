@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from fastapi import Query, Response
 from pydantic import BaseModel, Field, JsonValue
 
-from cofill.config import Networks
+from cofill.config import Networks, Settings
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
@@ -22,6 +22,9 @@ from cofill.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
+
+
+_MOST_CHOICES = 200  # of a column that describes people; a form has no room for more
 
 
 class ScaleMessage(BaseModel):
@@ -47,6 +50,14 @@ class DescribingColumn(BaseModel):
     column: str
     kind: str
     example: str
+    choices: list[str] = Field(description="what can be chosen from; empty where anything can be said")
+
+
+class SettingMessage(BaseModel):
+    name: str
+    label: str
+    help: str
+    value: JsonValue
 
 
 class ServedMessage(BaseModel):
@@ -80,6 +91,7 @@ class ModelMessage(BaseModel):
     items: int
     ratings: ModelRatings
     settings: dict[str, JsonValue]
+    settings_explained: list[SettingMessage]
     measures: dict[str, JsonValue]
     history: list[dict[str, JsonValue]]
     data: dict[str, JsonValue]
@@ -225,6 +237,7 @@ def _about(served: ServedModel) -> dict[str, Any]:
         "users": len(model.users),
         "items": len(model.items),
         "settings": model.settings.model_dump(mode="json"),
+        "settings_explained": _explained(model.settings),
         "measures": model.measures,
         "history": [record.as_json() for record in model.history],
         "data": model.data_summary,
@@ -245,5 +258,26 @@ def _describing(features: "Features | None") -> list[dict[str, Any]]:
     if features is None:
         return []
     return [
-        {"column": line.column, "kind": line.kind, "example": line.example} for line in features.report() if line.used
+        {
+            "column": column.name,
+            "kind": column.kind,
+            "example": column.example,
+            "choices": list(column.suggestions[:_MOST_CHOICES]),
+        }
+        for source in features.sources
+        for column in source.used
+    ]
+
+
+def _explained(settings: Settings) -> list[dict[str, Any]]:
+    """Every setting with its label and its help text."""
+    values = settings.model_dump(mode="json")
+    return [
+        {
+            "name": name,
+            "label": field.title or name.replace("_", " ").capitalize(),
+            "help": field.description or "",
+            "value": values[name],
+        }
+        for name, field in type(settings).model_fields.items()
     ]

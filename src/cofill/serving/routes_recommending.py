@@ -161,6 +161,7 @@ class RecommendedItem(BaseModel):
     score: float = Field(description="what the list is ranked by; higher is better")
     rating: float | None = Field(description="the predicted rating; null if the model knows interactions alone")
     raters: int = Field(description="how many people rated it")
+    mean: float | None = Field(description="the mean of their ratings; null if there are none, or interactions alone")
     attributes: dict[str, JsonValue]
     why: Why | None = None
 
@@ -280,6 +281,7 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
             score=significant(one.score),
             rating=None if one.rating is None else rounded(one.rating),
             raters=one.raters,
+            mean=None if (mean := served.mean_rating(one.item)) is None else rounded(mean),
         )
         for one in found
     ]

@@ -25,6 +25,7 @@ from cofill.serving.request_messages import (
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel, own_id
 
+_LOVED = 3  # items that tell who somebody is
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 
 
@@ -62,9 +63,15 @@ class RatingsToStore(Message):
 # What is answered
 
 
+class LovedItem(BaseModel):
+    id: int | str
+    title: str | None
+
+
 class FoundUser(BaseModel):
     id: int | str
     ratings: int
+    loves: list[LovedItem] = Field(description="what they rated furthest above its mean, of what is well known")
 
 
 class FoundUsers(BaseModel):
@@ -98,9 +105,9 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
     def find_users(query: Annotated[UsersQuery, Query()]) -> Response:
         """Those that have rated the most come first."""
         with live.asked() as served:
-            model, counts = served.model, served.model.user_counts()
+            counts = served.model.user_counts()
             found = served.users.find(query.query, counts, query.n)
-            return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
+            return answer({"users": [_found(served, at, int(counts[at])) for at in found]})
 
     @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
     def make_user(request: UserToMake | None = None) -> Response:
@@ -157,6 +164,12 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
         if known or _is_kept(store, query.user, query.item):
             store.put_ratings(query.user, [(query.item, None)])
         return Response(status_code=204)
+
+
+def _found(served: ServedModel, user: int, ratings: int) -> dict[str, Any]:
+    model = served.model
+    loves = [{"id": item, "title": model.titles.get(item)} for item in served.loved_by(user, _LOVED)]
+    return {"id": model.users.id(user), "ratings": ratings, "loves": loves}
 
 
 class _NewIds:

@@ -54,6 +54,7 @@ class ServedModel:
         self.live_users: set[str] = set()
         self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
+        self._means: Floats | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
 
@@ -96,6 +97,31 @@ class ServedModel:
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
         """The items that a user rated, by index, and the ratings."""
         return self.model.matrix.known.row(user)
+
+    def mean_rating(self, item: Id) -> float | None:
+        """The mean of an item's ratings; None if it has none, or the model knows interactions alone."""
+        ratings = self.ratings_for(self.model.items.index(item))
+        return float(ratings.mean(dtype=np.float64)) if self.model.rated and len(ratings) else None
+
+    def loved_by(self, user: int, n: int) -> list[Id]:
+        """What a user rated furthest above its mean, of what is well known: it tells people apart."""
+        items, values = self.ratings_by(user)
+        counts = self.model.item_counts()[items]
+        known = counts >= np.median(counts) if len(items) else np.zeros(0, np.bool_)
+        items, above = items[known], values[known] - self._trained_means(items[known])
+        return [self.model.items.id(int(item)) for item in items[np.argsort(-above, kind="stable")][:n]]
+
+    def _trained_means(self, items: Ints) -> Floats:
+        """(n,): the mean rating of items in the training; infinite for those that came later, so none is above it."""
+        if self._means is None:
+            known = self.model.matrix.known.trained
+            sums = np.bincount(known.indices, known.values, minlength=known.columns)
+            counts = np.bincount(known.indices, minlength=known.columns)
+            self._means = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf).astype(np.float32)
+        means = np.full(len(items), np.inf, np.float32)
+        trained = items < len(self._means)
+        means[trained] = self._means[items[trained]]
+        return means
 
     def ratings_for(self, item: int) -> Floats:
         """The ratings of an item."""
@@ -174,11 +200,14 @@ class ServedModel:
             self._refuse(f"the description of somebody: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
-        """All columns of the model, None where not given; unless `strict`, unknown columns are dropped."""
+        """All columns that were learned from, None where not given; unless `strict`, unknown columns are dropped."""
         learned = self.model.item_features if side == "item" else self.model.user_features
-        columns = [] if learned is None else [column.name for source in learned.sources for column in source.used]
-        own = features if strict else {name: value for name, value in features.items() if name in columns}
-        return dict.fromkeys(columns) | own if own or strict or not features else {}
+        known = [] if learned is None else [column for source in learned.sources for column in source.columns]
+        names = {column.name for column in known if column.used or column.types()}  # such as a picture
+        own = features if strict else {name: value for name, value in features.items() if name in names}
+        return (
+            dict.fromkeys(column.name for column in known if column.used) | own if own or strict or not features else {}
+        )
 
     def _refuse(self, what: str) -> None:
         """`what` goes into the log, which names nobody."""

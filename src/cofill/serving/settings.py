@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -27,6 +27,15 @@ def _checked_origin(text: str) -> str:
     return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
 
 
+def _checked_image_host(text: str) -> str:
+    """An origin that pictures may come from, or, as a Content-Security-Policy has it, all hosts of a domain."""
+    scheme, found, domain = text.partition("://*.")
+    if not found:
+        return _checked_origin(text)
+    scheme, _, domain = _checked_origin(f"{scheme}://{domain}").partition("://")
+    return f"{scheme}://*.{domain}"
+
+
 class LimitSettings(BaseModel):
     """Limits on one request and on one client."""
 
@@ -43,7 +52,23 @@ class LimitSettings(BaseModel):
     body_bytes: int = Field(default=1 << 20, ge=1024, description="largest request body")
 
 
-class ServingSettings(LimitSettings):
+Words = Literal["things", "films", "books", "music", "games", "products"]
+
+
+class PageSettings(BaseModel):
+    """What the page is told of the shop that it stands in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    words: Words = Field(default="things", description=f"what the page speaks of: {', '.join(get_args(Words))}")
+    image_host: tuple[Annotated[str, AfterValidator(_checked_image_host)], ...] = Field(
+        default=(),
+        description="origin that pictures of items may come from, such as https://covers.example.org or "
+        "https://*.example.org; repeat for more",
+    )
+
+
+class ServingSettings(PageSettings, LimitSettings):
     """Where a model is served, to whom, and where its live ratings are kept."""
 
     model: Path = Field(description="the model's folder; of several, that of the first")

@@ -108,6 +108,11 @@ class Kind(BaseModel):
         """The possible values of a cell, if they are a closed list."""
         return ()
 
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """What a form offers for a cell: the categories, or what is known of an open list; none for other kinds."""
+        return self.categories
+
     def numbers(self, value: Any) -> Doubles:
         """(len(names),): one cell as it is encoded; Mismatch if it is no cell of this column."""
         return np.zeros(len(self.names))

@@ -12,6 +12,7 @@ from cofill.data.features.kind import Kind, Learn
 from cofill.data.features.kinds.category import Category
 from cofill.data.features.kinds.date import Date
 from cofill.data.features.kinds.flag import Flag
+from cofill.data.features.kinds.image import Image
 from cofill.data.features.kinds.links import Links
 from cofill.data.features.kinds.number import MOST, Number
 from cofill.data.features.kinds.several import Several
@@ -43,7 +44,7 @@ def _is_address(value: object) -> bool:
 
 
 # A column of a table is of the first kind that its cells fit.
-KINDS: list[type[Kind]] = [Tags, Links, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
+KINDS: list[type[Kind]] = [Tags, Links, Image, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
 
 
 def kind_called(name: str) -> type[Kind]:
