@@ -45,6 +45,7 @@ from cofill.errors import CofillError, DataError, SettingsError
 from cofill.files import make_private
 from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
+from cofill.serving.wakeup import watch_writes
 
 log = logging.getLogger("cofill.serving")
 
@@ -141,6 +142,7 @@ class Store:
         self.name = shown_url(url)
         self._engine = open_engine(url)
         self.disk = Disk(self._engine, self.name)
+        self.written = watch_writes(self._engine)
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._watching = threading.Lock()
         self._watch: PoolProxiedConnection | None = None

@@ -21,6 +21,7 @@ from cofill.serving.split import Choice, Split
 log = logging.getLogger("cofill.serving")
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_IDLE = 2.0  # times as long as it worked, the follower rests
 
 
 class Variant:
@@ -79,6 +80,7 @@ class LiveModel:
 
     def stop(self) -> None:
         self._stopping.set()
+        self._store.written.set()
         if self._follower.is_alive():
             self._follower.join(5)
 
@@ -144,11 +146,14 @@ class LiveModel:
             self._swap(variant, fresh)
         return fresh
 
-    def _catch_up(self, variant: Variant) -> None:
+    def _catch_up(self, variant: Variant) -> bool:
+        """Apply what is new; whether anything was."""
         counter, served = self._store.counter(), variant.served
-        if counter.change != served.applied:
-            served.apply(self._store.changes_since(served.applied))
-            served.applied = counter.change
+        if counter.change == served.applied:
+            return False
+        served.apply(self._store.changes_since(served.applied))
+        served.applied = counter.change
+        return True
 
     @contextmanager
     def _turn(self, seconds: float) -> Iterator[None]:
@@ -174,22 +179,42 @@ class LiveModel:
         return fresh
 
     def _follow(self) -> None:
-        """Poll once a second for changes by other processes, and for a replaced model."""
+        """Take in what this process has written, at once; once a second look for what others have, and for a model.
+
+        Whoever asks takes in what is new too. But most questions come later than that, and then it is done already.
+        """
         failing = False
-        while not self._stopping.wait(_SECONDS_BETWEEN_LOOKS):
+        due = time.monotonic() + _SECONDS_BETWEEN_LOOKS
+        while not self._stopping.is_set():
+            self._store.written.wait(max(0.0, due - time.monotonic()))
+            self._store.written.clear()
+            if self._stopping.is_set():
+                return
+            began = time.monotonic()
             try:
-                self._store.disk.look(self._store.touch)
-                self._looked(self, self.lag())
-                for variant in self.variants:
-                    with self._turn(threading.TIMEOUT_MAX):
-                        self._catch_up(variant)
-                self._reload_with_others()
+                if began >= due:
+                    due = began + _SECONDS_BETWEEN_LOOKS
+                    self._store.disk.look(self._store.touch)
+                    self._looked(self, self.lag())
+                    self._take_in()
+                    self._reload_with_others()
+                else:
+                    self._take_in()
                 failing = False
             except Exception as error:  # whatever it is, it may pass
                 if not failing:
                     reason = str(error).partition("\n")[0] or type(error).__name__
                     log.error("cannot follow the other processes: %s", reason)
                 failing = True
+            self._stopping.wait(_IDLE * (time.monotonic() - began))  # however much is written, questions come first
+
+    def _take_in(self) -> None:
+        for variant in self.variants:
+            with self._turn(threading.TIMEOUT_MAX):
+                changed = self._catch_up(variant)
+            if changed:
+                with self._turn(threading.TIMEOUT_MAX):
+                    variant.served.settle()
 
     def _reload_with_others(self) -> None:
         generation = self._store.counter().generation

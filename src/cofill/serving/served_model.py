@@ -69,6 +69,11 @@ class ServedModel:
                 model.explain_many(who, [one.item for one in found], by=by, with_interval=True)
         model.item_vectors()
 
+    def settle(self) -> None:
+        """Work new ratings in now. Models do it when they are asked, and whoever asks would wait for it."""
+        if len(self.model.users):
+            self.model.recommend(self.model.users.id(0), 1)
+
     # Asking
 
     def attributes_of(self, item: Id) -> dict[str, Any]:

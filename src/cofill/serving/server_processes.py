@@ -138,7 +138,8 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         first = self._stop_at == math.inf
         if first:
-            log.info("stopping: /ready says so, and whoever is connected is answered")
+            if self._drain_seconds:
+                log.info("stopping: /ready says so, and whoever is connected is answered")
             self._application.live.draining = True
             self.config.encoded_headers.append((b"connection", b"close"))
             self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
