@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.config import CFNSettings
@@ -81,6 +81,7 @@ def test_what_is_no_phase_passes_as_it_is() -> None:
     assert told(PHASES, [(1.0, other), (1.0, lowered)]) == [other, lowered]
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0.01, 100), min_size=20, max_size=20))
 def test_a_forecast_is_never_negative_and_ends_at_nothing(seconds: list[float]) -> None:
     steps = [epoch(n) for n in range(1, 11)]
@@ -93,8 +94,8 @@ def test_a_forecast_is_never_negative_and_ends_at_nothing(seconds: list[float]) 
 def test_the_phases_of_a_network_follow_its_settings() -> None:
     counts = np.array([10, 200, 3000])
 
-    def names(**settings: object) -> list[str]:
-        return [phase.what for phase in phases_of(CFNSettings.of(settings), counts)]
+    def names(**changes: object) -> list[str]:
+        return [phase.what for phase in phases_of(CFNSettings.of(changes), counts)]
 
     assert names() == [SEARCH, LEARN, TRAIN, SOLVE]
     assert names(refit=False) == [SEARCH, LEARN, SOLVE]

@@ -17,6 +17,7 @@ _Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 2.0
 _NAME = 23  # columns that the name of a phase has, at least
+_BAR = 16
 _WIDE = 116  # columns of a terminal that has room for a bar and the speed
 
 
@@ -121,12 +122,13 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
     wide = console.width >= _WIDE
     columns = (
         TextColumn(f"[bold]{{task.description:<{_NAME}}}"),
-        *([BarColumn(bar_width=16)] if wide else []),
+        *([BarColumn(bar_width=_BAR)] if wide else []),
         TextColumn("{task.fields[measures]}"),
     )
     with Bars(*columns, console=console, transient=transient) as bars:
         waiting = bars.add_task("preparing", total=None, measures="")  # the first step may take a while
         tasks: dict[str, TaskID] = {}
+        before = [""]  # what was told last, of the phase that is under way, without the time left
 
         def show(step: Step) -> None:
             bars.update(waiting, visible=False)
@@ -134,12 +136,15 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
                 console.print(step.note, markup=False, highlight=False)
                 return
             if step.what not in tasks:
+                if tasks:
+                    bars.update(list(tasks.values())[-1], measures=before[0])  # what was left then is past
                 tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
             if step.unit:
                 parts = [f"{step.unit} {step.done:g}/{step.total:g}", *_measured(step, short=not wide)]
             else:
                 parts = [f"{step.done / step.total:.0%}"]
-            text = _within([*parts, *_left(step)], console.width - _NAME - 2)
+            room = console.width - max(_NAME, len(step.what)) - 1 - (_BAR + 1 if wide else 0)
+            text, before[0] = _within([*parts, *_left(step)], room), _within([*parts, ""], room).rstrip()
             bars.update(tasks[step.what], total=step.total, completed=step.done, measures=text)
 
         yield show
@@ -222,7 +227,7 @@ def _measured(step: Step, *, short: bool = False) -> list[str]:
 
 def _left(step: Step) -> list[str]:
     """Of the whole task, where a forecast knows."""
-    if step.left is None:
+    if not step.left:
         return []
     return [f"{'at most' if step.at_most else 'about'} {duration(step.left)} left"]
 

@@ -63,7 +63,7 @@ def test_everything_that_an_entry_has_is_told(run: Run, hybrid: Path, here: Reco
     assert heads == ["", "item", "score", "predicted rating", "raters", "title"]
     first = [cell.strip() for cell in next(line for line in table.splitlines() if "│" in line).split("│")[1:-1]]
     best = expected[0]
-    assert first == ["1", str(best.item), f"{best.score:.4f}", f"{best.rating:.4f}", str(best.raters), best.title]
+    assert first == ["1", str(best.item), f"{best.score:.4f}", f"{best.rating:.2f}", str(best.raters), best.title]
     row = next(csv.DictReader(io.StringIO(run("recommend", hybrid, "--all", "-n", 2).out)))
     first_user = here.recommend(here.users.id(0), 1)[0]
     assert float(row["score"]) == pytest.approx(first_user.score, rel=1e-5)

@@ -1,9 +1,10 @@
 """Tables and notes on terminals of any width: no word is broken, and no number."""
 
 import re
+import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.cli.notes import note, wrapped
@@ -98,6 +99,7 @@ def test_a_layout_has_room_for_every_word(lines: list[tuple[str, ...]], room: in
         assert all(len(part) <= width for text in texts for part in text.split())
 
 
+@settings(deadline=None)
 @given(st.lists(word, min_size=1, max_size=60), st.integers(30, 100))
 def test_notes_are_broken_between_words(words: list[str], width: int) -> None:
     text = " ".join(words)
@@ -112,6 +114,7 @@ def test_a_note_goes_on_under_its_first_words(
     note(long)
     assert capsys.readouterr().err == f"{long}\n"  # a file, or another program: one line
     monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     note(long)
     assert capsys.readouterr().err == (
         "next:   cofill recommend model --describe age=13 \\\n        --describe occupation=pupil\n"

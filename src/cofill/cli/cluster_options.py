@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cofill.cli.options import count
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.errors import SettingsError
 from cofill.memory import data_size
 from cofill.progress import duration
@@ -79,8 +79,8 @@ def show_scored(options: argparse.Namespace, scored: "Scored", what: str) -> Non
                 scored.rows,
                 scored.parts,
                 scored.kept,
-                duration(scored.seconds),
-                data_size(scored.peak_bytes) if scored.peak_bytes else None,
+                Amount(duration(scored.seconds)),
+                Amount(data_size(scored.peak_bytes)) if scored.peak_bytes else None,
             )
         ],
     )

@@ -10,8 +10,8 @@ _LEAST_WIDTH = 30
 
 
 def note(text: str) -> None:
-    """Print a note on standard error, where it is a terminal in lines that fit it."""
-    width = known_width(sys.stderr)
+    """Print a note on standard error: in lines that fit a terminal, and elsewhere on one line."""
+    width = known_width(sys.stderr) if sys.stderr.isatty() else None
     sys.stderr.write((text if width is None else wrapped(text, width)) + "\n")
 
 

@@ -23,6 +23,12 @@ def stars(rating: float | None) -> Stars | None:
     return None if rating is None else Stars(rating)
 
 
+class Amount(str):
+    """A number with its unit, such as 1 min 20 s, which stands where numbers do."""
+
+    __slots__ = ()
+
+
 def check_table_file(*paths: Path) -> None:
     """Check before the work starts that the files have a known ending and can be written."""
     for path in paths:
@@ -50,13 +56,9 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
     target = sys.stderr if beside else sys.stdout
     room = known_width(target) or _WIDTH_OF_FILES
-    layout = Layout(
-        tuple(columns),
-        tuple(tuple(printable(shown(cell)) for cell in row) for row in rows),
-        tuple(
-            bool(rows) and all(isinstance(row[at], int | float | None) for row in rows) for at in range(len(columns))
-        ),
-    ).fitted(room)
+    cells = tuple(tuple(printable(shown(cell)) for cell in row) for row in rows)
+    numeric = tuple(bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(columns)))
+    layout = Layout(tuple(columns), cells, numeric).fitted(room)
     table = Table(header_style="bold")
     for name, numeric, width in zip(layout.headers(), layout.numeric, layout.widths, strict=True):
         table.add_column(name, justify="right" if numeric else "left", overflow="fold", width=width)
@@ -65,6 +67,10 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     console = Console(file=target, width=room)
     console.print(Text(printable(title), style="bold"))  # not the table's own title, which is as narrow as the table
     console.print(table)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float | Amount | None)
 
 
 def printable(text: str) -> str:

@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.options import add_json, add_reading, as_flag, count, reading_from
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
@@ -156,8 +156,8 @@ def _lines(summary: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("items", summary["items"]),
         ("buckets", summary["buckets"]),
         (f"{what} in the largest bucket", summary["largest_bucket"]),
-        ("on disk", data_size(summary["bytes"])),
-        ("time", duration(summary["seconds"])),
-        ("memory at the peak", data_size(summary["peak_memory_bytes"])),
+        ("on disk", Amount(data_size(summary["bytes"]))),
+        ("time", Amount(duration(summary["seconds"]))),
+        ("memory at the peak", Amount(data_size(summary["peak_memory_bytes"]))),
         ("memory is bounded by", BOUND),
     ]

@@ -22,7 +22,7 @@ from cofill.cli.options import (
     reading_from,
     settings_of,
 )
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
@@ -218,9 +218,9 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     lines = _lines(summary)
     lines += [
         ("workers", trained.workers),
-        ("time of the first in exchange", duration(trained.exchanging)),
-        ("sent by it", data_size(trained.sent)),
-        ("memory of a worker, at most", data_size(max(trained.peak_bytes))),
+        ("time of the first in exchange", Amount(duration(trained.exchanging))),
+        ("sent by it", Amount(data_size(trained.sent))),
+        ("memory of a worker, at most", Amount(data_size(max(trained.peak_bytes)))),
     ]
     print_table(f"Trained {out}", ("what", "value"), lines)
     if not options.quiet:
@@ -350,7 +350,7 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
     }
     of_network = ("epochs", "validation_rmse")
     lines = [(label, summary.get(name)) for name, label in names.items() if name in summary or name not in of_network]
-    lines.append(("time", duration(summary["seconds"])))
+    lines.append(("time", Amount(duration(summary["seconds"]))))
     for side in ("item", "user"):
         if found := summary.get(f"{side}_features"):
             lines.append((f"feature columns of {side}s", found["columns"]))

@@ -16,8 +16,9 @@ Longs = npt.NDArray[np.int64]
 SEARCH, LEARN, TRAIN, SOLVE = "finding the epochs", "learning the decoder", "training", "solving the columns"
 LISTS = "fitting the list scorer"
 
-_EPOCH = 2.2e-9  # a rating and a hidden unit
-_SOLVE = 4.5e-9  # a rating to the power of 1.5 and a hidden unit
+_BESIDE_UNITS = 100  # what a rating costs beside its hidden units, in as many of these
+_EPOCH = 1.6e-9  # a rating and a hidden unit
+_SOLVE = 3.2e-9  # a rating to the power of 1.5 and a hidden unit
 _LEARN_AT_ALL = 1.0
 _LEARN = 1.2e-6  # a pair of ratings of one column
 _MOST_PAIRS = 9_000_000  # that are looked at, of however many
@@ -29,7 +30,7 @@ _DIRECTIONS = 1.2e-9  # a direction to the power of 3
 def phases_of(settings: CFNSettings, column_counts: Longs, rows: str = "") -> list[Phase]:
     """Of one network with so many ratings in its columns; `rows` says which, where there are two."""
     counts = column_counts.astype(np.float64)
-    width = settings.hidden[0]
+    width = settings.hidden[0] + _BESIDE_UNITS
     epoch = _EPOCH * float(counts.sum()) * width
     validates = settings.validation > 0
     process = settings.decoder == "process"
