@@ -67,6 +67,7 @@ class ServedModel:
                 found = model.recommend(who, 1, by=by)
                 model.explain_many(who, [one.item for one in found], by=by, with_interval=True)
         model.item_vectors()
+        model.scorer.item_vectors()
 
     # Asking
 
