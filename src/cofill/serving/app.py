@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from cofill import __version__
+from cofill.serving.batch_pace import Pace
 from cofill.serving.database import Store, url_of
 from cofill.serving.guard import Admission, Guard
 from cofill.serving.item_map import ItemMap, add_map
@@ -20,6 +21,7 @@ from cofill.serving.read_only import ReadOnlyStore
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
 from cofill.serving.routes_page import add_page
+from cofill.serving.routes_predicting import add_predicting
 from cofill.serving.routes_recommending import add_recommending
 from cofill.serving.routes_reference import add_reference
 from cofill.serving.routes_users import add_users
@@ -78,7 +80,9 @@ def add_routes(
     routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, page: PageSettings
 ) -> None:
     """Add all routes to one router, the most requested first, because they are tried in order."""
-    add_recommending(routes, live)
+    pace = Pace()
+    add_recommending(routes, live, pace)
+    add_predicting(routes, live, pace)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
     add_users(routes, live, store)

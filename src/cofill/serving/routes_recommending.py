@@ -1,6 +1,8 @@
-"""Recommendations, predictions and explanations."""
+"""Lists, and what speaks for what is in them."""
 
 import time
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -9,7 +11,8 @@ from pydantic import BaseModel, Field, JsonValue, StrictBool, model_validator
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
-from cofill.models.lists.rules import By, Rules
+from cofill.models.lists.rules import By, Rules, candidates_for
+from cofill.serving.batch_pace import WAIT, Pace
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError, kind_of
@@ -26,19 +29,17 @@ from cofill.serving.request_messages import (
     PairQuery,
     check_distinct,
 )
-from cofill.serving.routing import Right, Routes, WorksForLong, answer, rounded, significant
+from cofill.serving.routing import Right, Routes, WorksForLong, answer, rounded, significant, time_left
 from cofill.serving.rule_messages import RuleMessage, RuleQuery, UnknownIds, unknown_ids
 from cofill.serving.served_model import ServedModel
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
-_MOST_PAIRS = 10_000
-_MOST_INTERVALS = 1000  # each takes as long as hundreds of ratings
 _MOST_REQUESTS = 100
 
-_LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
-_HIGH = "where it ends"
+LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
+HIGH = "where it ends"
 _MODEL = "of several models, the one to ask; by default the one that the person gets"
-_ANSWERED = "the name of the model that answered"
+ANSWERED = "the name of the model that answered"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -91,35 +92,6 @@ class BatchRequest(Message):
     requests: list[RecommendationRequest] = Field(min_length=1, max_length=_MOST_REQUESTS)
 
 
-class Pair(Message):
-    user: ItemOrUserId
-    item: ItemOrUserId
-
-
-class PredictionRequest(Message):
-    pairs: list[Pair] = Field(min_length=1, max_length=_MOST_PAIRS)
-    interval: StrictBool = Field(
-        default=False, description="also between which ratings nine tenths of the true ones are expected"
-    )
-    model: ModelName | None = Field(
-        default=None,
-        description="of several models, the one to ask; by default that of the person, or of several people the first",
-    )
-
-    @property
-    def user(self) -> int | str | None:
-        """Of all pairs; None if there are several."""
-        return self.pairs[0].user if len({str(pair.user) for pair in self.pairs}) == 1 else None
-
-    @model_validator(mode="after")
-    def _few_intervals(self) -> "PredictionRequest":
-        if self.interval and len(self.pairs) > _MOST_INTERVALS:
-            raise ValueError(
-                f"intervals are for at most {_MOST_INTERVALS} pairs at once; send fewer, or leave them out"
-            )
-        return self
-
-
 class WhyRequest(Somebody):
     item: ItemOrUserId
     by: By = Field(default="list", description=_EXPLAINED)
@@ -149,9 +121,9 @@ class Why(BaseModel):
     base: float
     contributions: list[Push]
     remainder: float
-    low: float | None = Field(default=None, description=_LOW)
-    high: float | None = Field(default=None, description=_HIGH)
-    model: str | None = Field(default=None, description=_ANSWERED)
+    low: float | None = Field(default=None, description=LOW)
+    high: float | None = Field(default=None, description=HIGH)
+    model: str | None = Field(default=None, description=ANSWERED)
     model_version: str | None = None
 
 
@@ -172,7 +144,7 @@ class Recommended(BaseModel):
     unknown: UnknownIds | None = Field(
         default=None, description="ids of the user, of `among` and of `exclude` that are not known; left out if all are"
     )
-    model: str = Field(description=_ANSWERED)
+    model: str = Field(description=ANSWERED)
     model_version: str
 
 
@@ -180,22 +152,10 @@ class RecommendedBatch(BaseModel):
     answers: list[Recommended]
 
 
-class Predicted(BaseModel):
-    ratings: list[float] = Field(description="in the order of the pairs")
-    low: list[float] | None = Field(default=None, description=_LOW)
-    high: list[float] | None = Field(default=None, description=_HIGH)
-    unknown: UnknownIds | None = Field(
-        default=None,
-        description="ids that are not known: what is predicted of them is what anybody would expect; else left out",
-    )
-    model: str = Field(description=_ANSWERED)
-    model_version: str
-
-
 # Routes
 
 
-def add_recommending(routes: Routes, live: LiveModel) -> None:
+def add_recommending(routes: Routes, live: LiveModel, pace: Pace) -> None:
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
     def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
         """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
@@ -208,53 +168,40 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
                 why=query.why,
                 among=query.among,
                 exclude=query.exclude,
+                diversity=query.diversity,
+                at_most=query.at_most,
             )
-            return answer(_recommended(served, request, query.rules(served.model.item_attributes)))
+            return answer(_recommended(served, request, query.rules(served.model.item_attributes), pace))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
     def recommend_for_somebody(request: RecommendationRequest) -> Response:
         """The same with a body: for a user, or for somebody described by ratings, features or both."""
         with live.asked_for(request.user, request.model) as served:
-            return answer(_recommended(served, request, request.rules()))
+            return answer(_recommended(served, request, request.rules(), pace))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
     )
     def recommend_for_many(batch: BatchRequest) -> Response:
         """Each request has rules of its own. A batch that would take too long is refused at once."""
-        answers = []
-        until = time.monotonic() + live.seconds
+        answers: list[dict[str, Any]] = []
+        pace.check(_parts(batch.requests), len(batch.requests), time_left())
         for at, request in enumerate(batch.requests):
-            if time.monotonic() > until:  # nobody waits for the rest
-                raise ProblemError(503, "the batch takes too long; send fewer requests at once")
+            if time_left() < 0:  # nobody waits for the rest
+                raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+            measured = pace.knows(_parts([request]))
+            started = time.perf_counter()
             # Each on its own, so that others have their turn between.
             with live.asked_for(request.user, request.model) as served:
+                pace.note(WAIT, time.perf_counter() - started)
                 try:
-                    answers.append(_recommended(served, request, request.rules()))
+                    answers.append(_recommended(served, request, request.rules(), pace))
                 except CofillError as error:
                     kind = kind_of(error) or ProblemType.SERVER_ERROR
                     raise ProblemError(kind.status, f"requests.{at}: {error}", kind=kind) from error
+            if not measured:  # now it is
+                pace.check(_parts(batch.requests[at + 1 :]), len(batch.requests), time_left())
         return answer({"answers": answers})
-
-    @routes.add("POST", "/v1/predictions", Right.READS, Predicted, "What users would give items")
-    def predict(request: PredictionRequest) -> Response:
-        """In the order of the pairs. Of unknown users and items as much is predicted as anybody would expect."""
-        user = request.user
-        one = live.asked(request.model) if user is None else live.asked_for(user, request.model)
-        with one as served:
-            model = served.model
-            users = model.users.find([pair.user for pair in request.pairs])
-            items = model.items.find([pair.item for pair in request.pairs])
-            if request.interval and model.has_intervals:
-                columns = model.predict_intervals(users, items)._asdict()
-            else:
-                columns = {"ratings": model.predict_indices(users, items)}
-            found = {name: [rounded(rating) for rating in column.tolist()] for name, column in columns.items()}
-            unknown: dict[str, Any] = {}
-            if (users < 0).any() or (items < 0).any():
-                asked = ([pair.user for pair in request.pairs], [pair.item for pair in request.pairs])
-                unknown = unknown_ids(model, *asked)
-            return answer(found | unknown | {"model": served.name, "model_version": served.card.version})
 
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
     def explain_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
@@ -271,10 +218,34 @@ def add_recommending(routes: Routes, live: LiveModel) -> None:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
 
-def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules) -> dict[str, Any]:
+def _parts(requests: Sequence[RecommendationRequest]) -> Counter[Hashable]:
+    """What a batch consists of, as its pace is measured: lists, explained items, and waits for a turn."""
+    parts: Counter[Hashable] = Counter({WAIT: len(requests)})
+    for request in requests:
+        kind, number = _list_part(request)
+        parts[kind] += number
+        if request.why:
+            parts[_why_part(request.by, request.n)] += request.n
+    return parts
+
+
+def _why_part(by: By, n: int) -> Hashable:
+    """Of which kind explained items are: many at once take less time each."""
+    return "why", by, n.bit_length()
+
+
+def _list_part(request: RecommendationRequest) -> tuple[Hashable, int]:
+    """Of which kind a list is, and how many parts it counts for: each candidate for each place if picked one by one."""
+    if request.diversity or request.at_most:
+        return ("picked", request.by), request.n * candidates_for(request.n)
+    return ("list", request.by), 1
+
+
+def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules, pace: Pace) -> dict[str, Any]:
     model, by = served.model, request.by
     who, features = request.who, _features(served, request)
-    found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
+    with pace.measured(*_list_part(request)):
+        found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
     entries = [
         served.item_entry(
             one.item,
@@ -286,7 +257,8 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
         for one in found
     ]
     if request.why and found:
-        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
+        with pace.measured(_why_part(by, request.n), len(found)):
+            reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else request.user in model.users

@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -69,12 +70,15 @@ class MessageRoute(APIRoute):
 
     threads: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, thread_name_prefix="answering")
 
+    def threads_for(self, message: Any) -> ThreadPoolExecutor:
+        """The threads that answer this message."""
+        return self.threads
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint = self.endpoint
         (parameter,) = inspect.signature(endpoint).parameters.values()
         read = reader_of(parameter)
         asynchronous = inspect.iscoroutinefunction(endpoint)
-        threads = self.threads
 
         async def handle(request: Request) -> Response:
             message = await read(request)
@@ -83,7 +87,9 @@ class MessageRoute(APIRoute):
                 answer = await endpoint(message)
             else:
                 until = request.scope.get(UNTIL, math.inf)
-                answer = await asyncio.get_running_loop().run_in_executor(threads, _in_time, endpoint, message, until)
+                answer = await asyncio.get_running_loop().run_in_executor(
+                    self.threads_for(message), _in_time, endpoint, message, until
+                )
             return answer
 
         return handle
@@ -101,10 +107,26 @@ class WorksForLong(MessageRoute):
     threads = ThreadPoolExecutor(2, thread_name_prefix="working")
 
 
+class SometimesLong(MessageRoute):
+    """A route that uses the model many times if its message says so (`takes_long`)."""
+
+    def threads_for(self, message: Any) -> ThreadPoolExecutor:
+        return WorksForLong.threads if message.takes_long else self.threads
+
+
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+def time_left() -> float:
+    """For how many seconds somebody still waits for the answer that this thread works on; infinite if forever."""
+    return _until.get() - time.monotonic()
+
+
 def _in_time(endpoint: Callable[..., Response], message: Any, until: float) -> Response:
     """Skip work whose client no longer waits, because others wait behind it."""
     if time.monotonic() > until:
         raise busy()
+    _until.set(until)
     return endpoint(message)
 
 

@@ -68,6 +68,7 @@ class ServedModel:
                 found = model.recommend(who, 1, by=by)
                 model.explain_many(who, [one.item for one in found], by=by, with_interval=True)
         model.item_vectors()
+        model.scorer.item_vectors()
 
     def settle(self) -> None:
         """Work new ratings in now. Models do it when they are asked, and whoever asks would wait for it."""

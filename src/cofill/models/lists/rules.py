@@ -30,6 +30,11 @@ _CANDIDATES_A_PLACE = 20
 _LEAST_CANDIDATES = 200
 
 
+def candidates_for(n: int) -> int:
+    """Of how many items a list of n is picked one by one, where rules make that necessary."""
+    return max(_LEAST_CANDIDATES, _CANDIDATES_A_PLACE * n)
+
+
 class SimilarRules(TypedDict, total=False):
     """What a list of similar items may be made of; each can be left out."""
 
@@ -104,7 +109,7 @@ class Selection:
             return []
         if not self.kinds and not self.diversity:
             return best_of(scores, n)
-        candidates = best_of(scores, max(_LEAST_CANDIDATES, _CANDIDATES_A_PLACE * n))
+        candidates = best_of(scores, candidates_for(n))
         picked = self._one_by_one(candidates, scores, n, before)
         if len(picked) < n and len(candidates) < np.count_nonzero(scores > -np.inf):
             picked = self._one_by_one(best_of(scores, len(scores)), scores, n, before)
@@ -121,6 +126,7 @@ class Selection:
         span = float(relevance.max() - relevance.min())
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
         likeness = np.zeros(len(left))
+        vectors = None if self.vectors is None or not self.diversity else self.vectors[left]  # once: they are wide
         open_ = np.ones(len(left), np.bool_)
         picked: list[int] = []
         while len(picked) < n and open_.any():
@@ -132,8 +138,8 @@ class Selection:
                 continue
             self._count(index, seen)
             picked.append(index)
-            if self.diversity and self.vectors is not None:
-                likeness = np.maximum(likeness, self.vectors[left] @ self.vectors[index])
+            if vectors is not None:
+                likeness = np.maximum(likeness, vectors @ vectors[place])
         return picked
 
     def _fits(self, index: int, seen: list[dict[object, int]]) -> bool:
