@@ -60,8 +60,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
     numeric = tuple(bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(columns)))
     layout = Layout(tuple(columns), cells, numeric).fitted(room)
     table = Table(header_style="bold")
-    for name, numeric, width in zip(layout.headers(), layout.numeric, layout.widths, strict=True):
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold", width=width)
+    for name, is_number, width in zip(layout.headers(), layout.numeric, layout.widths, strict=True):
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", width=width)
     for row in layout.rows:
         table.add_row(*(Text(cell) for cell in row))  # Text: a title with [brackets] is no markup
     console = Console(file=target, width=room)
