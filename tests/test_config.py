@@ -224,3 +224,10 @@ def test_a_wrong_type_in_a_file(tmp_path: Path) -> None:
     values = read_settings_file(write(tmp_path, '[training]\nepochs = "many"\n'))
     with pytest.raises(SettingsError, match=r"'epochs'.*'many'"):
         CFNSettings.of(values)
+
+
+def test_every_setting_has_a_label_and_a_sentence() -> None:
+    labels = [field.title for field in CFNSettings.model_fields.values()]
+    assert all(labels)
+    assert len(set(labels)) == len(labels)
+    assert all(field.description for field in CFNSettings.model_fields.values())

@@ -1,7 +1,8 @@
 """Every setting, declared once. Python, the command line and TOML files read these classes.
 
 One frozen class a stage; `CFNSettings` is all of them together, flat, because a person who writes
-`epochs = 30` should not have to know which stage it belongs to. A field's description is its help text.
+`epochs = 30` should not have to know which stage it belongs to. A field's title is its label on
+the server's page, its description the help text.
 """
 
 import tomllib
@@ -44,7 +45,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model")
+    seed: int = Field(
+        title="Seed", default=0, ge=0, lt=2**63, description="start of every random draw; same seed, same model"
+    )
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -63,17 +66,20 @@ class ListSettings(Settings):
     """The list scorer: what somebody would choose and like."""
 
     list_rank: int = Field(
+        title="Directions of the lists",
         default=1024,
         ge=1,
         le=100_000,
         description="directions that the list scorer keeps; a catalogue with at most so many items is solved exactly",
     )
     list_penalty: float = Field(
+        title="Ridge penalty of the lists",
         default=3.3,
         gt=0,
         description="ridge penalty of the list scorer, in the sums of squared grades that an item has on average",
     )
     list_popularity: float = Field(
+        title="Brake on popularity",
         default=0.15,
         ge=0,
         le=1,
@@ -81,6 +87,7 @@ class ListSettings(Settings):
         "knows does not fill every list",
     )
     list_grade_power: float = Field(
+        title="Weight of high ratings",
         default=1.15,
         gt=0,
         le=10,
@@ -88,6 +95,7 @@ class ListSettings(Settings):
         "the lowest rating to 1 at the highest",
     )
     confidence: float = Field(
+        title="Weight of repetition",
         default=0.0,
         ge=0,
         le=5,
@@ -95,6 +103,7 @@ class ListSettings(Settings):
         "to this power; 0: all count alike",
     )
     half_life: float = Field(
+        title="Half-life of what people did",
         default=0.0,
         ge=0,
         description="time after which a rating or interaction counts half for lists, before the latest of all, such "
@@ -120,6 +129,7 @@ class Stage(Settings):
     """What every stage of the network knows: the orientation of the matrix."""
 
     orientation: Networks = Field(
+        title="What a row is",
         default="item",
         description="what a row is: an item (the paper's V-CFN) or a user (U-CFN); both: a network of each kind, and a "
         "gate between them that is learned on validation ratings; settings that differ by rows then have the default "
@@ -131,12 +141,14 @@ class ScalingSettings(Stage):
     """From the rating scale to [-1, 1], and the mean that is taken off a row."""
 
     mean_damping: float | None = Field(
+        title="Shrinkage of means",
         default=None,
         ge=0,
         description="shrinkage of the means of rows and columns: this many ratings of average value are added to each; "
         "unless given, it is learned from the data, apart for rows and columns (empirical Bayes, by EM)",
     )
     length_power: float = Field(
+        title="Damping of long rows",
         default=0.5,
         ge=0,
         le=1,
@@ -144,12 +156,14 @@ class ScalingSettings(Stage):
         "the sums of popular rows do not dwarf those of rare ones; 0 as in the paper",
     )
     length_cap: float = Field(
+        title="Longest typical row",
         default=300.0,
         gt=0,
         description="for length_power a typical row counts as one of at most this many ratings, so that data with "
         "longer rows has no larger inputs than the learning rate can bear",
     )
     presence: float = _by_orientation(
+        title="Weight of having rated at all",
         user=0.2,
         item=1.0,
         ge=0,
@@ -164,12 +178,20 @@ class NetworkSettings(Stage):
     """The shape of the autoencoder."""
 
     hidden: tuple[Annotated[int, Field(ge=1)], ...] = _by_orientation(
-        user=(370,), item=(250,), min_length=1, description="width of each hidden layer, such as 500 or 700,500,700"
+        title="Width of the hidden layers",
+        user=(370,),
+        item=(250,),
+        min_length=1,
+        description="width of each hidden layer, such as 500 or 700,500,700",
     )
     activation: Activation = Field(
-        default="tanh", description="function of every hidden layer; identity leaves a linear network"
+        title="Function of the hidden layers",
+        default="tanh",
+        description="function of every hidden layer; identity leaves a linear network",
     )
-    output: Output = Field(default="identity", description="function after the last layer")
+    output: Output = Field(
+        title="Function of the output", default="identity", description="function after the last layer"
+    )
 
     @field_validator("hidden", mode="before")
     @classmethod
@@ -182,9 +204,20 @@ class NetworkSettings(Stage):
 class LossSettings(Stage):
     """The denoising loss: what is hidden from the network, and how much it weighs."""
 
-    noise: Noise = Field(default="mask", description="how ratings are corrupted before the network reads them")
-    noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of a row's ratings that is corrupted")
+    noise: Noise = Field(
+        title="Kind of corruption",
+        default="mask",
+        description="how ratings are corrupted before the network reads them",
+    )
+    noise_ratio: float = Field(
+        title="Share of ratings corrupted",
+        default=0.2,
+        ge=0,
+        le=1,
+        description="share of a row's ratings that is corrupted",
+    )
     cold_ratio: float = _by_orientation(
+        title="Share of rows hidden whole",
         user=0.03,
         item=0.15,
         ge=0,
@@ -192,48 +225,80 @@ class LossSettings(Stage):
         description="share of the rows whose ratings are all hidden, so that the network learns to predict from side "
         "features alone; without features it has no effect",
     )
-    noise_std: float = Field(default=0.3, ge=0, description="standard deviation of Gaussian noise, in scaled ratings")
-    alpha: float = Field(default=1.0, ge=0, description="weight of corrupted ratings in the loss")
-    beta: float = _by_orientation(user=0.48, item=0.65, ge=0, description="weight of the ratings left as they are")
+    noise_std: float = Field(
+        title="Strength of Gaussian noise",
+        default=0.3,
+        ge=0,
+        description="standard deviation of Gaussian noise, in scaled ratings",
+    )
+    alpha: float = Field(
+        title="Weight of corrupted ratings", default=1.0, ge=0, description="weight of corrupted ratings in the loss"
+    )
+    beta: float = _by_orientation(
+        title="Weight of untouched ratings",
+        user=0.48,
+        item=0.65,
+        ge=0,
+        description="weight of the ratings left as they are",
+    )
 
 
 class TrainingSettings(Stage):
     """Epochs, schedule, early stop, and where it runs."""
 
-    epochs: int = Field(default=100, ge=1, description="most passes over the data")
-    batch: int = _by_orientation(user=23, item=44, ge=1, description="rows in a minibatch")
+    epochs: int = Field(title="Most epochs", default=100, ge=1, description="most passes over the data")
+    batch: int = _by_orientation(title="Rows in a minibatch", user=23, item=44, ge=1, description="rows in a minibatch")
     learning_rate: float = Field(
+        title="Learning rate",
         default=0.105,
         gt=0,
         description="step size before it decays; lowered by itself where rows are very long, and when training "
         "diverges or learns nothing",
     )
     learning_rate_decay: float = _by_orientation(
-        user=0.39, item=0.19, ge=0, description="step in epoch t is learning_rate / (1 + t * this)"
+        title="Decay of the learning rate",
+        user=0.39,
+        item=0.19,
+        ge=0,
+        description="step in epoch t is learning_rate / (1 + t * this)",
     )
     weight_decay: float = _by_orientation(
-        user=0.023, item=0.04, ge=0, description="L2 regularisation (ridge penalty) of every weight, at every minibatch"
+        title="Weight decay",
+        user=0.023,
+        item=0.04,
+        ge=0,
+        description="L2 regularisation (ridge penalty) of every weight, at every minibatch",
     )
     validation: float = Field(
+        title="Share of ratings for validation",
         default=0.1,
         ge=0,
         lt=1,
         description="share of the ratings that chooses the number of epochs; 0: run all epochs",
     )
-    patience: int = Field(default=4, ge=1, description="epochs without a better validation RMSE before stopping")
+    patience: int = Field(
+        title="Patience", default=4, ge=1, description="epochs without a better validation RMSE before stopping"
+    )
     refit: bool = Field(
+        title="Trained once more on everything",
         default=True,
         description="after validation chose the number of epochs, train once more on all ratings; "
         "otherwise keep the best weights of the first run",
     )
     engine: Engine = Field(
+        title="Engine",
         default="auto",
         description="fused: CPU kernels; dense, sparse: plain torch; auto: fused on a CPU, dense elsewhere",
     )
-    device: str = Field(default="cpu", min_length=1, description="torch device, such as cpu or cuda")
-    threads: int = Field(default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand")
+    device: str = Field(title="Device", default="cpu", min_length=1, description="torch device, such as cpu or cuda")
+    threads: int = Field(
+        title="Threads", default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand"
+    )
     checkpoint_seconds: float = Field(
-        default=30.0, ge=0, description="least time between two checkpoints; 0: one after every epoch"
+        title="Seconds between checkpoints",
+        default=30.0,
+        ge=0,
+        description="least time between two checkpoints; 0: one after every epoch",
     )
 
     @property
@@ -260,12 +325,14 @@ class CompletionSettings(Stage):
     """From a trained network to predictions."""
 
     decoder: Decoder = Field(
+        title="Decoder",
         default="process",
         description="process: biases with learned variances, the network on what they leave over, and Gaussian process "
         "regression on its codes, with amplitudes that are learned on validation ratings, so that it is believed as "
         "far as it helps; network: the row's mean and the network's own output, as in the paper",
     )
     neighbours: int = _by_orientation(
+        title="Nearest neighbours",
         user=0,
         item=100,
         ge=0,
@@ -273,6 +340,7 @@ class CompletionSettings(Stage):
         "(nearest neighbours); 0: no local kernel",
     )
     trust_length: float = _by_orientation(
+        title="Trust in short rows",
         user=0.1,
         item=0.015,
         ge=0,
@@ -280,6 +348,7 @@ class CompletionSettings(Stage):
         "row's ratings is predicted half by the network and half by them; 0: by the network alone, as in the paper",
     )
     trust_features: float = _by_orientation(
+        title="Trust in features alone",
         user=0.25,
         item=1.0,
         ge=0,
@@ -288,6 +357,7 @@ class CompletionSettings(Stage):
         "known; the rest is that of the fitted means (shrinkage)",
     )
     solve_columns: bool = Field(
+        title="Columns solved in closed form",
         default=True,
         description="with decoder = network, let the output weights of every column follow the closed form too after "
         "training, which is best for columns with few ratings; otherwise they stay as trained, as in the paper",
@@ -297,16 +367,38 @@ class CompletionSettings(Stage):
 class PretrainingSettings(Stage):
     """Greedy pre-training of a symmetric stack, from the outside in, before the whole is fine-tuned."""
 
-    pretrain: bool = Field(default=False, description="pre-train a symmetric stack layer by layer, then fine-tune it")
-    pretrain_epochs: int = Field(default=10, ge=1, description="epochs of the outermost pair of layers")
-    inner_epochs: int = Field(default=5, ge=1, description="epochs of each inner pair, trained on codes")
-    inner_batch: int = Field(default=5, ge=1, description="minibatch of the inner pairs")
-    inner_learning_rate: float = Field(default=1e-3, gt=0, description="step size of the inner pairs")
-    inner_learning_rate_decay: float = Field(default=0.1, ge=0, description="decay of that step size")
-    inner_weight_decay: float = Field(default=0.01, ge=0, description="weight decay of the inner pairs")
-    inner_momentum: float = Field(default=0.8, ge=0, lt=1, description="momentum of the inner pairs")
-    inner_noise_ratio: float = Field(default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise")
-    inner_noise_std: float = Field(default=0.02, ge=0, description="standard deviation of that noise")
+    pretrain: bool = Field(
+        title="Pre-trained layer by layer",
+        default=False,
+        description="pre-train a symmetric stack layer by layer, then fine-tune it",
+    )
+    pretrain_epochs: int = Field(
+        title="Epochs of the outermost pair", default=10, ge=1, description="epochs of the outermost pair of layers"
+    )
+    inner_epochs: int = Field(
+        title="Epochs of inner pairs", default=5, ge=1, description="epochs of each inner pair, trained on codes"
+    )
+    inner_batch: int = Field(
+        title="Minibatch of inner pairs", default=5, ge=1, description="minibatch of the inner pairs"
+    )
+    inner_learning_rate: float = Field(
+        title="Learning rate of inner pairs", default=1e-3, gt=0, description="step size of the inner pairs"
+    )
+    inner_learning_rate_decay: float = Field(
+        title="Decay of that learning rate", default=0.1, ge=0, description="decay of that step size"
+    )
+    inner_weight_decay: float = Field(
+        title="Weight decay of inner pairs", default=0.01, ge=0, description="weight decay of the inner pairs"
+    )
+    inner_momentum: float = Field(
+        title="Momentum of inner pairs", default=0.8, ge=0, lt=1, description="momentum of the inner pairs"
+    )
+    inner_noise_ratio: float = Field(
+        title="Share of codes corrupted", default=0.2, ge=0, le=1, description="share of the codes with Gaussian noise"
+    )
+    inner_noise_std: float = Field(
+        title="Strength of that noise", default=0.02, ge=0, description="standard deviation of that noise"
+    )
 
 
 class CFNSettings(

@@ -2,6 +2,7 @@
 
 CofillError
 ├── DataError             a file, frame or array that cannot be read
+│   └── UnknownValueError a rule that asks for a value that no item has
 ├── DatasetError          a data set that cannot be found, downloaded or checked
 ├── SettingsError         a setting outside its range, or one that does not exist
 ├── UnknownIdError        an id that the model has never seen, where one is needed
@@ -105,9 +106,13 @@ class DataError(CofillError, ValueError):
 
     def said_of(self, source: str) -> "DataError":
         """The same error with another name for the source."""
-        return self if self.where is None else DataError(
+        return self if self.where is None else type(self)(
             self.found, self.remedy, where=self.where._replace(source=source)
         )  # fmt: skip
+
+
+class UnknownValueError(DataError):
+    """A rule that asks for a value that no item has."""
 
 
 class DatasetError(CofillError):

@@ -1,29 +1,38 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and JSON that is read from them."""
 
 import errno
+import json
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from cofill.errors import CofillError
 
 DRAFTS_OF_SAFETENSORS = ".tmp??????"
 """What safetensors writes to before it renames that to our draft; a kill may leave one behind."""
+_DEEPEST = 100  # that a document of ours is nested, and far more than any is
 
 
 @contextmanager
-def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[Path]:
+def replacing(target: Path, error: type[CofillError] = CofillError, *, private: bool = False) -> Iterator[Path]:
     """A path beside `target` to write to; it takes the target's place once the block has ended well.
 
-    Whatever happens before that (an exception, a full disk, a kill), the target is as it was.
+    Whatever happens before that (an exception, a full disk, a kill), the target is as it was. Others may read it as any
+    new file there (umask), whoever wrote the draft: safetensors makes files that nobody else may read. With `private`,
+    nobody else may.
     """
     # Not by the number of this process: on storage that several machines share, another may have the same.
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        mode = _mode_of_new(draft, 0o600 if private else 0o666)
         yield draft
+        if stat.S_IMODE(draft.stat().st_mode) != mode:
+            draft.chmod(mode)
         put_in_place(draft, target)
     except CofillError:
         raise
@@ -32,6 +41,49 @@ def replacing(target: Path, error: type[CofillError] = CofillError) -> Iterator[
     finally:
         with suppress(OSError):  # what went wrong above is what matters
             draft.unlink(missing_ok=True)
+
+
+def _mode_of_new(path: Path, wanted: int) -> int:
+    """Make an empty file, and say who may read it: the umask of a process cannot be asked for without changing it."""
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, wanted)
+    try:
+        return stat.S_IMODE(os.fstat(descriptor).st_mode)
+    finally:
+        os.close(descriptor)
+
+
+def make_private(path: Path) -> bool:
+    """Make a file that nobody else may read, if there is none; True if others could read the one that is there.
+
+    They no longer can. A group that somebody let read it still may.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        return False
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & stat.S_IRWXO:
+        path.chmod(mode & ~stat.S_IRWXO)
+    return bool(mode & stat.S_IRWXO)
+
+
+def json_of(text: str | bytes) -> Any:
+    """A JSON document; ValueError where it is none, or nested so deep that it cannot be one of ours."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    level = [document]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, dict | list)
+        ]
+        if not level:
+            return document
+    raise ValueError("nested too deep")
 
 
 def explain_write_failure(target: Path, problem: Exception) -> str:

@@ -11,6 +11,14 @@ _M_MMAP_THRESHOLD = -3  # of mallopt, in malloc.h of glibc
 _LARGE = 1_000_000
 
 
+def data_size(count: float) -> str:
+    """Bytes as people write them: 340 kB, 12 MB, 1.2 GB."""
+    for unit, name in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if count >= 0.9995 * unit:
+            return f"{count / unit:.1f} {name}" if count < 9.95 * unit else f"{count / unit:,.0f} {name}"
+    return f"{count:.0f} bytes"
+
+
 def give_back_large_arrays() -> None:
     """From now on large arrays get pages of their own, which the system has back when they are freed.
 

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.charts.axes import round_axis, round_step, tick_label, tight_axis
+from cofill.charts.design import DARK, LIGHT, SERIES
 from cofill.charts.graphs import HEIGHT, WIDTH, Mark, Series, bars, curves, histogram
 from cofill.charts.label_places import Box, Point, place_labels, width_of
 from cofill.charts.markup import Markup, element, text, together
@@ -180,3 +181,22 @@ def test_text_never_becomes_markup(words: str) -> None:
 def test_markup_is_left_alone() -> None:
     assert element("p", element("b", "x"), None, class_="a", hidden=False) == Markup('<p class="a"><b>x</b></p>')
     assert element("circle", cx=1.25, r=-0.01) == '<circle cx="1.2" r="0"/>'
+
+
+@pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
+def test_lines_stand_out_from_what_they_are_drawn_on(colours: dict[str, str]) -> None:
+    assert len(SERIES) == len({colours[name] for name in SERIES}) == 8
+    for name in SERIES:
+        assert contrast(colours[name], colours["surface"]) >= 3.0, name
+
+
+def contrast(one: str, other: str) -> float:
+    """By WCAG 2: from 1, the same, to 21, black on white."""
+
+    def luminance(colour: str) -> float:
+        channels = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)

@@ -128,7 +128,7 @@ def test_recommend_to_a_user(run: Run, model: Path, world: Path) -> None:
     table = run("recommend", model, "--user", 1, "-n", 2)
     assert table.out.startswith("For user 1\n")
     assert f"{found[0]['score']:.4f}" in table.out
-    assert f"{found[0]['rating']:.4f}" in table.out
+    assert f"{found[0]['rating']:.2f}" in table.out
     assert found[0]["title"] in table.out
     assert table.err == ""
 

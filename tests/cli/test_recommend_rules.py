@@ -63,7 +63,7 @@ def test_everything_that_an_entry_has_is_told(run: Run, hybrid: Path, here: Reco
     assert heads == ["", "item", "score", "predicted rating", "raters", "title"]
     first = [cell.strip() for cell in next(line for line in table.splitlines() if "│" in line).split("│")[1:-1]]
     best = expected[0]
-    assert first == ["1", str(best.item), f"{best.score:.4f}", f"{best.rating:.4f}", str(best.raters), best.title]
+    assert first == ["1", str(best.item), f"{best.score:.4f}", f"{best.rating:.2f}", str(best.raters), best.title]
     row = next(csv.DictReader(io.StringIO(run("recommend", hybrid, "--all", "-n", 2).out)))
     first_user = here.recommend(here.users.id(0), 1)[0]
     assert float(row["score"]) == pytest.approx(first_user.score, rel=1e-5)
@@ -94,7 +94,24 @@ def test_nothing_left_says_which_rules_to_loosen(run: Run, hybrid: Path) -> None
     )
     assert run("recommend", hybrid, "--user", 7, "--among", "zz", "--quiet").err == ""
     result = run("similar", hybrid, "--item", 7, "--where", "year:..1700")
-    assert result.err == "no other item fits --where and --min-ratings; ask for less of them\n"
+    assert result.err == "no other item fits --where; ask for less of them\n"
+
+
+def test_a_value_that_no_item_has_is_told(refused: Callable[..., str], hybrid: Path) -> None:
+    for words in (["recommend", hybrid, "--user", 7], ["similar", hybrid, "--item", 7]):
+        said = refused(*words, "--where", "genres:drama")
+        assert said == "--where, 'genres': no item has 'drama'; did you mean 'Drama'?\n"
+    said = refused("recommend", hybrid, "--user", 7, "--boost", "genres:drama=2")
+    assert said == "--boost, 'genres': no item has 'drama'; did you mean 'Drama'?\n"
+
+
+@pytest.mark.parametrize("name", ["where", "either", "among", "exclude", "at most", "min ratings", "diversity"])
+def test_rules_of_similar_items_are_those_of_python(run: Run, hybrid: Path, here: Recommender, name: str) -> None:
+    words, rules = RULES[name]
+    expected = [entry.item for entry in here.similar(7, 6, **rules)]
+    assert listed(run, "similar", hybrid, "--item", 7, "-n", 6, *words) == expected
+    assert expected
+    assert expected != [entry.item for entry in here.similar(7, 6)] or name == "min ratings"
 
 
 @pytest.mark.parametrize(

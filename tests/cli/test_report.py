@@ -9,6 +9,7 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.evaluation import evaluate
+from cofill.memory import data_size
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import Run
 from tests.report.pages import check
@@ -22,7 +23,7 @@ def test_a_report_without_a_test_part(run: Run, model: Path, tmp_path: Path) -> 
     assert result.code == 0
     assert result.out == ""
     assert result.err.splitlines()[-2:] == [
-        f"report: {out} ({out.stat().st_size / 1e6:.1f} MB)",
+        f"report: {out} ({data_size(out.stat().st_size)})",
         f"next:   cofill report {model} --test RATINGS  (measures it on ratings it has not seen)",
     ]
     page = check(out.read_text(encoding="utf-8"))
@@ -41,7 +42,7 @@ def test_the_page_has_the_numbers_of_evaluate(run: Run, model: Path, world: Path
     assert told["trained_on"] == found.ratings
     assert told["ranking"] is None  # there is nothing left to find
     page = check(out.read_text(encoding="utf-8"))
-    assert page.tables[f"On {test}"][1][:2] == [f"{found.rmse:.4f}", f"{found.mae:.4f}"]
+    assert page.tables[f"On {test}"][1][:3] == ["this model", f"{found.rmse:.4f}", f"{found.mae:.4f}"]
 
 
 def test_json_without_a_test_part(run: Run, model: Path, tmp_path: Path) -> None:

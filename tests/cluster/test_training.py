@@ -297,11 +297,12 @@ def test_what_several_workers_cannot_do(cut: Path, settings: dict[str, Any], mes
 # Whole trainings
 
 
-def whole_trainings(ratings: Ratings, folder: Path, address: str, **settings: Any) -> None:
+def whole_trainings(ratings: Ratings, folder: Path, address: str, several: list[int], **settings: Any) -> None:
+    """With one worker and with several. What differs between two numbers of these, the cases above show, quickly."""
     write_partition(ratings, folder / "partition")
     chosen = CFNSettings.of({"orientation": "item", "threads": 1} | settings)
     models = []
-    for workers in (1, 2, 4):
+    for workers in (1, *several):
         out = folder / f"model-{workers}"
         train_partition(folder / "partition", out, chosen, workers=workers, address=address)
         models.append(CFN.load(out))
@@ -314,12 +315,12 @@ def whole_trainings(ratings: Ratings, folder: Path, address: str, **settings: An
 @pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
 def test_whole_trainings_of_movielens(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFILL_DATA", str(DATA))
-    whole_trainings(load_dataset("ml-100k"), tmp_path, joined, hidden=30, epochs=5)
+    whole_trainings(load_dataset("ml-100k"), tmp_path, joined, [2, 4], hidden=30, epochs=5)
 
 
 def test_whole_trainings_of_a_larger_world(joined: str, tmp_path: Path) -> None:
     world = make_world(users=3_000, items=1_000, ratings=200_000, seed=0)
-    whole_trainings(world.ratings, tmp_path, joined, hidden=30, epochs=3, neighbours=0)
+    whole_trainings(world.ratings, tmp_path, joined, [4], hidden=30, epochs=3, neighbours=0)
 
 
 def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from cofill.data.features.kind import MOST_VALUES
 from cofill.data.features.kinds.tags import MOST_TAGS
 from cofill.data.features.kinds.text import LONGEST_TEXT
 from cofill.data.vocabulary import Vocabulary
-from cofill.errors import UnknownIdError
+from cofill.errors import UnknownIdError, UnknownValueError
 from tests.bad_input import Said, refusal
 
 FILMS = """\
@@ -94,6 +94,48 @@ def test_what_is_missing_is_none(attributes: Attributes) -> None:
         attributes.of(6)
 
 
+def test_the_years_of_titles_are_an_attribute() -> None:
+    """As in MovieLens, which has them nowhere else."""
+    films = pl.DataFrame({"item": [1, 2, 3], "title": ["Heat (1995)", "Brazil (1985)", "A film without one"]})
+    features = Features.read(films, columns={"title": "date"})
+    attributes = Attributes.of_features(features.ids, features)
+    assert attributes.columns() == [AttributeColumn("year", "number", (), 1985, 1995)]
+    assert [attributes.of(item) for item in (1, 2, 3)] == [{"year": 1995}, {"year": 1985}, {"year": None}]
+    assert attributes.found({"year": {"min": 1990, "max": 1999}}).tolist() == [True, False, False]
+    attributes.describe(np.array([2]), features.in_words([{"title": "Now it has one (2001)"}]))
+    assert attributes.of(3) == {"year": 2001}
+    own = Features.read(films.with_columns(year=pl.Series([1, 2, 3])), columns={"title": "date", "year": "number"})
+    assert Attributes.of_features(own.ids, own).of(1) == {"year": 1}  # a column of that name says it itself
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        ({"genres": "comedy"}, "the filter, 'genres': no item has 'comedy'; did you mean 'Comedy'?"),
+        ({"genres": ["Comedy", "Horor"]}, "the filter, 'genres': no item has 'Horor'; did you mean 'Horror'?"),
+        ({"genres": "xyz"}, "the filter, 'genres': no item has 'xyz'; there are 'Comedy', 'Crime', 'Horror', 'Sci-Fi'"),
+        ({"year": "1950"}, "the filter, 'year': no item has '1950'; the nearest is 1922"),
+        ({"year": [1950, 1951]}, "the filter, 'year': no item has 1950; the nearest is 1922"),
+        ({"released": "1890-01-01"}, "the filter, 'released': no item has '1890-01-01'; the nearest is 1922-01-01"),
+        ({"scary": True, "studio": "fox"}, "the filter, 'studio': no item has 'fox'; did you mean 'Fox'?"),
+        ({"tags": "Cat"}, "the filter, 'tags': no item has 'Cat'; did you mean 'cat'?"),
+    ],
+)
+def test_a_value_that_no_item_has_is_told(attributes: Attributes, conditions: Any, said: str) -> None:
+    with pytest.raises(UnknownValueError) as caught:
+        attributes.found(conditions)
+    assert str(caught.value).startswith(said)
+
+
+def test_conditions_that_no_item_meets_together_are_an_empty_list(attributes: Attributes) -> None:
+    """Each value is there: whoever filters by facets may come to a place where nothing is."""
+    assert not attributes.found({"genres": "Comedy", "year": {"max": 1930}}).any()
+    assert not attributes.found({"year": {"min": 2050}}).any()
+    assert not attributes.found({"plot": "unheard of"}).any()
+    assert not attributes.found({"year": 1950}, names_only=True).any()
+    assert attributes.found({"year": [1950, 1995]}).sum() == 1
+
+
 def test_titles_skipped_columns_links_and_vectors_are_no_attributes(attributes: Attributes) -> None:
     assert [column.name for column in attributes.columns()] == [
         *("year", "genres", "score", "released", "scary", "studio", "plot", "tags")
@@ -102,7 +144,7 @@ def test_titles_skipped_columns_links_and_vectors_are_no_attributes(attributes: 
         Features.read({1: [0.5, 1.0], 2: [1.0, 1.0]}),
         Features.read([(1, 2), (2, 3)], kind="links"),
         Features.read((["a", "b"], csr_array(np.eye(2)))),
-        Features.read(pl.DataFrame({"item": [1, 2], "title": ["a b c d e f g (1990)", "b (1991)"]})),
+        Features.read(pl.DataFrame({"item": [1, 2], "title": ["a b c d e f g", "h i j k l m n"]})),
         Features.read(pl.DataFrame({"item": [1, 2], "name": ["a", "b"]}), columns={"name": "category"}),
     ):
         assert Attributes.of_features(other.ids, other).columns() == []

@@ -96,7 +96,7 @@ def test_it_is_recognised_learned_and_reported(films: Features) -> None:
 
 def test_without_the_entry_it_is_a_category() -> None:
     assert Features.read(FILMS, columns={"length": "category"}).report()[0].kind == "category"
-    with pytest.raises(DataError, match="cannot be of kind 'running-time'; the kinds are skip, flag"):
+    with pytest.raises(DataError, match="cannot be of kind 'running-time'; the kinds are image, skip, flag"):
         Features.read(FILMS, columns={"length": "running-time"})
 
 
@@ -154,9 +154,9 @@ def test_a_card_of_a_kind_that_is_gone(films: Features) -> None:
 
 def test_every_kind_is_the_module_of_its_name() -> None:
     here = Path(kinds.__file__).parent
-    learned = [kind for kind in kinds.KINDS if kind.used]
-    assert {kind.called for kind in learned} == {path.stem for path in here.glob("[a-z]*.py")}
-    assert all(kind.__module__ == f"{kinds.__name__}.{kind.called}" for kind in learned)
+    told = [kind for kind in kinds.KINDS if kind.used or kind.types()]  # all but what is skipped
+    assert {kind.called for kind in told} == {path.stem for path in here.glob("[a-z]*.py")}
+    assert all(kind.__module__ == f"{kinds.__name__}.{kind.called}" for kind in told)
 
 
 def test_nobody_else_compares_the_names_of_kinds() -> None:
@@ -169,4 +169,51 @@ def test_nobody_else_compares_the_names_of_kinds() -> None:
 
 def test_what_can_be_filtered_by_is_published() -> None:
     published = FilterColumn.model_json_schema()["properties"]["kind"]["enum"]
-    assert set(published) == {"number", "category", "several", "flag", "date", "text"}
+    assert set(published) == {"number", "category", "several", "flag", "date", "text", "image"}
+
+
+# Pictures, which are shown and not learned from
+
+SHOWN = pl.DataFrame(
+    {
+        "item": ["a", "b", "c", "d"],
+        "poster_url": ["https://x.org/a.jpg", "/b.png", None, "data:image/png;base64,AAAA"],
+        "genre": ["War", "Comedy", "War", "Comedy"],
+    }
+)
+
+
+def test_pictures_are_recognised_kept_and_not_learned_from() -> None:
+    features = Features.read(SHOWN)
+    line = features.report()[0]
+    assert (line.kind, line.width, line.missing, line.used) == ("image", 0, 1, False)
+    assert features.names == ("genre=Comedy", "genre=War")
+    attributes = Attributes.of_features(features.ids, features)
+    assert attributes.columns()[0] == AttributeColumn("poster_url", "image")
+    assert attributes.of("a")["poster_url"] == "https://x.org/a.jpg"
+    assert attributes.of("c")["poster_url"] is None
+    assert attributes.matching({"poster_url": "/b.png"}).tolist() == [False, True, False, False]
+    with pytest.raises(DataError, match="the address of a picture"):
+        attributes.matching({"poster_url": "b.png"})
+
+
+@pytest.mark.parametrize("cells", [["https://x.org/1", "cover", "none", "no"], ["javascript:1", "x", "y", "z"]])
+def test_what_holds_no_addresses_is_no_picture(cells: list[str]) -> None:
+    frame = SHOWN.with_columns(poster_url=pl.Series(cells))
+    assert Features.read(frame).report()[0].kind != "image"
+
+
+def test_addresses_under_another_name_are_skipped_as_before() -> None:
+    assert Features.read(SHOWN.rename({"poster_url": "homepage"})).report()[0].kind == "skip"
+    assert Features.read(SHOWN.rename({"poster_url": "x"}), columns={"x": "image"}).report()[0].kind == "image"
+
+
+def test_a_picture_can_be_told_later(tmp_path: Path) -> None:
+    ratings = [(user, item, 1 + (user + at) % 5) for user in range(8) for at, item in enumerate("abcd")]
+    model = CFN(epochs=1, hidden=4, threads=1).fit(ratings, item_features=SHOWN)
+    model.describe_items({"c": {"genre": "War", "poster_url": "/c.png"}, "e": {"genre": "War", "poster_url": "/e.png"}})
+    model.describe_items({"a": {"genre": "War"}})  # says nothing of the picture, which stays
+    model.describe_items({"b": {"genre": "War", "poster_url": "javascript:alert(1)"}})  # no picture
+    model.save(tmp_path)
+    shown = [Recommender.load(tmp_path).item_attributes.of(item)["poster_url"] for item in "abcde"]
+    assert shown == ["https://x.org/a.jpg", None, "/c.png", "data:image/png;base64,AAAA", "/e.png"]

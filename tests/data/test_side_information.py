@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cofill.data.attributes import Attributes
 from cofill.data.datasets import SideInformation, UnpublishedFileWarning, dataset, load, side_information
 from cofill.data.datasets.catalogue import CATALOGUE
 from cofill.data.features import Features
@@ -296,6 +297,13 @@ def test_the_real_1m(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(items.ids), items.width) == (3_883, 1 + 18)
     assert len(ratings.items) == 3_706
     assert items.described(ratings.items).all()
+    about = Attributes.of_features(ratings.items, items)
+    assert [(column.name, column.low, column.high) for column in about.columns()] == [
+        ("genres", None, None),
+        ("year", 1919, 2000),
+    ]
+    nineties = about.found({"year": {"min": 1990, "max": 1999}})
+    assert nineties.sum() == sum("(199" in ratings.titles[item] for item in ratings.items)
     toy_story = row(items, 1)
     years = [int(title.rstrip()[-5:-1]) for title in ratings.titles.values()]
     assert len(years) == 3_883

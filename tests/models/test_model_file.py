@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,6 +261,36 @@ def test_a_newer_format(folder: Path, version: Any) -> None:
 def test_a_card_that_is_none(folder: Path, content: str) -> None:
     (folder / "model.json").write_text(content)
     refused(folder, folder / "model.json")
+
+
+@pytest.mark.parametrize("deep", [150, 900, 200_000])
+def test_a_card_that_is_nested_without_end(folder: Path, deep: int) -> None:
+    text = (folder / "model.json").read_text()
+    nested = text.replace('"data": {', '"data": {"deep": ' + "[" * deep + "]" * deep + ", ", 1)
+    assert nested != text
+    (folder / "model.json").write_text(nested)
+    refused(folder, folder / "model.json", "nested too deep")
+
+
+def test_a_model_says_when_it_was_trained(folder: Path, tmp_path: Path) -> None:
+    model = CFN.load(folder)
+    assert model.trained is not None
+    assert timedelta(0) < datetime.now(UTC) - model.trained < timedelta(days=1)
+    model.save(tmp_path / "again")
+    assert CFN.load(tmp_path / "again").trained == model.trained
+    # The same training at another time is the same model; an older file does not say, and is not given a time.
+    rewrite(folder, lambda card: card.update(trained="2020-02-02T02:02:02+00:00"))
+    assert CFN.load(folder).trained == datetime(2020, 2, 2, 2, 2, 2, tzinfo=UTC)
+    rewrite(folder, lambda card: card.pop("trained"))
+    CFN.load(folder).save(tmp_path / "again")
+    assert CFN.load(tmp_path / "again").trained is None
+    rewrite(folder, lambda card: card.update(trained="yesterday"))
+    refused(folder, folder / "model.json", "trained")
+
+
+def test_all_files_can_be_read_as_any_other(folder: Path) -> None:
+    (folder / "any other").touch()
+    assert {path.stat().st_mode for path in folder.iterdir()} == {(folder / "any other").stat().st_mode}
 
 
 def test_a_card_in_another_encoding(folder: Path) -> None:

@@ -594,8 +594,8 @@ def test_altered_arrays(
 
 
 def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda card: card.update(format_version=9))
-    with pytest.raises(ModelFileError, match="the model has format 9"):
+    rewrite(folder, lambda card: card.update(format_version=10))
+    with pytest.raises(ModelFileError, match="the model has format 10"):
         parts_of(folder)
 
 

@@ -207,7 +207,7 @@ def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None
     plain = fitted("item", side=False, presence=0, decoder="network")
     plain.save(tmp_path)
     card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 8
+    assert card["format_version"] == FORMAT_VERSION == 9
     weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
     for name in ("mean_by_features", "prior.by_features"):
         del weights[name]

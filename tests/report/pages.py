@@ -80,7 +80,7 @@ class _Reader(HTMLParser):
             self.page.ids.append(given["id"] or "")
         if given.get("aria-label"):
             self.page.labels.append(given["aria-label"] or "")
-        elif tag == "svg":
+        elif tag == "svg" and given.get("aria-hidden") != "true":
             self.page.pictures_without_label += 1
 
 

@@ -16,6 +16,8 @@ from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm
 from cofill.models.cfn.cfn import CFN
+from cofill.models.rivals.ease import EASE
+from cofill.models.rivals.means import Means
 from cofill.report import Subject, report_page, write_report
 from tests.report.pages import check, read
 
@@ -43,9 +45,9 @@ def tiny(*lines: tuple[object, object, float], **settings: Any) -> CFN:
 
 def test_a_page_with_a_test_part_is_whole(subject: Subject) -> None:
     page = check(report_page(subject))
-    assert page.ids == ["model", "measures", "errors", "examples", "items", "data", "training", "settings", "again"]
+    assert page.ids == ["predictions", "lists", "examples", "items", "data", "model", "settings"]
     assert "cofill 9.8.7" in page.text
-    assert page.tags["svg"] == 11  # clusters 2, errors 2, map 1, data 4, training 2
+    assert page.tags["svg"] == 12  # the star, predictions 4, lists 1, map 1, data 3, training 2
     assert page.tags["circle"] > 30  # the map
 
 
@@ -69,19 +71,28 @@ def test_the_training_of_two_networks(subject: Subject, parts: tuple[Ratings, Ra
 
 def test_the_measures_are_those_of_evaluate(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
     found, ranking = evaluate(model, parts[1], intervals=True), evaluate_ranking(model, parts[1])
+    means, ease = evaluate(Means().fit(parts[0]), parts[1]), evaluate_ranking(EASE().fit(parts[0]), parts[1])
     page = check(report_page(subject))
     tables = page.tables
     measures = [f"{found.rmse:.4f}", f"{found.mae:.4f}", f"{found.within_interval:.4f}"]
-    assert tables["On test.csv"][1] == [*measures, f"{found.ratings:,}", str(found.cold)]
-    assert f"It held {found.within_interval:.1%} of the ratings of the test part." in page.text
-    for side, clusters in (("item", found.clusters), ("user", found.user_clusters)):
+    assert tables["On test.csv"][1:] == [
+        ["this model", *measures, f"{found.ratings:,}", str(found.cold)],
+        ["means alone", f"{means.rmse:.4f}", f"{means.mae:.4f}", "-", f"{found.ratings:,}", str(found.cold)],
+    ]
+    assert f"{found.within_interval:.1%} do." in page.text
+    sides = (("item", found.clusters, means.clusters), ("user", found.user_clusters, means.user_clusters))
+    for side, clusters, others in sides:
         assert [row[2:] for row in tables[f"By number of training ratings of the {side}"][1:]] == [
-            [str(c.ratings), *("-" if m is None else f"{m:.4f}" for m in (c.rmse, c.mae, c.within_interval))]
-            for c in clusters
+            [str(c.ratings), *("-" if m is None else f"{m:.4f}" for m in (c.rmse, other.rmse, c.within_interval))]
+            for c, other in zip(clusters, others, strict=True)
         ]
-    lists = dict(row[:2] for row in tables[f"Lists of 10 for {ranking.users} users"][1:])
-    assert lists["NDCG"] == f"{ranking.ndcg:.4f}"
-    assert lists["coverage"] == f"{ranking.coverage:.4f}"
+    header, *rows = tables[f"Lists of 10 for {ranking.users} users"]
+    assert header[1:4] == ["this model", "popularity", "EASE"]
+    lists = {row[0]: row[1:4] for row in rows}
+    for name, measure in (("NDCG", "ndcg"), ("recall", "recall"), ("coverage", "coverage")):
+        assert lists[name] == [f"{getattr(one, measure):.4f}" for one in (ranking, ranking.popularity, ease)]
+    assert f"means alone {means.rmse:.4f}" in page.text
+    assert f"popularity {ranking.popularity.ndcg:.4f} · EASE {ease.ndcg:.4f}" in page.text
 
 
 def test_the_errors_are_those_of_the_predictions(subject: Subject, model: CFN, parts: tuple[Ratings, Ratings]) -> None:
@@ -90,12 +101,13 @@ def test_the_errors_are_those_of_the_predictions(subject: Subject, model: CFN, p
     rows = check(report_page(subject)).tables["By the rating that was given"][1:]
     assert [row[0] for row in rows] == [f"{value:g}" for value in np.unique(test.values)]
     assert sum(int(row[1].replace(",", "")) for row in rows) == len(test)
-    for name, _, mean, error, rmse in rows:
+    means = Means().fit(parts[0]).predict(test).astype(np.float64)
+    for name, _, *measures in rows:
         inside = test.values == np.float32(name)
-        errors = predicted[inside] - test.values[inside]
-        assert mean == f"{predicted[inside].mean():.4f}"
-        assert error == f"{errors.mean():.4f}"
-        assert rmse == f"{np.sqrt((errors**2).mean()):.4f}"
+        expected = []
+        for said in (predicted[inside], means[inside]):
+            expected += [said.mean(), np.sqrt(((said - test.values[inside]) ** 2).mean())]
+        assert measures == [f"{measure:.4f}" for measure in expected]
 
 
 def test_the_examples_are_what_the_model_recommends(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
@@ -104,7 +116,7 @@ def test_the_examples_are_what_the_model_recommends(model: CFN, parts: tuple[Rat
     page = check(report_page(Subject(model, "films", test=test, users=(user,))))
     rows = page.tables[f"Recommended to user {user}"][1:]
     recommended = model.recommend(user)
-    assert [(row[1], row[2]) for row in rows] == [(r.title, f"{r.rating:.4f}") for r in recommended]
+    assert [(row[1], row[2]) for row in rows] == [(r.title, f"{r.rating:.2f}") for r in recommended]
     frame = test.frame()
     given = {i: r for u, i, r, *_ in frame.iter_rows() if u == user}
     assert [row[3] for row in rows] == [f"{given[r.item]:g}" if r.item in given else "-" for r in recommended]
@@ -114,7 +126,7 @@ def test_the_examples_are_what_the_model_recommends(model: CFN, parts: tuple[Rat
 
 def test_without_a_test_part_the_page_says_how_to_measure(model: CFN) -> None:
     page = check(report_page(Subject(model, "films")))
-    assert "errors" not in page.ids
+    assert "lists" not in page.ids
     assert "Nothing was measured" in page.text
     assert "cofill report MODEL --test RATINGS" in page.text
     assert f"{model.measures['validation_rmse']:.4f}" in page.text
@@ -176,7 +188,7 @@ def test_the_smallest_models(lines: list[tuple[object, object, float]], orientat
     model = tiny(*lines, orientation=orientation)
     test = Ratings.read([("a", "x", 2), ("stranger", "strange", 5)])
     page = check(report_page(Subject(model, "small", test=test)))
-    assert page.tables["On the test part"][1][3:] == ["2", "1"]
+    assert page.tables["On the test part"][1][4:] == ["2", "1"]
     check(report_page(Subject(model, "small")))
 
 
@@ -204,13 +216,14 @@ def test_many_different_ratings_are_grouped() -> None:
 
 def test_ratings_that_came_later_count(parts: tuple[Ratings, Ratings]) -> None:
     model = CFN(**QUICK).fit(parts[0])
-    before = Subject(model, "films").known[1]
+    before = Subject(model, "films").known
     user, item, given = model.users.id(0), model.items.id(0), 5.0
     was_known = item in {model.items.id(int(i)) for i in model.known_items(0)}
     model.add_ratings([(user, item, given), (999, model.items.id(1), 1.0)])
-    items, values = Subject(model, "films").known
-    assert len(values) == len(before) + 2 - was_known
-    assert np.array_equal(np.bincount(items, minlength=len(model.items)), model.item_counts())
+    after = Subject(model, "films").known
+    assert len(after) == len(before) + 2 - was_known
+    assert np.array_equal(np.bincount(after.item_index, minlength=len(model.items)), model.item_counts())
+    assert np.array_equal(np.bincount(after.user_index, minlength=len(model.users)), model.user_counts())
     assert "ratings added after the training" in check(report_page(Subject(model, "films"))).text
 
 
@@ -219,9 +232,9 @@ def test_ratings_that_were_removed_do_not_count(parts: tuple[Ratings, Ratings], 
     train = parts[0]
     model = CFN(orientation=orientation, epochs=1, hidden=4, threads=1, validation=0).fit(train)
     item = model.items.id(int(train.item_index[0]))
-    before = Subject(model, "films").known[0]
+    before = Subject(model, "films").known.item_index
     model.remove_ratings([(model.users.id(int(train.user_index[0])), item)])
-    after = Subject(model, "films").known[0]
+    after = Subject(model, "films").known.item_index
     assert len(after) == len(before) - 1
     assert (after == model.items.index(item)).sum() == (before == model.items.index(item)).sum() - 1
 
@@ -269,7 +282,7 @@ def test_side_information_has_a_part_of_its_own() -> None:
 def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> None:
     rival = algorithm(kind)(seed=4).fit(parts[0])
     page = check(report_page(Subject(rival, "rival", test=parts[1], test_name="test.csv")))
-    assert page.tables["On test.csv"][1][0] == f"{evaluate(rival, parts[1]).rmse:.4f}"
+    assert page.tables["On test.csv"][1][1] == f"{evaluate(rival, parts[1]).rmse:.4f}"
     assert f"--algorithm {kind}" in page.text
     assert "--set seed=4" in page.text
     assert "a row of the network is" not in page.text

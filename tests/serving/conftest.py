@@ -16,6 +16,8 @@ from cofill.serving.database import Store, url_of
 from cofill.serving.routing import Routes
 from cofill.serving.settings import ServingSettings
 from tests.serving.running_server import Server
+from tests.serving.visiting import browser as browser
+from tests.serving.visiting import visit as visit
 
 USERS, ITEMS = 120, 80
 

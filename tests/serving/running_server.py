@@ -11,15 +11,23 @@ from typing import Any
 
 import httpx
 
+from cofill.serving.problem_types import ProblemType
+
+KINDS = {kind.uri: kind for kind in ProblemType}
+
 
 class Server:
-    """`cofill serve` as somebody would start it, on a free port, ready when this is made."""
+    """`cofill serve` as somebody would start it, on a free port, ready when this is made.
+
+    With --model=NAME=FOLDER among the options, of those models; `model` says where the log goes.
+    """
 
     def __init__(self, model: Path, *options: str, environment: dict[str, str] | None = None) -> None:
         self.log = model.parent / f"{model.name}-{time.monotonic_ns()}.log"
+        one = [] if any(option.startswith("--model=") for option in options) else [str(model)]
         with self.log.open("wb") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cofill.cli", "serve", str(model), "--port", "0", "--json", *options],
+                [sys.executable, "-m", "cofill.cli", "serve", *one, "--port", "0", "--json", *options],
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})},
@@ -76,8 +84,11 @@ def problem(answer: httpx.Response, status: int) -> str:
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
     document = answer.json()
-    assert document.keys() - {"errors"} == {"type", "title", "status", "detail", "instance"}
+    assert document.keys() - {"errors", "at_most"} == {"type", "title", "status", "detail", "instance"}
     assert document["status"] == status
+    kind = KINDS[document["type"]]
+    assert (kind.status, kind.title) == (status, document["title"])
+    assert answer.headers["x-request-id"]
     assert "Traceback" not in answer.text
     detail: str = document["detail"]
     return detail

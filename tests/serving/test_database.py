@@ -42,6 +42,19 @@ def test_the_file_stands_beside_the_model(store: Store, model: Path, tmp_path: P
     assert file.read_bytes()[:15] == b"SQLite format 3"
 
 
+def test_nobody_else_may_read_what_people_rated(store: Store, model: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = [live_file(model).with_name(live_file(model).name + ending) for ending in ("", "-wal", "-shm")]
+    store.put_ratings("1", [("a", 3.0)])
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600] * 3
+    for path in files:
+        path.chmod(0o644)  # as versions before left it
+    again = Store(url_of(None, model))
+    again.open()
+    again.close()
+    assert "everybody on this machine could read people's ratings" in caplog.text
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o640] * 3
+
+
 def test_changes_are_numbered_and_the_last_state_counts(store: Store) -> None:
     assert store.counter() == (0, 0)
     store.put_ratings("1", [("a", 3.0), ("b", 4.0)])

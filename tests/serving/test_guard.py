@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from cofill.errors import SettingsError
 from cofill.serving.guard import Admission, Guard, RateLimit
 from cofill.serving.keys import new_key
 from cofill.serving.metrics import Metrics
@@ -187,3 +188,21 @@ def test_clients_are_forgotten_in_the_end() -> None:
     for number in range(10_500):
         limit.take(str(number))
     assert len(limit._buckets) == 10_000
+
+
+@pytest.mark.parametrize(
+    "host", ["covers.example.org", "https://x.org/path", "https://x.org; script-src *", "ftp://x.org", "*", "https://*"]
+)
+def test_pictures_come_from_origins_and_nothing_else_gets_into_the_policy(host: str) -> None:
+    with pytest.raises(SettingsError, match=r"^--image-host must be an origin such as https://.+ Got '.+"):
+        ServingSettings.of({"model": "model", "image_host": [host]})
+
+
+def test_pictures_may_come_from_all_hosts_of_a_domain() -> None:
+    found = ServingSettings.of({"model": "model", "image_host": ["https://*.Example.net:443", "http://[::1]:8080"]})
+    assert found.image_host == ("https://*.example.net", "http://[::1]:8080")
+
+
+def test_unknown_words_are_refused() -> None:
+    with pytest.raises(SettingsError, match=r"^--words must be 'things', 'films', .+ Got 'cars'"):
+        ServingSettings.of({"model": "model", "words": "cars"})

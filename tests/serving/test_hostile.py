@@ -38,6 +38,7 @@ TEXTS = {
     "json": '{"$ne": null}',
 }
 JSON = {"content-type": "application/json"}
+PREFLIGHT = {"origin": "https://shop.example", "access-control-request-method": "PUT"}  # that nobody put on a list
 SECONDS = 2  # that a body may take here
 
 
@@ -142,6 +143,13 @@ SHAPES = [
     Sent("GET", f"/v1/recommendations?user=1&where={quote(SQL)}:1", None, 422, "DROP TABLE"),
     Sent("GET", f"/v1/recommendations?user=1&boost={quote(SQL)}:1=2", None, 422, "DROP TABLE"),
     Sent("GET", f"/v1/recommendations?user=1&at_most={quote(SQL)}=2", None, 422, "DROP TABLE"),
+    Sent("GET", f"/v1/similar?item=item%201&where={quote(SQL)}:1", None, 422, "DROP TABLE"),
+    Sent("GET", f"/v1/similar?item=item%201&where=genres:{quote(SQL)}", None, 422, "no item has"),
+    Sent("GET", f"/v1/recommendations?user=1&where=genres:{quote(SCRIPT * 20)}", None, 422, "no item has"),
+    Sent("POST", "/v1/recommendations", json.dumps({"boost": {"genres": {SQL: 2}}}), 422, "no item has"),
+    Sent("GET", "/v1/similar?item=item%201&boost=genres:Drama=2", None, 422, "query.boost: Extra inputs"),
+    Sent("GET", "/v1/similar?item=item%201&" + "&".join(["among=1"] * 1001), None, 422, "at most 1000 items"),
+    Sent("GET", "/v1/similar?item=item%201&diversity=2", None, 422, "diversity: must be less than or equal to 1"),
     Sent("GET", "/v1/recommendations?user=1&where=year", None, 422, "write COLUMN:VALUE"),
     Sent("GET", "/v1/recommendations?user=1&user=2", None, 422, "query.user: is given twice"),
     Sent("GET", "/v1/recommendations?user=%ED%A0%80", None, 422, "percent-encoded UTF-8"),
@@ -260,7 +268,11 @@ PATHS = [
     Sent("GET", "//v1/model", None, 404, "there is nothing at this address"),
     Sent("GET", "/v1/model/", None, 404, "there is nothing at this address"),
     Sent("GET", "/V1/model", None, 404, "there is nothing at this address"),
-    Sent("GET", "/docs", None, 404, "there is nothing at this address"),
+    Sent("GET", "/docs/", None, 404, "the page has no file"),
+    Sent("GET", "/docs/../settings.py", None, 404, ""),
+    Sent("GET", "/docs/%2e%2e/settings.py", None, 404, "the page has no file"),
+    Sent("GET", f"/problems/{quote(SCRIPT)}", None, 404, "there is no kind of problem"),
+    Sent("GET", "/problems/%2e%2e/%2e%2e/etc/passwd", None, 404, "there is no kind of problem"),
     Sent("OPTIONS", "/v1/ratings", None, 405, "does not take that method"),
     Sent("TRACE", "/v1/ratings", None, 405, "does not take that method"),
     Sent("PATCH", "/v1/ratings", None, 405, "does not take that method"),
@@ -287,6 +299,12 @@ HEADERS = [
     Sent("POST", "/v1/model/reload", None, 403, "another origin", {"origin": "http://attacker.example"}),
     Sent("GET", "/v1/model", None, 200, "", {"x-forwarded-for": "1.2.3.4", "x-forwarded-host": "attacker.example"}),
     Sent("GET", "/v1/model", None, 200, "", {"x-http-method-override": "DELETE", "x-original-url": "/v1/ratings"}),
+    Sent("OPTIONS", "/v1/ratings", None, 405, "", PREFLIGHT),
+    Sent("PUT", "/v1/ratings", given(), 403, "another origin", {"origin": "https://shop.example"}),
+    Sent("GET", "/v1/model", None, 200, "", {"origin": "https://shop.example"}),
+    Sent("GET", "/v1/model", None, 200, "", {"x-request-id": "a b\t<script>"}),
+    Sent("GET", "/v1/model", None, 200, "", {"x-request-id": "x" * 10_000}),
+    Sent("GET", "/v1/model", None, 200, "", {"x-request-id": ""}),
     Sent("GET", "/health", None, 431, "the head of a request is too long", {"x": "x" * 300_000}),
 ]
 
@@ -309,6 +327,8 @@ def test_what_each_gets(hostile: Server, sent: Sent) -> None:
         assert "\n" not in detail
         assert len(answer.content) < 8000  # what was sent does not come back at length
     assert "Traceback" not in answer.text
+    assert "access-control-allow-origin" not in answer.headers
+    assert sent.status == 431 or re.fullmatch("[0-9a-f]{32}", answer.headers["x-request-id"])  # none of theirs is sane
 
 
 @pytest.mark.parametrize("kind", TEXTS)
@@ -361,10 +381,12 @@ def test_an_unknown_id_that_is_html_comes_back_as_json_only(hostile: Server) -> 
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-def test_head_of_the_page(hostile: Server) -> None:
+def test_head_is_get_without_a_body(hostile: Server) -> None:
     answer = hostile.client.head("/")
     assert (answer.status_code, answer.content) == (200, b"")
-    assert hostile.client.head("/v1/model").status_code == 405
+    answer = hostile.client.head("/v1/model")
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert hostile.client.head("/v1/model/reload").status_code == 405
 
 
 @pytest.mark.parametrize("size", range(140_000, 1_000_000, 95_000))

@@ -150,7 +150,7 @@ def test_ten_thousand_acknowledged_events_outlive_fifty_kills(
     # What comes of it: the sums of an export, and what a whole server counts.
     expected: Counter[tuple[str, str]] = Counter()
     for event in sent:
-        expected[str(event["user"]), str(event["item"])] += int(WEIGHTS[event["kind"]])
+        expected[str(event["user"]), str(event["item"])] += int(WEIGHTS[str(event["kind"])])
     folder = tmp_path / "export"
     assert main(["export", f"--database={database}", "--out", str(folder), "--format=parquet", "--quiet"]) == 0
     frame = pl.read_parquet(folder / "interactions.parquet")

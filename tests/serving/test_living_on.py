@@ -127,8 +127,8 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     waited_for(lambda: server.client.get("/v1/model").json()["scale"]["low"] == 1.0)
     assert server.ratings(1)[5] == 5.0
     assert server.ratings(1).get(6) != 0.5
-    assert "cofill_live_refused 2.0" in server.client.get("/metrics").text
-    assert "left out, it does not fit the model: the rating of item '6' by user '1': 0.5" in server.errors()
+    assert 'cofill_live_refused{model="model"} 2.0' in server.client.get("/metrics").text
+    assert "left out, it does not fit the model: the rating of item '6': 0.5" in server.errors()
     assert unknown not in server.ratings(1)
     assert server.client.delete("/v1/ratings", params={"user": 1, "item": unknown}).status_code == 204
     assert server.client.get("/v1/model").json()["ratings"]["live"] == 2  # it does not come back with another model
@@ -174,7 +174,7 @@ def versions(server: Server) -> set[str]:
     """What is served by any of the workers, whichever is asked."""
     with httpx.Client(base_url=server.told["address"], timeout=30) as client:
         figures = client.get("/metrics").text
-    return set(re.findall(r'^cofill_model_info{.*version="([0-9a-f]{16})".*} 1.0$', figures, re.MULTILINE))
+    return set(re.findall(r'^cofill_model_info{.*,version="([0-9a-f]{16})".*} 1.0$', figures, re.MULTILINE))
 
 
 def agree(server: Server, clients: list[httpx.Client]) -> None:

@@ -38,6 +38,7 @@ OPERATIONS = [
     ("GET", "/v1/map"),
     ("GET", "/v1/model"),
     ("POST", "/v1/model/reload"),
+    ("POST", "/v1/model/rollback"),
     ("POST", "/v1/predictions"),
     ("DELETE", "/v1/ratings"),
     ("GET", "/v1/ratings"),
@@ -63,8 +64,6 @@ TAKE_NOTHING = [
     ("GET", "/metrics"),
     ("GET", "/ready"),
     ("GET", "/v1/map"),
-    ("GET", "/v1/model"),
-    ("POST", "/v1/model/reload"),
 ]
 
 

@@ -16,7 +16,10 @@ JSON = {"content-type": "application/json"}
     ("method", "path", "status"),
     [
         ("GET", "/v1/nothing", 404),
-        ("GET", "/docs", 404),
+        ("GET", "/docs/nothing.js", 404),
+        ("GET", "/problems/nothing", 404),
+        ("HEAD", "/v1/nothing", 404),
+        ("HEAD", "/v1/model/reload", 405),
         ("GET", "/page/nothing.js", 404),
         ("GET", "/page/..%2f..%2fapp.py", 404),
         ("GET", "/page/%2e%2e/%2e%2e/settings.py", 404),
@@ -38,7 +41,10 @@ JSON = {"content-type": "application/json"}
 )
 def test_addresses(server: Server, method: str, path: str, status: int) -> None:
     answer = server.client.request(method, path)
-    problem(answer, status)
+    if method == "HEAD":
+        assert (answer.status_code, answer.content) == (status, b"")
+    else:
+        problem(answer, status)
     assert answer.headers["cache-control"] == "no-store"
     assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
 

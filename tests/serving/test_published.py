@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from cofill.serving import routes_items, routes_model, routes_recommending, routes_users
+from cofill.serving import routes_items, routes_model, routes_predicting, routes_recommending, routes_users
 from tests.serving.conftest import Start, train
 from tests.serving.running_server import Server, problem
 
@@ -17,8 +17,8 @@ ANSWERS: list[tuple[str, str, Any, type[BaseModel]]] = [
     ("GET", "/v1/recommendations?user=3&why=true", None, routes_recommending.Recommended),
     ("POST", "/v1/recommendations", {"ratings": [{"item": 1, "rating": 4}]}, routes_recommending.Recommended),
     ("POST", "/v1/recommendations/batch", {"requests": [{"user": 1}]}, routes_recommending.RecommendedBatch),
-    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, routes_recommending.Predicted),
-    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}], "interval": True}, routes_recommending.Predicted),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}]}, routes_predicting.Predicted),
+    ("POST", "/v1/predictions", {"pairs": [{"user": 1, "item": 1}], "interval": True}, routes_predicting.Predicted),
     ("GET", "/v1/similar?item=1", None, routes_items.SimilarItems),
     ("GET", "/v1/items?query=the", None, routes_items.FoundItems),
     ("GET", "/v1/item?id=1", None, routes_items.Item),
@@ -94,7 +94,7 @@ def test_figures(server: Server) -> None:
     assert f'version="{server.told["version"]}"' in text
     assert re.search(r'cofill_request_seconds_count\{method="PUT",route="/v1/ratings",status="200"\} [1-9]', text)
     assert re.search(r'cofill_request_seconds_count\{method="GET",route="none",status="404"\} [1-9]', text)
-    age = re.search(r"cofill_model_age_seconds ([0-9.e+]+)", text)
+    age = re.search(r'cofill_model_age_seconds{model="model"} ([0-9.e+]+)', text)
     assert age is not None
     assert 0 < float(age[1]) < time.time()
     assert "cofill_change_lag " in text

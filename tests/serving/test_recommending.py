@@ -169,13 +169,63 @@ def test_predictions(server: Server, here: Recommender) -> None:
 def test_predictions_with_intervals(server: Server, here: Recommender) -> None:
     pairs: list[tuple[Id, Id]] = [(1, 1), (7, 30), ("nobody", 3), (4, "nothing")]
     body = {"pairs": [{"user": user, "item": item} for user, item in pairs]}
-    assert set(server.client.post("/v1/predictions", json=body).json()) == {"ratings", "model_version"}
+    without = server.client.post("/v1/predictions", json=body).json()
+    assert set(without) == {"ratings", "model", "model_version", "unknown"}
+    assert without["unknown"] == {"users": ["nobody"], "items": ["nothing"]}
     answer = server.client.post("/v1/predictions", json=body | {"interval": True}).json()
     expected = here.predict_intervals(here.users.find([u for u, _ in pairs]), here.items.find([i for _, i in pairs]))
     for name, column in expected._asdict().items():
         assert answer[name] == pytest.approx(column.tolist(), abs=1e-4)
     many = {"pairs": [{"user": 1, "item": 1}] * 1001, "interval": True}
     assert "at most 1000 pairs at once" in problem(server.client.post("/v1/predictions", json=many), 422)
+
+
+def test_ids_that_are_not_known_are_told(server: Server) -> None:
+    asked: dict[str, Any] = {"among": [1, 2, "lost", 3, "lost"], "exclude": ["gone", 2]}
+    told = {"users": [], "items": ["lost", "gone"]}
+    assert post(server, {"user": 7, **asked}).json()["unknown"] == told
+    assert server.client.get("/v1/recommendations", params={"user": 7, **asked}).json()["unknown"] == told
+    assert server.client.get("/v1/similar", params={"item": 7, **asked}).json()["unknown"] == told
+    assert post(server, {"user": "nobody"}).json()["unknown"] == {"users": ["nobody"], "items": []}
+    batch = server.client.post("/v1/recommendations/batch", json={"requests": [{"user": 7}, {"user": 7, **asked}]})
+    assert [answer.get("unknown") for answer in batch.json()["answers"]] == [None, told]
+    for known in (post(server, {"user": 7, "among": [1, 2]}), server.client.get("/v1/similar", params={"item": 7})):
+        assert "unknown" not in known.json()
+
+
+def test_a_value_that_no_item_has_is_told(server: Server) -> None:
+    for asked in (
+        server.client.get("/v1/recommendations", params={"user": 7, "where": "genres:drama"}),
+        server.client.get("/v1/similar", params={"item": 7, "where": "genres:drama"}),
+        post(server, {"user": 7, "where": {"genres": ["Drama", "drama"]}}),
+    ):
+        assert problem(asked, 422) == "the filter, 'genres': no item has 'drama'; did you mean 'Drama'?"
+        assert asked.json()["type"] == "/problems/unknown-value"
+    boosted = post(server, {"user": 7, "boost": {"genres": {"drama": 2}}})
+    assert problem(boosted, 422) == "boost, 'genres': no item has 'drama'; did you mean 'Drama'?"
+    batch = {"requests": [{"user": 7}, {"user": 7, "where": {"genres": "drama"}}]}
+    answer = server.client.post("/v1/recommendations/batch", json=batch)
+    assert problem(answer, 422).startswith("requests.1: the filter, 'genres'")
+    assert answer.json()["type"] == "/problems/unknown-value"
+
+
+SIMILAR: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"where": ["genres:Drama", "year:1950.."]}, {"where": {"genres": "Drama", "year": {"min": 1950}}}),
+    ({"among": list(range(1, 9))}, {"among": list(range(1, 9))}),
+    ({"exclude": list(range(1, 50))}, {"exclude": list(range(1, 50))}),
+    ({"min_ratings": 40}, {"min_ratings": 40}),
+    ({"at_most": "genres=1"}, {"at_most": {"genres": 1}}),
+    ({"diversity": 0.8}, {"diversity": 0.8}),
+]
+
+
+@pytest.mark.parametrize(("query", "rules"), SIMILAR, ids=lambda given: ",".join(given))
+def test_rules_of_similar_items(
+    server: Server, here: Recommender, query: dict[str, Any], rules: dict[str, Any]
+) -> None:
+    found = ids(server.client.get("/v1/similar", params={"item": 30, "n": 6, **query}))
+    assert found == [one.item for one in here.similar(30, 6, **rules)]
+    assert found != [one.item for one in here.similar(30, 6)]
 
 
 def test_a_predicted_rating_is_explained_with_its_interval(server: Server, here: Recommender) -> None:

@@ -1,10 +1,11 @@
 """A model that is replaced while others follow: whatever goes wrong in passing, all serve the same in the end."""
 
 import asyncio
-import shutil
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +37,9 @@ def live(model: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 def write_again(folder: Path) -> None:
     """The model as it is, but its card says that it is another one."""
-    shutil.copyfile(folder / "model.json", folder / "new.json")
+    card = json.loads((folder / "model.json").read_text())
+    card["trained"] = (datetime.fromisoformat(card["trained"]) + timedelta(hours=1)).isoformat()
+    (folder / "new.json").write_text(json.dumps(card))
     (folder / "new.json").replace(folder / "model.json")
 
 
@@ -89,6 +92,7 @@ def test_a_broken_model_is_tried_once(
     (model / "model.json").write_text(card)
     time.sleep(0.3)
     assert live.served is before
+    write_again(model)
     store.next_generation()
     comes(lambda: live.served is not before)
 
@@ -128,13 +132,15 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
     def reload() -> Any:
         begun.set()
         assert end.wait(10)
-        return SimpleNamespace(card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[]))
+        return SimpleNamespace(
+            name="model", card=SimpleNamespace(version="1"), model=SimpleNamespace(users=[], items=[])
+        )
 
     app = FastAPI()
     add_handlers(app)
-    live: Any = SimpleNamespace(reload=reload)
+    live: Any = SimpleNamespace(reload=lambda model: reload())
     nothing: Any = None
-    add_model(Routes(app.router), live, nothing, nothing, nothing, Path("model"))
+    add_model(Routes(app.router), live, nothing, nothing, nothing)
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

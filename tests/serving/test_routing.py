@@ -25,16 +25,24 @@ from cofill.serving.routing import MessageRoute, Right, Routes, WaitsForDatabase
 from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import declared_routes
 
-OPEN, LIMITED, READS, WRITES = Right
+OPEN, LIMITED, READS, WRITES, OPERATES = Right
 RIGHTS = {
     ("GET", "/"): OPEN,
     ("HEAD", "/"): OPEN,
+    ("GET", "/docs"): OPEN,
+    ("HEAD", "/docs"): OPEN,
+    ("GET", "/docs/{name:path}"): OPEN,
+    ("HEAD", "/docs/{name:path}"): OPEN,
     ("GET", "/health"): OPEN,
     ("GET", "/metrics"): READS,
     ("GET", "/openapi.json"): READS,
     ("HEAD", "/openapi.json"): READS,
     ("GET", "/page/{name:path}"): OPEN,
     ("HEAD", "/page/{name:path}"): OPEN,
+    ("GET", "/problems"): OPEN,
+    ("HEAD", "/problems"): OPEN,
+    ("GET", "/problems/{name:path}"): OPEN,
+    ("HEAD", "/problems/{name:path}"): OPEN,
     ("GET", "/ready"): LIMITED,
     ("POST", "/v1/events"): WRITES,
     ("DELETE", "/v1/item"): WRITES,
@@ -45,7 +53,8 @@ RIGHTS = {
     ("GET", "/v1/items/list"): READS,
     ("GET", "/v1/map"): READS,
     ("GET", "/v1/model"): READS,
-    ("POST", "/v1/model/reload"): WRITES,
+    ("POST", "/v1/model/reload"): OPERATES,
+    ("POST", "/v1/model/rollback"): OPERATES,
     ("POST", "/v1/predictions"): READS,
     ("DELETE", "/v1/ratings"): WRITES,
     ("GET", "/v1/ratings"): READS,
@@ -77,7 +86,10 @@ def test_every_route_declares_its_right(model: Path) -> None:
     }
     assert all(isinstance(route, Route) for route in application.api.routes)  # none that has no methods
     assert {at: None if one is None else one.right for at, one in found.items()} == RIGHTS
-    assert [at for at, one in found.items() if one is not None and one.takes_long] == [("POST", "/v1/model/reload")]
+    assert [at for at, one in found.items() if one is not None and one.takes_long] == [
+        ("POST", "/v1/model/reload"),
+        ("POST", "/v1/model/rollback"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -90,6 +102,9 @@ def test_every_route_declares_its_right(model: Path) -> None:
         # What no route takes is refused behind the guard, and needs no less until then than a route could ask for.
         ("GET", "/v1/nothing", READS),
         ("OPTIONS", "/v1/item", READS),
+        ("HEAD", "/v1/item", READS),  # as GET
+        ("HEAD", "/health", OPEN),
+        ("HEAD", "/v1/model/reload", READS),
         ("POST", "/v1/nothing", WRITES),
         ("POST", "/v1/model", WRITES),
         ("PATCH", "/v1/why", WRITES),
@@ -257,5 +272,6 @@ def test_what_waits_or_works_for_long_is_marked_as_such() -> None:
         ("PUT", "/v1/ratings"): "waiting",
         ("DELETE", "/v1/ratings"): "waiting",
         ("POST", "/v1/model/reload"): "waiting",
+        ("POST", "/v1/model/rollback"): "waiting",
         ("GET", "/metrics"): "waiting",
     }

@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.serving.search import ItemSearch, UserSearch, folded_words, starter_items
 
-TITLES = ["Amélie", "The Red-Shoes (1948)", "Red Dawn", "A Shoe", "RED", "Straße nach Süden", "羅生門 Rashomon", "!!!"]
+TITLES = [
+    "Amélie",
+    "The Red-Shoes (1948)",
+    "Red Dawn",
+    "A Shoe",
+    "RED",
+    "Straße nach Süden",
+    "羅生門 Rashomon",
+    "!!!",
+    "Bells, The (1926)",
+]
 
 
 @pytest.fixture
@@ -17,7 +27,7 @@ def search() -> ItemSearch:
     return ItemSearch(items, dict(zip(items, TITLES, strict=True)))
 
 
-COUNTS = np.array([5, 1, 9, 0, 9, 2, 3, 7])
+COUNTS = np.array([5, 1, 9, 0, 9, 2, 3, 7, 0])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +45,9 @@ COUNTS = np.array([5, 1, 9, 0, 9, 2, 3, 7])
         ("1948", [1]),
         ("edna", []),
         ("%", []),
-        ("", [2, 4, 7, 0, 6, 5, 1, 3]),
+        ("the bells", [8]),
+        ("bells, the", [8]),
+        ("", [2, 4, 7, 0, 6, 5, 1, 3, 8]),
     ],
 )
 def test_titles_are_found(search: ItemSearch, query: str, found: list[int]) -> None:

@@ -1,7 +1,7 @@
 """Curves, points, bars and histograms as SVG: small ones inside a page, larger ones as files of their own.
 
-Colours are named in `STYLE`. A page gives the names their values, for light and for dark (`declared`); a file has the
-light ones written out, because many programs that show SVG know nothing of CSS variables.
+Colours have the names of the design (`design.py`). A page declares these, for light and for dark; a file has the light
+values written out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from cofill.charts.axes import Axis, round_axis, tick_label, tight_axis
+from cofill.charts.design import LIGHT, SERIES, written_out
 from cofill.charts.markup import Markup, element, style, text
 from cofill.files import replacing
 
-WIDTH, HEIGHT = 440, 280  # of a picture inside a page
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 16, 26, 50
+WIDTH, HEIGHT = 360, 240  # of a picture inside a page
+_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 26, 48
 _CHARACTER = 0.55  # width of a character, in sizes of the font
 _SMALL, _LARGE = 12.0, 14.0  # sizes of the font inside a page and in a file
 
@@ -26,29 +27,19 @@ _FILE_WIDTHS = (820, 1100)  # with one panel, with several
 _PANEL_HEIGHT = 400
 _MARK = 4.2  # radius of a point in a file
 _SIDE_BY_SIDE = 0.4  # of the least distance between two places
+_OTHER = "series2"  # of what is drawn over bars
 _MOST_TICKS = 12  # places that are all written below the axis
 
-_SERIES = ("one", "two", "three", "four", "five", "six", "seven", "eight")
-LIGHT = {
-    "paper": "#fff", "ink": "#1b2430", "faint": "#566273", "rule": "#dbe1e8", "bar": "#3d7fc1", "mark": "#b3261e",
-    "one": "#1f6fb8", "two": "#c2550a", "three": "#00855f", "four": "#b3478f", "five": "#b07a00", "six": "#3f9bd1",
-    "seven": "#1b2430", "eight": "#757f8c",
-}  # fmt: skip
-"""By name. The series are told apart by people who do not see red and green too (after Okabe and Ito)."""
-DARK = {
-    "paper": "#12161c", "ink": "#e6eaf0", "faint": "#a3afbf", "rule": "#343d49", "bar": "#5a9bdc", "mark": "#ff8a80",
-    "one": "#6db1f0", "two": "#f2a25c", "three": "#4fcfa5", "four": "#e79bcb", "five": "#f0c94a", "six": "#a5d8f7",
-    "seven": "#e6eaf0", "eight": "#8f9aa8",
-}  # fmt: skip
-
-STYLE = """svg text{fill:var(--ink);font-family:system-ui,-apple-system,"Segoe UI",sans-serif;font-size:12px}
-svg .name{fill:var(--faint);font-size:12.5px}
-svg .tick,svg .note{paint-order:stroke;stroke:var(--paper);stroke-width:3px;stroke-linejoin:round}
+STYLE = """svg text{fill:var(--ink);font-family:var(--sans);font-size:12px;font-variant-numeric:tabular-nums}
+svg .name{fill:var(--muted);font-size:12.5px}
+svg .tick,svg .note{paint-order:stroke;stroke:var(--surface);stroke-width:3px;stroke-linejoin:round}
 svg .note{font-weight:600}
-svg .grid{stroke:var(--rule)}
-svg .axis{stroke:var(--faint)}
-svg .bar{fill:var(--bar)}
-svg .paper{fill:var(--paper);opacity:.85}
+svg .grid{stroke:var(--line)}
+svg .axis{stroke:var(--muted)}
+svg .bar{fill:var(--accent)}
+svg .paper{fill:var(--surface);opacity:.85}
+svg .outline{fill:none;stroke-width:2.2}
+svg .on-bar{fill:var(--on-accent)}
 svg .curve{fill:none;stroke-width:2.2;stroke-linejoin:round}
 svg .dashed{stroke-dasharray:7 4}
 svg .dotted{stroke-dasharray:2 4}
@@ -57,10 +48,10 @@ svg .point{fill:currentColor;stroke-width:1}
 svg .stroked{stroke-width:2}
 svg .cloud{fill-opacity:.55;stroke-opacity:.75}
 svg .ring{fill:none;stroke-width:2}
-svg .dot{fill:var(--paper);stroke-width:2.2}
-svg .mark{fill:var(--mark);stroke:var(--paper);stroke-width:1.5}
+svg .dot{fill:var(--surface);stroke-width:2.2}
+svg .mark{fill:var(--gold);stroke:var(--surface);stroke-width:1.5}
 """ + "".join(
-    f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(_SERIES, 1)
+    f"svg .series{number}{{color:var(--{name});stroke:var(--{name})}}\n" for number, name in enumerate(SERIES, 1)
 )
 _FILE_STYLE = """svg text{font-size:14px}
 svg .name{font-size:14px}
@@ -72,11 +63,6 @@ Drawn = Literal["line", "steps", "points"]
 Shape = Literal["circle", "square", "diamond", "up", "down", "plus", "star", "cross"]
 _SHAPES: tuple[Shape, ...] = ("circle", "square", "diamond", "up", "down", "plus", "star", "cross")
 _DASHES: tuple[Dash, ...] = ("solid", "dashed", "dotted")
-
-
-def declared(colours: dict[str, str]) -> str:
-    """Colours as declarations of CSS variables."""
-    return "".join(f"--{name}:{value};" for name, value in colours.items())
 
 
 class Series(NamedTuple):
@@ -168,14 +154,31 @@ def curves(
     return _picture(about, parts)
 
 
-def histogram(about: str, edges: Sequence[float], counts: Sequence[float], *, x: str, y: str) -> Markup:
-    """Bars between numbers, on an axis of numbers."""
+def histogram(
+    about: str,
+    edges: Sequence[float],
+    counts: Sequence[float],
+    *,
+    x: str,
+    y: str,
+    name: str = "",
+    other: Series | None = None,
+) -> Markup:
+    """Bars between numbers, on an axis of numbers; the counts of an `other` between the same edges as their outline.
+
+    `name` is then that of the bars.
+    """
     across = tight_axis(edges[0], edges[-1], _LEFT, WIDTH - _RIGHT, about=8)
-    up = round_axis(0, max(counts), HEIGHT - _BOTTOM, _TOP)
+    up = round_axis(0, max([*counts, *(other.y if other else ())]), HEIGHT - _BOTTOM, _TOP)
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         said = f"{low:.4g} to {high:.4g}: {count:,}"
         parts.append(_bar(across(low), across(high), up, count, said))
+    if other is not None:
+        corners = [(edge, count) for low, high, count in zip(edges, edges[1:], other.y, strict=False)
+                   for edge, count in ((low, count), (high, count))]  # fmt: skip
+        parts.append(_path([(across(edge), up(count)) for edge, count in corners], f"outline {_OTHER}"))
+        parts.append(_key(name, other.name, _TOP - 12.0))
     return _picture(about, parts)
 
 
@@ -187,25 +190,56 @@ def bars(
     x: str,
     y: str,
     written: Sequence[str] | None = None,
+    name: str = "",
+    other: tuple[str, Sequence[float | None]] | None = None,
 ) -> Markup:
-    """A bar for each name, with what is `written` above it; no bar where there is no value."""
-    top = max((value for value in values if value is not None), default=0.0)
+    """A bar for each name, with what is `written` above it; no bar where there is no value.
+
+    The name and the values of an `other` are marks across the bars, which are then called `name`.
+    """
+    marks = [None] * len(names) if other is None else other[1]
+    top = max((value for value in (*values, *marks) if value is not None), default=0.0)
     up = round_axis(0, top * 1.06 if top > 1e-6 else 1.0, HEIGHT - _BOTTOM, _TOP, about=6)  # room for what is written
     across = Axis(0, len(names), _LEFT, WIDTH - _RIGHT, ())
     parts = [*_axes(across, up, x), _label(y, 4, 14, "start", "name")]
     room = (WIDTH - _RIGHT - _LEFT) / len(names)
     every = -(-max(len(name) + 1 for name in names) * _CHARACTER * _SMALL // room)
-    for place, (name, value) in enumerate(zip(names, values, strict=True)):
+    for place, (label, value, mark) in enumerate(zip(names, values, marks, strict=True)):
         middle = across(place + 0.5)
         if place % int(every) == 0:
-            parts.append(_label(name, middle, HEIGHT - _BOTTOM + 17, "middle", "tick"))
+            parts.append(_label(label, middle, HEIGHT - _BOTTOM + 17, "middle", "tick"))
         if value is None:
             continue
         above = written[place] if written else tick_label(value)
-        parts.append(_bar(across(place + 0.12), across(place + 0.88), up, value, f"{name}: {above}"))
+        parts.append(_bar(across(place + 0.12), across(place + 0.88), up, value, f"{label}: {above}"))
+        if mark is not None:
+            ends = [(across(place + 0.06), up(mark)), (across(place + 0.94), up(mark))]
+            parts.append(_path(ends, f"outline {_OTHER}"))
         if written:
-            parts.append(_label(above, middle, up(value) - 5, "middle", "tick"))
+            # Inside the bar where a mark is near its end, if the bar is high enough.
+            near = mark is not None and -4 < up(value) - up(mark) < 22
+            inside = near and up.begin - up(value) > 24
+            height = up(value) + 16 if inside else up(value) - 5
+            if near and not inside and mark is not None:
+                height = min(up(value), up(mark)) - 5
+            parts.append(_label(above, middle, height, "middle", "on-bar" if inside else "tick"))
+    if other is not None:
+        parts.append(_key(name, other[0], _TOP - 12.0))
     return _picture(about, parts)
+
+
+def _key(bars: str, marks: str, height: float) -> Markup:
+    """What bars and marks are of, at the upper right, above the picture."""
+    ends = WIDTH - _RIGHT
+    second = ends - len(marks) * _CHARACTER * _SMALL
+    first = second - 44 - len(bars) * _CHARACTER * _SMALL
+    return element(
+        "g",
+        element("rect", x=first - 17, y=height - 9, width=11, height=11, class_="bar"),
+        _label(bars, first, height, "start", "tick"),
+        _path([(second - 26, height - 4), (second - 6, height - 4)], f"outline {_OTHER}"),
+        _label(marks, second, height, "start", "tick"),
+    )
 
 
 def _bar(left: float, right: float, up: Axis, value: float, said: str) -> Markup:
@@ -298,7 +332,7 @@ def picture(*charts: Chart, title: str | None = None) -> Markup:
     gap = 34.0
     each = (width - left - 20.0 - gap * (len(charts) - 1)) / len(charts)
     parts = [
-        element("rect", width=width, height="100%", fill=LIGHT["paper"]),
+        element("rect", width=width, height="100%", fill=LIGHT["surface"]),
         _label(heading, 10, 24, "start", "heading"),
         _label(charts[0].y_label, 10, top - 14, "start", "name"),
     ]
@@ -306,11 +340,8 @@ def picture(*charts: Chart, title: str | None = None) -> Markup:
         begin = left + number * (each + gap)
         parts += _panel(chart, up, begin, begin + each, looks, f"panel{number + 1}", named=number == 0)
     below, legend = _legend_below(charts, looks, 20.0, width - 20.0, top + _PANEL_HEIGHT + 76.0)
-    rules = STYLE + _FILE_STYLE
-    for name, value in LIGHT.items():
-        rules = rules.replace(f"var(--{name})", value)
     return element(
-        "svg", style(rules), *parts, *legend,
+        "svg", style(written_out(STYLE + _FILE_STYLE)), *parts, *legend,
         xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {below:.0f}", width=width, height=f"{below:.0f}",
         role="img", aria_label=heading,
     )  # fmt: skip
@@ -488,7 +519,7 @@ def _path(points: Iterable[tuple[float, float]], look: str) -> Markup:
 
 
 def _colour(number: int) -> str:
-    return f"series{number % len(_SERIES) + 1}"
+    return f"series{number % len(SERIES) + 1}"
 
 
 def _label(words: str, x: float, y: float, anchor: str, kind: str) -> Markup:

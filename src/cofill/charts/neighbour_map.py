@@ -8,6 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
+from cofill.compiling import compiled
+
 Matrix = npt.NDArray[np.float32]
 
 NEIGHBOURS = 10
@@ -86,25 +88,12 @@ def _similarities(directions: npt.NDArray[np.float64]) -> Matrix:
 
 def _settled(similarities: Matrix, start: npt.NDArray[np.float64], progress: Callable[[float], None] | None) -> Matrix:
     """Move the points until the attraction of their neighbours and the repulsion of all others balance."""
-    n = len(similarities)
     places = (start / max(float(start[:, 0].std()), 1e-12) * 1e-4).astype(np.float32)
     velocity, gains = np.zeros_like(places), np.ones_like(places)
-    rate = np.float32(max(n / _PULL / 4, 20.0))
-    pulled = similarities * np.float32(_PULL)
+    rate = np.float32(max(len(similarities) / _PULL / 4, 20.0))
+    gradient = np.empty_like(places)
     for step in range(_STEPS):
-        # Number by number, not as products of matrices, whose rounding follows the threads at hand: 400 steps on, the
-        # last digit has become another map.
-        x, y = places[:, 0].copy(), places[:, 1].copy()
-        closeness = (x[:, None] - x) ** 2
-        closeness += (y[:, None] - y) ** 2
-        closeness += 1
-        np.reciprocal(closeness, out=closeness)
-        np.fill_diagonal(closeness, 0)
-        force = closeness * (-1 / closeness.sum(dtype=np.float64)).astype(np.float32)
-        force += pulled if step < _TOGETHER else similarities
-        force *= closeness
-        pulls = np.stack([(force * x).sum(1), (force * y).sum(1)], axis=1)
-        gradient = 4 * (force.sum(1)[:, None] * places - pulls)
+        _pulled(places, similarities, np.float32(_PULL if step < _TOGETHER else 1), gradient)
         gains = np.where(gradient * velocity < 0, gains + np.float32(0.2), gains * np.float32(0.8))
         np.maximum(gains, np.float32(0.01), out=gains)
         velocity = np.float32(0.5 if step < _TOGETHER else 0.8) * velocity - rate * gains * gradient
@@ -113,3 +102,26 @@ def _settled(similarities: Matrix, start: npt.NDArray[np.float64], progress: Cal
         if progress is not None:
             progress((step + 1) / _STEPS)
     return places
+
+
+@compiled
+def _pulled(places: Matrix, similarities: Matrix, pull: np.float32, gradient: Matrix) -> None:
+    """Write the gradient (n, 2): in one thread, so that the same points are the same map on any number of cores."""
+    x, y = places[:, 0].copy(), places[:, 1].copy()
+    one = np.float32(1)
+    together = np.float64(0)
+    for i in range(len(x)):
+        own = np.float32(0)
+        for j in range(len(x)):
+            own += one / (one + (x[i] - x[j]) ** 2 + (y[i] - y[j]) ** 2)
+        together += own - one  # without itself
+    push = np.float32(1 / together)
+    for i in range(len(x)):
+        across, along = np.float32(0), np.float32(0)
+        for j in range(len(x)):
+            right, up = x[i] - x[j], y[i] - y[j]
+            closeness = one / (one + right * right + up * up)
+            force = (pull * similarities[i, j] - push * closeness) * closeness
+            across += force * right
+            along += force * up
+        gradient[i, 0], gradient[i, 1] = 4 * across, 4 * along

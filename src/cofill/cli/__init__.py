@@ -89,7 +89,9 @@ def _flag(name: str, value: Any) -> str:
 
 
 def _failed(message: str) -> int:
-    sys.stderr.write(f"cofill: {' '.join(message.split())}\n")
+    from cofill.cli.notes import note
+
+    note(f"cofill: {' '.join(message.split())}")
     return 1
 
 
@@ -110,7 +112,10 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(**{"allow_abbrev": False} | settings)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; `{self.prog} --help` tells how\n")
+        from cofill.cli.notes import note
+
+        note(f"{self.prog}: {message}; `{self.prog} --help` tells how")
+        self.exit(2)
 
     def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
         """Refuse unknown options here, where the command's own options can be listed."""

@@ -6,6 +6,7 @@ from typing import Any
 from cofill.cli.cluster_options import add_ray
 from cofill.cli.options import SHAPES, add_json, add_seed, count, count_or_zero, size
 from cofill.cli.output import note, print_json, print_table
+from cofill.memory import data_size
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -77,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
         result = measure_growth(settings, rounds=options.rounds, seed=options.seed, say=note)
         rows = [(f"ratings per second like {like}", f"{v:,.0f}") for like, v in result["ratings_per_second"].items()]
         rows.append(("share of the speed that is kept", f"{result['share_kept']:.0%}"))
-        rows.append(("peak memory", _megabytes(result["peak_bytes"])))
+        rows.append(("peak memory", data_size(result["peak_bytes"])))
     else:
         result = measure_speed(options.like, settings, scale=options.size, seed=options.seed, say=note)
         rows = _speed_rows(result)
@@ -115,7 +116,7 @@ def _run_serving(options: argparse.Namespace) -> int:
         ("what", "measured"),
         [
             ("ratings put", f"{wrote['number']:,}, p50 {wrote['p50'] * 1e3:.1f} ms, p99 {wrote['p99'] * 1e3:.1f} ms"),
-            *((f"memory of the server, {when}", _megabytes(found)) for when, found in memory.items() if found),
+            *((f"memory of the server, {when}", data_size(found)) for when, found in memory.items() if found),
         ],
     )
     return 0
@@ -148,7 +149,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
             f"{costs['times_one']:.2f}",
             f"{costs['bytes_a_minibatch'] / 1e3:,.0f}",
             f"{costs['share_in_exchange']:.0%}",
-            _megabytes(max(costs["peak_bytes"])),
+            data_size(max(costs["peak_bytes"])),
         )
         for workers, costs in result["workers"].items()
     ]
@@ -179,7 +180,7 @@ def _run_cluster(options: argparse.Namespace) -> int:
         rest.append(
             (
                 f"memory of a whole training, a worker of {workers}",
-                f"{_megabytes(max(peaks['peak_bytes']))}, {peaks['of_one']:.2f} of one",
+                f"{data_size(max(peaks['peak_bytes']))}, {peaks['of_one']:.2f} of one",
             )
         )
     print_table("Besides", ("what", "measured"), rest)
@@ -202,7 +203,7 @@ def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
         ("triad", f"{result['triad_bandwidth'] / 1e9:.1f} GB/s"),
         ("share of the triad's bandwidth", f"{result['share_of_triad']:.0%}"),
         (f"time of an epoch with {result['features']} features", f"{result['times_seconds_with_features']:.2f} times"),
-        ("peak memory of training, all told", _megabytes(result["peak_bytes"])),
+        ("peak memory of training, all told", data_size(result["peak_bytes"])),
     ]
     lists, everybody = result["list_scorer"], result["lists_for_everybody"]
     rows += [
@@ -210,11 +211,11 @@ def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
             f"fit of the list scorer, rank {lists['rank']:,}",
             f"{lists['seconds']:.1f} s, {lists['share_of_epochs']:.2f} of the time of {lists['epochs']} epochs",
         ),
-        ("peak memory of that fit, with the ratings", _megabytes(lists["peak_bytes"])),
+        ("peak memory of that fit, with the ratings", data_size(lists["peak_bytes"])),
         (
             f"lists for everybody, {everybody['matrix'][0]:,} items",
             f"{everybody['users_per_second']:,.0f} users per second, {everybody['share_of_product']:.0%} of the speed "
-            f"of the matrix product alone; memory grew by {_megabytes(everybody['growth_bytes'])}",
+            f"of the matrix product alone; memory grew by {data_size(everybody['growth_bytes'])}",
         ),
     ]
     for orientation, found in result["fold_in"].items():
@@ -228,7 +229,3 @@ def _speed_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
             )
         )
     return rows
-
-
-def _megabytes(count: int) -> str:
-    return f"{count / 1e6:,.0f} MB"

@@ -5,8 +5,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cofill.cli.options import count
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.errors import SettingsError
+from cofill.memory import data_size
+from cofill.progress import duration
 
 if TYPE_CHECKING:
     from cofill.cluster.scoring import Division, Scored
@@ -71,8 +73,16 @@ def show_scored(options: argparse.Namespace, scored: "Scored", what: str) -> Non
         return
     print_table(
         f"{what[0].upper()}{what[1:]} written to {scored.folder}",
-        ("rows", "parts", "of these kept", "seconds", "peak memory of a task, MB"),
-        [(scored.rows, scored.parts, scored.kept, f"{scored.seconds:.1f}", round(scored.peak_bytes / 1e6) or None)],
+        ("rows", "parts", "of these kept", "time", "memory of a task, at most"),
+        [
+            (
+                scored.rows,
+                scored.parts,
+                scored.kept,
+                Amount(duration(scored.seconds)),
+                Amount(data_size(scored.peak_bytes)) if scored.peak_bytes else None,
+            )
+        ],
     )
 
 

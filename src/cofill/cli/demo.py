@@ -8,11 +8,14 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from cofill.cli.options import add_json, add_seed, count
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Stars, note, print_json, print_table
 from cofill.errors import CofillError
 
 if TYPE_CHECKING:
     from cofill.cli.tour import Recommended
+
+
+_SHOWN = 5  # recommendations; the report has all
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from cofill.cli.tour import CLUSTER_COLUMNS, LISTED, MEASURED, cluster_rows, run_demo
+    from cofill.cli.tour import LISTED, MEASURED, run_demo
 
     out: Path = options.out
     ours = (out / "report.html", out / "world" / "ratings.csv")  # of a demo, or of one that was stopped
@@ -46,25 +49,26 @@ def run(options: argparse.Namespace) -> int:
         print_json({"folder": str(out), **asdict(result)})
         return 0
     print_table("How far off predictions are (RMSE), on ratings nobody trained on", MEASURED, result.measures)
-    print_table("The same by popularity of the films, rows are items", CLUSTER_COLUMNS, cluster_rows(result))
     print_table("How good lists of ten are, on ratings nobody trained on", LISTED, result.lists)
-    print_table("Somebody new, who rated three films", ("film", "rating given"), result.somebody)
-    _print_recommended("What they would like", result.recommendations)
-    for described in result.described:
-        _print_recommended(f"Somebody new, who rated nothing: {described.who}", described.recommendations)
+    rated = ", ".join(f"{film} {rating:g}" for film, rating in result.somebody)
+    _print_recommended(f"Somebody new, who rated three films: {rated}", result.recommendations)
+    described = result.described[0]
+    _print_recommended(f"Somebody new, who rated nothing: {described.who}", described.recommendations)
     if options.quiet:
         return 0
     model = quote(str(out / "model"))
     words = [f"--describe {quote(f'{column}={value}')}" for column, value in result.described[0].features.items()]
-    note(f"\nreport: {out / 'report.html'}")
+    note(f"\n{result.verdict}\n")
+    note(f"report: {out / 'report.html'}")
     note(f"next:   cofill recommend {model} --user 1")
     note(f"        cofill recommend {model} {' '.join(words)}")
     note(f"        cofill similar {model} --item 1")
-    note(f"        cofill features {model}")
-    note(f"page:   cofill serve {model}    (open the address that it prints, and rate a few films)")
+    note(f"page:   cofill serve {model}")
+    note("        (open the address that it prints, and rate a few films)")
     return 0
 
 
 def _print_recommended(title: str, recommended: Sequence["Recommended"]) -> None:
-    rows = [(rank, *row) for rank, row in enumerate(recommended, 1)]
+    best = recommended[:_SHOWN]
+    rows = [(rank, film, Stars(predicted), Stars(truth)) for rank, (film, predicted, truth) in enumerate(best, 1)]
     print_table(title, ("", "film", "predicted", "truth"), rows)

@@ -10,9 +10,9 @@ from cofill.cli.output import note
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
-    from cofill.data.attributes import Attributes, Condition
+    from cofill.data.attributes import Attributes
     from cofill.data.vocabulary import Vocabulary
-    from cofill.models.lists.rules import Rules
+    from cofill.models.lists.rules import Rules, SimilarRules
 
 _Found = TypeVar("_Found")
 
@@ -36,36 +36,47 @@ def add_by(parser: argparse.ArgumentParser, text: str) -> None:
     parser.add_argument("--by", choices=("list", "rating"), default="list", help=text)
 
 
-def add_conditions(parser: argparse.ArgumentParser) -> None:
-    """Add --where and --min-ratings."""
-    parser.add_argument(
-        "--where",
-        action="append",
-        metavar="COLUMN:VALUE",
-        help="only items that are so, such as genres:Comedy or year:1990..1999; repeat for more, which all have to "
-        "hold, apart from several values of one column; `cofill features MODEL` lists the columns",
-    )
-    parser.add_argument(
-        "--min-ratings",
-        type=count_or_zero,
-        default=0,
-        metavar="N",
-        help="only items that at least N people rated (default 0)",
-    )
+def add_similar_rules(parser: argparse.ArgumentParser) -> None:
+    """Add those that make sense for lists of similar items."""
+    _add_common(parser.add_argument_group("rules", "What may be in a list."))
 
 
 def add_rules(parser: argparse.ArgumentParser) -> None:
     """Add all of them."""
     group = parser.add_argument_group("rules", "What may be in a list.")
-    add_conditions(group)  # type: ignore[arg-type]  # a group takes arguments as its parser does
-    group.add_argument("--among", nargs="+", action="extend", metavar="ID", help="only these items")
-    group.add_argument("--exclude", nargs="+", action="extend", metavar="ID", help="none of these items")
+    _add_common(group)
     group.add_argument(
         "--boost",
         action="append",
         metavar="COLUMN:VALUE=FACTOR",
         help="multiply the scores of items that are so, such as genres:Comedy=1.5; repeat for more",
     )
+    group.add_argument(
+        "--new-items",
+        type=_share,
+        default=0.0,
+        metavar="SHARE",
+        help="the share of places, from 0 to 1, for items that nobody has rated, scored by their features (default 0)",
+    )
+
+
+def _add_common(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--where",
+        action="append",
+        metavar="COLUMN:VALUE",
+        help="only items that are so, such as genres:Comedy or year:1990..1999; repeat for more, which all have to "
+        "hold, apart from several values of one column; `cofill features MODEL` lists the columns",
+    )
+    group.add_argument(
+        "--min-ratings",
+        type=count_or_zero,
+        default=0,
+        metavar="N",
+        help="only items that at least N people rated (default 0)",
+    )
+    group.add_argument("--among", nargs="+", action="extend", metavar="ID", help="only these items")
+    group.add_argument("--exclude", nargs="+", action="extend", metavar="ID", help="none of these items")
     group.add_argument(
         "--at-most",
         action="append",
@@ -79,13 +90,6 @@ def add_rules(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="from 0 to 1: how much being unlike the items before it counts (default 0)",
     )
-    group.add_argument(
-        "--new-items",
-        type=_share,
-        default=0.0,
-        metavar="SHARE",
-        help="the share of places, from 0 to 1, for items that nobody has rated, scored by their features (default 0)",
-    )
 
 
 def check_by(options: argparse.Namespace, model: "Rulable") -> None:
@@ -95,28 +99,30 @@ def check_by(options: argparse.Namespace, model: "Rulable") -> None:
         )
 
 
-def where_from(options: argparse.Namespace, model: "Rulable") -> "dict[str, Condition] | None":
-    """The conditions of --where; None if there are none."""
-    from cofill.data.conditions import conditions_in
-
-    return _parsed("--where", options.where, model.item_attributes, conditions_in)
-
-
-def rules_from(options: argparse.Namespace, model: "Rulable") -> "Rules":
-    """All rules that were given."""
-    from cofill.data.conditions import boosts_in, limits_in
+def similar_rules_from(options: argparse.Namespace, model: "Rulable") -> "SimilarRules":
+    """The rules of `add_similar_rules` that were given."""
+    from cofill.data.conditions import conditions_in, limits_in
 
     attributes = model.item_attributes
     if not getattr(options, "quiet", False):
         _note_unknown_items(options, model)
     return {
-        "where": where_from(options, model),
+        "where": _parsed("--where", options.where, attributes, conditions_in),
         "min_ratings": options.min_ratings,
         "among": options.among,
         "exclude": options.exclude,
-        "boost": _parsed("--boost", options.boost, attributes, boosts_in),
         "at_most": _parsed("--at-most", options.at_most, attributes, lambda words, _: limits_in(words)),
         "diversity": options.diversity,
+    }
+
+
+def rules_from(options: argparse.Namespace, model: "Rulable") -> "Rules":
+    """All rules that were given."""
+    from cofill.data.conditions import boosts_in
+
+    return {
+        **similar_rules_from(options, model),
+        "boost": _parsed("--boost", options.boost, model.item_attributes, boosts_in),
         "new_items": options.new_items,
     }
 
@@ -139,7 +145,7 @@ def rules_as_flags() -> Iterator[None]:
             raise
         remedy = error.remedy.text.replace("leave the filter out", f"leave out {flag}")
         remedy = remedy.replace("a value, a list of values, or {'min': ..., 'max': ...}", "a value, or LOW..HIGH")
-        raise DataError(error.found, error.remedy._replace(text=remedy), where=error.where).said_of(flag) from error
+        raise type(error)(error.found, error.remedy._replace(text=remedy), where=error.where).said_of(flag) from error
 
 
 def _parsed(

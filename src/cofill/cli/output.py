@@ -1,16 +1,32 @@
 """Tables for people and JSON for programs, on standard output."""
 
 import json
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from cofill.cli.notes import known_width
+from cofill.cli.notes import note as note  # for commands, which print both
+from cofill.cli.table_layout import Layout
 from cofill.data.table import check_ending
 from cofill.errors import DataError
 
-_SHORT = 16  # characters of a cell that is not worth breaking
+_WIDTH_OF_FILES = 120
+
+
+class Stars(float):
+    """A rating that somebody would give: two digits are more than anybody can tell apart."""
+
+
+def stars(rating: float | None) -> Stars | None:
+    return None if rating is None else Stars(rating)
+
+
+class Amount(str):
+    """A number with its unit, such as 1 min 20 s, which stands where numbers do."""
+
+    __slots__ = ()
 
 
 def check_table_file(*paths: Path) -> None:
@@ -38,19 +54,23 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[obje
 
     filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
     columns, rows = [columns[at] for at in filled], [[row[at] for at in filled] for row in rows]
-    table = Table(header_style="bold")
-    for position, name in enumerate(columns):
-        cells = [row[position] for row in rows]
-        numeric = all(isinstance(cell, int | float) or cell is None for cell in cells)
-        short = numeric or all(len(shown(cell)) <= _SHORT for cell in cells)  # better to fold another column
-        table.add_column(name, justify="right" if numeric and rows else "left", overflow="fold", no_wrap=short)
-    for row in rows:
-        table.add_row(*(Text(printable(shown(cell))) for cell in row))  # Text: a title with [brackets] is no markup
     target = sys.stderr if beside else sys.stdout
-    known_width = target.isatty() or "COLUMNS" in os.environ
-    console = Console(file=target, width=None if known_width else 120)
+    room = known_width(target) or _WIDTH_OF_FILES
+    cells = tuple(tuple(printable(shown(cell)) for cell in row) for row in rows)
+    numeric = tuple(bool(rows) and all(_is_number(row[at]) for row in rows) for at in range(len(columns)))
+    layout = Layout(tuple(columns), cells, numeric).fitted(room)
+    table = Table(header_style="bold")
+    for name, is_number, width in zip(layout.headers(), layout.numeric, layout.widths, strict=True):
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold", width=width)
+    for row in layout.rows:
+        table.add_row(*(Text(cell) for cell in row))  # Text: a title with [brackets] is no markup
+    console = Console(file=target, width=room)
     console.print(Text(printable(title), style="bold"))  # not the table's own title, which is as narrow as the table
     console.print(table)
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, int | float | Amount | None)
 
 
 def printable(text: str) -> str:
@@ -59,16 +79,13 @@ def printable(text: str) -> str:
 
 
 def shown(cell: object) -> str:
-    """A cell as text: integers with separators, other numbers with four digits, None as a dash."""
+    """A cell as text: integers with separators, ratings with two digits, other numbers with four, None as a dash."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, int):
         return f"{cell:,}"
+    if isinstance(cell, Stars):
+        return f"{cell:.2f}"
     return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
-
-
-def note(text: str) -> None:
-    """Print a note on standard error."""
-    sys.stderr.write(text + "\n")

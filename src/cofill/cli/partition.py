@@ -8,7 +8,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.options import add_json, add_reading, as_flag, count, reading_from
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
@@ -19,8 +19,8 @@ from cofill.cli.side_information import (
 )
 from cofill.data import datasets
 from cofill.errors import DataError
-from cofill.memory import peak_bytes
-from cofill.progress import shown
+from cofill.memory import data_size, peak_bytes
+from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
     from cofill.data.partition import Partition
@@ -156,8 +156,8 @@ def _lines(summary: Mapping[str, Any]) -> list[tuple[str, object]]:
         ("items", summary["items"]),
         ("buckets", summary["buckets"]),
         (f"{what} in the largest bucket", summary["largest_bucket"]),
-        ("MB on disk", summary["bytes"] / 1e6),
-        ("seconds", summary["seconds"]),
-        ("MB of memory at the peak", summary["peak_memory_bytes"] / 1e6),
+        ("on disk", Amount(data_size(summary["bytes"]))),
+        ("time", Amount(duration(summary["seconds"]))),
+        ("memory at the peak", Amount(data_size(summary["peak_memory_bytes"]))),
         ("memory is bounded by", BOUND),
     ]

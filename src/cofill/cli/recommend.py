@@ -18,7 +18,7 @@ from cofill.cli.describing import (
 )
 from cofill.cli.list_rules import add_by, add_rules, check_by, narrowed, rules_as_flags, rules_from
 from cofill.cli.options import add_count, add_json, add_reading, reading_from
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import note, print_json, print_table, stars
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
             title,
             ("", "item", "score", "predicted rating", "raters", "title"),
             [
-                (rank, str(entry.item), entry.score, entry.rating, entry.raters, entry.title)
+                (rank, str(entry.item), entry.score, stars(entry.rating), entry.raters, entry.title)
                 for rank, entry in enumerate(found, 1)
             ],
         )

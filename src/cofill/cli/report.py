@@ -10,6 +10,7 @@ from cofill.cli.evaluate import warn_of_data
 from cofill.cli.options import add_json, add_reading, command_line, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import DataError, UnknownIdError
+from cofill.memory import data_size
 
 if TYPE_CHECKING:
     from cofill.report import Subject
@@ -33,6 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from cofill.models.recommender import Recommender
     from cofill.report import Subject, write_report
     from cofill.report.page import check_report_file
+    from cofill.report.verdict import verdict_on
 
     check_report_file(options.out)
     model = Recommender.load(options.model)
@@ -55,14 +57,21 @@ def run(options: argparse.Namespace) -> int:
     )
     length = write_report(subject, options.out)
     if options.json:
-        print_json({"report": str(options.out), "bytes": length, **_measures(subject)})
+        verdict = verdict_on(subject).sentence
+        print_json({"report": str(options.out), "bytes": length, "verdict": verdict, **_measures(subject)})
         return 0
     if subject.test is not None and subject.rated:
-        found = subject.evaluation
-        columns = ("RMSE", "MAE", "ratings", "of these cold")
-        print_table(f"{options.model} on {options.test}", columns, [(found.rmse, found.mae, found.ratings, found.cold)])
+        found, means = subject.evaluation, subject.means_evaluation
+        columns = ("who predicts", "RMSE", "MAE", "ratings", "of these cold")
+        rows = [
+            (who, measured.rmse, measured.mae, measured.ratings, measured.cold)
+            for who, measured in (("this model", found), ("means alone", means))
+        ]
+        print_table(f"{options.model} on {options.test}", columns, rows)
     if not options.quiet:
-        note(f"report: {options.out} ({length / 1e6:.1f} MB)")
+        if subject.test is not None:
+            note(verdict_on(subject).sentence)
+        note(f"report: {options.out} ({data_size(length)})")
         if subject.test is None:
             measure = f"cofill report {quote(str(options.model))} --test RATINGS"
             note(f"next:   {measure}  (measures it on ratings it has not seen)")
@@ -71,10 +80,11 @@ def run(options: argparse.Namespace) -> int:
 
 def _measures(subject: "Subject") -> dict[str, object]:
     if subject.test is None:
-        return {"evaluation": None, "ranking": None, "trained_on": None}
+        return {"evaluation": None, "means_evaluation": None, "ranking": None, "trained_on": None}
     ranking = subject.ranking
     return {
         "evaluation": subject.evaluation.as_json() if subject.rated else None,
+        "means_evaluation": subject.means_evaluation.as_json() if subject.rated else None,
         "ranking": None if isinstance(ranking, DataError) else ranking.as_json(),
         "trained_on": subject.trained_on,
     }

@@ -5,35 +5,56 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from cofill.cli.options import add_json
 from cofill.cli.output import note, print_json
+from cofill.errors import SettingsError
 from cofill.serving.settings import ServingSettings
 
-_METAVARS = {"database": "URL", "keys": "FILE", "workers": "N", "body_bytes": "BYTES", "requests_per_second": "N"}
-_METAVARS |= {"event_weight": "KIND=WEIGHT", "keep_shown_days": "DAYS", "keep_events_days": "DAYS"}
+_METAVARS = {
+    "database": "URL",
+    "keys": "FILE",
+    "workers": "N",
+    "allow_origin": "ORIGIN",
+    "body_bytes": "BYTES",
+    "requests_per_second": "N",
+    "drain_seconds": "SECONDS",
+    "event_weight": "KIND=WEIGHT",
+    "keep_shown_days": "DAYS",
+    "keep_events_days": "DAYS",
+}
 _DATABASE = "COFILL_DATABASE"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
+    parser.add_argument("model", metavar="MODEL", type=Path, nargs="?", help="a model's folder")
+    parser.add_argument(
+        "--model",
+        metavar="NAME=FOLDER",
+        dest="models",
+        action="append",
+        default=argparse.SUPPRESS,
+        help="in place of MODEL: one of several models that are served at once, under a name; for each of them",
+    )
     for name, field in ServingSettings.model_fields.items():
-        if name == "model":
+        if name in ("model", "models"):
             continue
-        flag = "--" + name.replace("_", "-")
-        if isinstance(field.default, bool):
-            parser.add_argument(flag, action="store_true", default=argparse.SUPPRESS, help=field.description)
-            continue
-        several = isinstance(field.default, Mapping)
+        several = isinstance(field.default, tuple | Mapping)
         default = "" if several or field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
+        flag: dict[str, Any] = {"metavar": _METAVARS.get(name, name.upper())}
+        if field.annotation is bool:
+            flag, default = {"action": argparse.BooleanOptionalAction}, ""
+        elif get_origin(field.annotation) is Literal:
+            flag = {"choices": get_args(field.annotation)}
+        elif several:
+            flag["action"] = "append"
         parser.add_argument(
-            flag,
-            action="append" if several else "store",
-            metavar=_METAVARS.get(name, name.upper()),
+            "--" + name.replace("_", "-"),
             default=argparse.SUPPRESS,
             help=f"{field.description}{also}{default}",
+            **flag,
         )
     parser.add_argument("--quiet", action="store_true", help="print nothing but the address")
     add_json(parser)
@@ -45,13 +66,19 @@ def run(options: argparse.Namespace) -> int:
 
     require_server()
     given = {name: value for name, value in vars(options).items() if name in ServingSettings.model_fields}
-    if "database" not in given and os.environ.get(_DATABASE):
+    if given["model"] is None:
+        del given["model"]
+    elif "models" in given:
+        raise SettingsError(f"either MODEL or --model NAME=FOLDER, not both; write --model NAME={given['model']}")
+    if "database" not in given and not given.get("read_only") and os.environ.get(_DATABASE):
         given["database"] = os.environ[_DATABASE]
     settings = ServingSettings.of(given)
-    if not options.quiet and not options.json:
-        note(f"reading {settings.model}")
+    quiet = options.quiet or options.json or settings.log_format == "json"
+    if not quiet:
+        note(f"reading {', '.join(map(str, settings.models.values()))}")
 
-    from cofill.serving.server_processes import address_of, listen, serve_by_workers, serve_here
+    from cofill.serving.listening import address_of, listen
+    from cofill.serving.server_processes import serve_by_workers, serve_here
 
     listening = listen(settings)
     address = address_of(listening)
@@ -60,14 +87,14 @@ def run(options: argparse.Namespace) -> int:
         if options.json:
             print_json({"address": address, "model": str(settings.model), **summary})
         else:
-            _announce(address, settings, summary, options.quiet)
+            _announce(address, settings, summary, quiet)
 
     with listening:
         if settings.workers == 1:
             serve_here(settings, listening, ready)
         else:
             serve_by_workers(settings, listening, ready)
-    if not options.quiet and not options.json:
+    if not quiet:
         note("stopped")
     return 0
 

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from cofill.cli.list_rules import add_conditions, rules_as_flags, where_from
+from cofill.cli.list_rules import add_similar_rules, narrowed, rules_as_flags, similar_rules_from
 from cofill.cli.options import add_count, add_json
 from cofill.cli.output import note, print_json, print_table
 from cofill.errors import UnknownIdError
@@ -13,7 +13,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help="a model's folder")
     parser.add_argument("--item", metavar="ID", required=True, help="the item")
     add_count(parser)
-    add_conditions(parser)
+    add_similar_rules(parser)
     add_json(parser)
 
 
@@ -23,11 +23,12 @@ def run(options: argparse.Namespace) -> int:
     model = Recommender.load(options.model)
     if options.item not in model.items:
         raise UnknownIdError(f"item {options.item!r} is not in the model; check the id")
-    where = where_from(options, model)
+    rules = similar_rules_from(options, model)
     with rules_as_flags():
-        found = model.similar(options.item, options.n, where=where, min_ratings=options.min_ratings)
-    if not found and (where or options.min_ratings):
-        note("no other item fits --where and --min-ratings; ask for less of them")
+        found = model.similar(options.item, options.n, **rules)
+    flags = narrowed(options)
+    if not found and flags:
+        note(f"no other item fits {' and '.join(flags)}; ask for less of them")
     if options.json:
         print_json([{k: v for k, v in entry._asdict().items() if v is not None} for entry in found])
         return 0

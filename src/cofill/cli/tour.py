@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from cofill.models.lists.ranked import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table
+from cofill.report.verdict import verdict_on
 
 _LEAST_ITEMS = 4  # three that somebody rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test
@@ -74,6 +75,8 @@ class DemoResult:
     """Beside the mean truth of people of that age and occupation."""
     curve: list[tuple[int, float, float]]
     epochs: float | int | None
+    verdict: str = ""
+    """On the model with rows of items and side information, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
         if count < least:
             raise SettingsError(f"the demo needs at least {least} {what} to have something to show. Got {count}")
-    _say(f"1. a world of {items:,} films and {users:,} people, with {ratings:,} ratings", quiet)
+    _say(f"1. making a world: {items:,} films, {users:,} people, {ratings:,} ratings whose truth is known", quiet)
     with share_done("making the world", quiet) as share:
         world = make_world(users=users, items=items, ratings=ratings, seed=seed, progress=share)
     world.write(out / "world")
@@ -119,7 +122,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     kinds: tuple[tuple[Orientation, bool], ...] = (("user", False), ("user", True), ("item", False), ("item", True))
     for number, (orientation, hybrid) in enumerate(kinds, 2):
         told = "with side information" if hybrid else "on ratings alone"
-        _say(f"{number}. training, rows are {orientation}s, {told}", quiet)
+        _say(f"{number}. training a network whose rows are {orientation}s, {told}", quiet)
         with shown(quiet) as progress, warnings.catch_warnings():
             # A world may be made so small that no network is narrow enough for it; that is no news.
             warnings.simplefilter("ignore", FeatureWidthWarning)
@@ -130,6 +133,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
                 progress=progress,
             )
     model = models["item", True]
+    model.draw_map()
     model.save(out / "model")
 
     _say("6. measuring on what was held out", quiet)
@@ -149,10 +153,11 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
         curve=[(r.epoch, r.loss, r.validation_rmse) for r in model.history if r.validation_rmse is not None],
         epochs=model.measures["epochs"],
     )
+    _say("7. writing the report, with a map of the films", quiet)
     parts.test.write(out / "test.csv")
     subject = Subject(model, "cofill demo", test=parts.test, test_name=str(out / "test.csv"), quiet=quiet)
     write_report(subject, out / "report.html", demo_parts(result))
-    return result
+    return replace(result, verdict=verdict_on(subject).sentence)
 
 
 def hold_out(ratings: Ratings, seed: int) -> Parts:

@@ -22,7 +22,7 @@ from cofill.cli.options import (
     reading_from,
     settings_of,
 )
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import (
     FeatureReading,
     add_side_information,
@@ -37,8 +37,9 @@ from cofill.cli.side_information import (
 from cofill.data.described import SideInformation
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure
+from cofill.memory import data_size
 from cofill.models import algorithm, algorithms
-from cofill.progress import shown
+from cofill.progress import duration, shown
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -227,9 +228,9 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     lines = _lines(summary)
     lines += [
         ("workers", trained.workers),
-        ("seconds of the first in exchange", trained.exchanging),
-        ("MB that it sent", trained.sent / 1e6),
-        ("MB of memory of a worker, at most", max(trained.peak_bytes) / 1e6),
+        ("time of the first in exchange", Amount(duration(trained.exchanging))),
+        ("sent by it", Amount(data_size(trained.sent))),
+        ("memory of a worker, at most", Amount(data_size(max(trained.peak_bytes)))),
     ]
     print_table(f"Trained {out}", ("what", "value"), lines)
     if not options.quiet:
@@ -277,7 +278,7 @@ def _fitted(
         note(f"nothing to resume in {options.out}, starting anew")
     try:
         with shown(options.quiet) as progress:
-            return model.fit(
+            model.fit(
                 ratings,
                 item_features=side.items,
                 user_features=side.users,
@@ -286,6 +287,8 @@ def _fitted(
                 checkpoint=checkpoint,
                 resume=options.resume,
             )
+            model.draw_map(progress)  # so that the first visitor of a server need not wait for it
+            return model
     except KeyboardInterrupt:
         if checkpoint and checkpoint.exists():
             note("the same command with --resume goes on from the last checkpoint")
@@ -354,10 +357,10 @@ def _lines(summary: dict[str, Any]) -> list[tuple[str, object]]:
         "ratings": "ratings" if summary.get("rated", True) else "interactions",
         "epochs": "epochs",
         "validation_rmse": "validation RMSE",
-        "seconds": "seconds",
     }
     of_network = ("epochs", "validation_rmse")
     lines = [(label, summary.get(name)) for name, label in names.items() if name in summary or name not in of_network]
+    lines.append(("time", Amount(duration(summary["seconds"]))))
     for side in ("item", "user"):
         if found := summary.get(f"{side}_features"):
             lines.append((f"feature columns of {side}s", found["columns"]))

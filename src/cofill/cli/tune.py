@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray, said
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
 from cofill.config import CFNSettings, ListSettings
 from cofill.errors import CofillError, SettingsError
+from cofill.progress import duration
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -223,7 +224,7 @@ def _show(study: "Study", plan: "Plan", options: argparse.Namespace, url: str, s
         ("trial", best.number),
         ("trials that ran to their end", summary["complete"]),
         ("trials stopped early", summary["stopped_early"]),
-        ("seconds of this run", seconds),
+        ("time of this run", Amount(duration(seconds))),
         *plan.values(best.params).items(),
     ]
     print_table(f"Best settings, in {options.out / _BEST}", ("what", "value"), lines)

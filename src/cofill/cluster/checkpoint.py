@@ -24,7 +24,7 @@ from torch import Tensor
 
 from cofill.errors import CheckpointError
 from cofill.exchange import Exchange
-from cofill.files import DRAFTS_OF_SAFETENSORS, replacing
+from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.models.cfn.network import BY_COLUMN
 
 _FORMAT = 1
@@ -112,7 +112,7 @@ class ShardedCheckpoint:
         if not path.exists():
             return None
         try:
-            manifest = _Manifest.model_validate(json.loads(path.read_text(encoding="utf-8")))
+            manifest = _Manifest.model_validate(json_of(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, ValidationError) as error:
             raise _unreadable(path, error) from None
         if manifest.format != _FORMAT:

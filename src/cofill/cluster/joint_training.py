@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,12 @@ from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.costs import list_phase, phases_of
 from cofill.models.known import AllColumns, KnownRatings
 from cofill.models.lists.grades import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.portion import Portion
-from cofill.progress import Progress, unseen
+from cofill.progress import Forecast, Progress, unseen
 
 Floats = npt.NDArray[np.float32]
 
@@ -75,6 +77,10 @@ def fit_together(
     else:
         model.item_attributes = share.attributes
     features = share.row_features, share.column_features
+    phases = phases_of(model.settings, share.by_column.counts())
+    progress = Forecast(
+        progress, [*phases, list_phase(share.by_column.nnz, len(model.items), model.settings.list_rank)]
+    )
     model.learn_portion(known, share.scale, features, portion, progress, checkpoint, resume=resume)
     decay = _decay(share, model.settings.half_life, exchange)
     if by_item:
@@ -88,6 +94,7 @@ def fit_together(
         keys = KeysOfSides(portion.row_keys, np.concatenate(exchange.gather(portion.column_keys)))
         order = None if decay is None else _decay_of_all(share, decay, exchange)
         model.fit_lists(order, progress, known=whole, sides=Sides(features[0], items), keys=keys)
+    model.trained = datetime.now(UTC)
     return model
 
 

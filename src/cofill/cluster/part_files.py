@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from cofill import __version__
 from cofill.cluster.model_parts import Range
 from cofill.errors import ClusterError, DataError
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -54,7 +54,7 @@ def finished_part(folder: Path, number: int, people: Range, question: str) -> Pa
     """The part of that number, if it is there, whole, and of this question."""
     path = folder / part_name(number)
     try:
-        found = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+        found = json_of(path.with_suffix(".json").read_text(encoding="utf-8"))
         if found.pop("question") != question:
             return None
         part = Part(**found)
@@ -194,7 +194,7 @@ def _in_words(key: str) -> str:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_of(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except ValueError:

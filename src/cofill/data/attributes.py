@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cofill.data.features.columns import Mismatch, ReadableColumn
 from cofill.data.features.kinds import kind_called, readable_kinds
 from cofill.data.vocabulary import Id, Indices, Vocabulary
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, Remedy, UnknownValueError, quoted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -94,6 +94,26 @@ class Attributes:
                 ) from problem
             matching[: len(met)] &= met
             matching[len(met) :] = False
+        return matching
+
+    def found(self, conditions: Mapping[str, Condition], *, names_only: bool = False) -> Bools:
+        """As `matching`; an UnknownValueError about a value that no item has, which names the nearest one.
+
+        Each name has to be there, such as a genre. Of numbers and dates one is enough, and none of them if
+        `names_only`. Bounds and words of texts may find nothing.
+        """
+        matching = self.matching(conditions)
+        for name, condition in conditions.items():
+            kind, cells = kind_called(self._columns[name].kind), self._columns[name].cells
+            if isinstance(condition, Mapping) or kind.searched or (kind.ordered and names_only):
+                continue
+            wanted = list(condition) if isinstance(condition, list | tuple | set | frozenset) else [condition]
+            if len(wanted) == 1 and matching.any():
+                continue
+            absent = [value for value in wanted if not kind.met(cells, value).any()]
+            if absent and (not kind.ordered or len(absent) == len(wanted)):
+                where = Place("the filter", column=quoted(name))
+                raise UnknownValueError(f"no item has {quoted(absent[0])}", kind.instead(cells, absent[0]), where=where)
         return matching
 
     def values_of(self, column: str) -> list[tuple[object, ...]]:

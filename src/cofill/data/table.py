@@ -8,7 +8,6 @@ What the columns mean is decided by name or position (`roles.py`), and what the 
 import bz2
 import gzip
 import io
-import json
 import lzma
 import mmap
 import os
@@ -31,7 +30,7 @@ from cofill.data.layout import TextOptions
 from cofill.data.roles import Everything, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, Remedy, quoted
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -307,7 +306,7 @@ def is_json_lines(data: Content) -> bool:
     if not first.startswith(b"{"):
         return False
     try:
-        return isinstance(json.loads(first.partition(b"\n")[0]), dict)
+        return isinstance(json_of(first.partition(b"\n")[0]), dict)
     except ValueError:
         return False
 
@@ -320,7 +319,7 @@ def _read_json_lines(data: bytes, name: str, wanted: Wanted | Everything) -> Tab
     except (pl.exceptions.PolarsError, OSError) as problem:
         for number, line in enumerate(data.splitlines(), 1):
             try:
-                whole = not line.strip() or isinstance(json.loads(line), dict)
+                whole = not line.strip() or isinstance(json_of(line), dict)
             except ValueError:
                 whole = False
             if not whole:

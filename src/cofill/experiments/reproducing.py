@@ -11,7 +11,7 @@ from cofill.cluster.ray_crew import Say, workplace
 from cofill.errors import SettingsError
 from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 
 QUICK_LOOK = "A quick look: few epochs, small models, few splits. Not the result."
 
@@ -105,7 +105,7 @@ def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
     """Refuse to replace results of other data: two files may have the same name."""
     path = folder / f"{experiment.name}.json"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_of(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return
     found = document.get("fingerprint") if isinstance(document, dict) else None

@@ -16,7 +16,7 @@ from uuid import uuid4
 from cofill import __version__
 from cofill.errors import DataError
 from cofill.experiments.source_code import code_of
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 from cofill.models import algorithm
 
 Task = Literal["measure", "validate", "cost"]
@@ -101,7 +101,7 @@ class Store:
         """The record of a run, or None if it has not been finished yet."""
         path = self.path(run)
         try:
-            record = json.loads(path.read_text(encoding="utf-8"))
+            record = json_of(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         except (ValueError, OSError) as error:

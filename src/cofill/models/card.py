@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -9,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cofill import __version__
 from cofill.errors import ModelFileError
+from cofill.files import json_of
 
 # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap, 5 no list scorer, 6 no learned damping,
-# 7 no shards
-FORMAT_VERSION = 8
+# 7 no shards, 8 no time of training
+FORMAT_VERSION = 9
 CARD_NAME = "model.json"
 Sides = Literal["users", "items"]
 
@@ -58,6 +60,7 @@ class SharedCard(BaseModel):
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
+    trained: datetime | None = None  # the end of the training; older models do not say
     features: dict[str, dict[str, Any]] = {}  # what was learned about those of "users" and "items"
     columns: Sides | None = None  # what the shards are cut by
     ratings: int | None = None  # of the training, in all shards
@@ -70,11 +73,12 @@ class Card(SharedCard):
     """model.json"""
 
     shards: list[ShardCard] = []
-    sha256: str  # of this document without this field
+    sha256: str  # of this document without this field and without the time: the same training is the same model
 
     def digest(self) -> str:
         # Fields that an older version did not write are not part of what it signed.
-        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}, exclude_unset=True), sort_keys=True)
+        signed = self.model_dump(mode="json", exclude={"sha256", "trained"}, exclude_unset=True)
+        text = json.dumps(signed, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -98,7 +102,7 @@ def read_card(folder: Path) -> Card:
     path = folder / CARD_NAME
     try:
         text = path.read_text(encoding="utf-8")
-        document = json.loads(text)
+        document = json_of(text)
     except (FileNotFoundError, NotADirectoryError):
         raise ModelFileError(f"{folder}: not a model, there is no {CARD_NAME} in it; check the path") from None
     except OSError as error:

@@ -8,6 +8,7 @@
     users-<hash>.parquet          ids, in the order of their indices
     items-<hash>.parquet          ids and titles
     attributes-<hash>.parquet     what items are in words, in columns called kind:name, where anything is known
+    map-<hash>.safetensors        where the most rated items lie in two dimensions, where that was drawn
 
 A model in shards (`shards.py`) has some of these once for each shard, a range of the network's columns: their weights,
 ratings, features and ids. All others are shared by the shards, and one more:
@@ -20,8 +21,10 @@ the old model or the new one, never a mixture, whenever the writer was stopped. 
 
 import hashlib
 import secrets
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -35,10 +38,10 @@ from cofill import __version__
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
-from cofill.files import DRAFTS_OF_SAFETENSORS, replacing
+from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, replacing
 from cofill.models.card import CARD_NAME, FORMAT_VERSION, Card, FileCard, PartInfo, ShardCard, Sides, part_of, read_card
 
-FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows")
+FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
@@ -54,8 +57,9 @@ class Contents:
     data: Mapping[str, Any]
     measures: Mapping[str, float | int | None]
     history: Sequence[Mapping[str, Any]]
+    trained: datetime | None
     learned: Mapping[str, dict[str, Any]]  # about the columns of features of "users" and "items", ready for JSON
-    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features"
+    arrays: Mapping[str, Arrays]  # one file each: "weights", "ratings", "lists", "features", "map"
     users: Vocabulary
     items: Vocabulary
     titles: Mapping[Id, str]
@@ -141,6 +145,7 @@ def said_of(contents: Contents) -> dict[str, Any]:
         "measures": dict(contents.measures),
         "history": [dict(record) for record in contents.history],
         "features": dict(contents.learned),
+        **({} if contents.trained is None else {"trained": contents.trained}),
     }
 
 
@@ -149,8 +154,46 @@ def write_card(folder: Path, card: Card) -> None:
     card.sha256 = card.digest()
     with replacing(folder / CARD_NAME, ModelFileError) as draft:
         draft.write_text(card.model_dump_json(indent=2, exclude_unset=True) + "\n", encoding="utf-8")
-    files = [card.files, *(shard.files for shard in card.shards)]
-    _remove_leftovers(folder, {file.name for some in files for file in some.values()})
+    _remove_leftovers(folder, {file.name for file in _files_of(card)})
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """Put the model of one folder into another, in one piece, as hard links where the disk has them."""
+    card = read_card(source)
+    make_folder(folder)
+    before = read_card(folder) if (folder / CARD_NAME).exists() else None
+    for file in _files_of(card):
+        if Path(file.name).name != file.name:
+            raise ModelFileError(f"{source / CARD_NAME}: altered, it names a file elsewhere; copy or train it again")
+        try:
+            _link(source / file.name, folder / file.name)
+        except FileNotFoundError:
+            raise ModelFileError(f"{source}: was replaced while it was copied; try again") from None
+        except OSError as error:
+            raise ModelFileError(explain_write_failure(folder / file.name, error)) from None
+    with replacing(folder / CARD_NAME, ModelFileError) as draft:
+        draft.write_bytes((source / CARD_NAME).read_bytes())
+        shutil.copystat(source / CARD_NAME, draft)
+    for file in () if before is None else _files_of(before):
+        if file.name not in {kept.name for kept in _files_of(card)} and Path(file.name).name == file.name:
+            (folder / file.name).unlink(missing_ok=True)
+
+
+def _files_of(card: Card) -> list[FileCard]:
+    return [file for files in (card.files, *(shard.files for shard in card.shards)) for file in files.values()]
+
+
+def _link(source: Path, target: Path) -> None:
+    """Files are named after their content: one that is there already is the same."""
+    if target.exists():
+        return
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another disk, or one without links
+        with replacing(target, ModelFileError) as draft:
+            shutil.copyfile(source, draft)
 
 
 Model = TypeVar("Model")
@@ -225,6 +268,7 @@ def _built(folder: Path, card: Card, build: Callable[[Contents], Model], number:
     kinds += ["features"] if card.features else []
     kinds += ["lists"] if card.format_version > 5 else []
     kinds += ["rows"] if part is not None else []
+    kinds += ["map"] if "map" in card.files else []
     arrays = {kind: _load_arrays(checked(folder, card.files, kind)) for kind in kinds}
     # The ids of columns are in the shards, apart from those that came after the training.
     always = {"users", "items"} - {card.columns}
@@ -311,6 +355,7 @@ def _contents(
         data=card.data,
         measures=card.measures,
         history=card.history,
+        trained=card.trained,
         learned=card.features,
         arrays=arrays,
         users=ids_in(users),

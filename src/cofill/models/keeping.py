@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from cofill.models import algorithm
 from cofill.models.card import PartInfo
 from cofill.models.file import Arrays, Contents, Kept, read_model, write_model
 from cofill.models.history import EpochRecord
+from cofill.models.item_places import ItemPlaces
 from cofill.models.known import AllColumns, known_from
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
@@ -46,6 +48,10 @@ class SavedModel(ABC):
     history: list[EpochRecord]
     measures: dict[str, float | int | None]
     data_summary: dict[str, Any]
+    trained: datetime | None
+    """The end of its training; None if it is not fitted, or of a file that does not say."""
+    item_places: ItemPlaces | None
+    """The map of the items; None unless `draw_map` was called, or a file has it."""
     part: PartInfo | None
     """Which part of a model in shards it is, with all items and some of the users; None if it is whole."""
     _matrix: Matrix | None
@@ -174,14 +180,19 @@ def _contents(model: SavedModel, kept: Kept) -> Contents:
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
+        trained=model.trained,
         learned={side: learned.card() for side, (learned, _) in sides.items() if learned is not None},
-        arrays=arrays | ({"features": features} if features else {}),
+        arrays=arrays | ({"features": features} if features else {}) | _kept_map(model),
         users=model.users,
         items=model.items,
         titles=model.titles,
         attributes=model.item_attributes.frame(),
         by_column=kept.by_column,
     )
+
+
+def _kept_map(model: SavedModel) -> dict[str, Arrays]:
+    return {} if model.item_places is None else {"map": dict(model.item_places._asdict())}
 
 
 def _kept_lists(model: SavedModel) -> Arrays:
@@ -209,8 +220,10 @@ def _put_together(asked: type[SavedModel], contents: Contents) -> SavedModel:
     model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
     model.history = [EpochRecord(**record) for record in contents.history]
     model.measures, model.data_summary = dict(contents.measures), dict(contents.data)
+    model.trained = contents.trained
     arrays = contents.arrays
     features, rows = arrays.get("features", {}), arrays.get("rows")
+    model.item_places = ItemPlaces.restored(arrays["map"], len(model.items)) if "map" in arrays else None
     kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers, own_settings, contents.by_column, rows)
     sides = (_side_from(features, side) for side in ("users", "items"))
     model._matrix = model._restored(kept, contents.scale, *sides)

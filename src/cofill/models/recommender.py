@@ -7,13 +7,14 @@ docs/rivals.md shows one.
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, get_args, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, Unpack, cast, get_args, overload
 
 import numpy as np
 
 from cofill.config import ListSettings, Settings
-from cofill.data.attributes import Attributes, Condition
+from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features import Features, ReadableColumn
 from cofill.data.interactions import Interactions
@@ -26,13 +27,14 @@ from cofill.models.explanation import Explanation, Given, Shares, explanations
 from cofill.models.file import Arrays
 from cofill.models.file import Kept as Kept  # what an algorithm of somebody else's answers `_kept` with
 from cofill.models.history import EpochRecord
+from cofill.models.item_places import ItemPlaces, most_rated, placed
 from cofill.models.keeping import SavedModel
 from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
-from cofill.models.lists.ranked import Recommendation, Similar, best_of, check_count
-from cofill.models.lists.rules import Among, By, Catalogue, Rules, Selection
+from cofill.models.lists.ranked import Recommendation, Similar, check_count
+from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.progress import Progress, Step, unseen
@@ -115,6 +117,7 @@ class Recommender(SavedModel):
         self.history: list[EpochRecord] = []
         self.measures: dict[str, float | int | None] = {}
         self.data_summary: dict[str, Any] = {}
+        self.trained: datetime | None = None
         self.users = Vocabulary()
         self.items = Vocabulary()
         self.titles: dict[Id, str] = {}
@@ -124,6 +127,7 @@ class Recommender(SavedModel):
         self._matrix: Matrix | None = None
         self._scorer: ListScorer | None = None
         self._spread: float | None = None  # standard deviation of the ratings of the training, once asked for
+        self.item_places: ItemPlaces | None = None
         self.part = None
 
     def __repr__(self) -> str:
@@ -181,19 +185,21 @@ class Recommender(SavedModel):
                 f"{name} learns from ratings, and these are interactions",
                 "use ListModel, EASE, IALS, ItemKNN or Popularity for them",
             )
-        fitting = Fitting(progress or unseen, Path(checkpoint) if checkpoint else None, resume)
+        forecast = self._forecast(progress, data) if progress is not None else unseen
+        fitting = Fitting(forecast, Path(checkpoint) if checkpoint else None, resume)
         matrix = self._learn(data, fitting)
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._matrix, self._spread, self.part = matrix, None, None
+        self._matrix, self._spread, self.item_places, self.part = matrix, None, None, None
 
         def done(share: float) -> None:
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
 
         self._scorer = self._fit_scorer(self._feedback_from(data), done)
+        self.trained = datetime.now(UTC)
         return self
 
     def _fit_elsewhere(
@@ -224,6 +230,10 @@ class Recommender(SavedModel):
         )
         vars(self).update(vars(fitted) | {"_settings": self._settings})
         return self
+
+    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
+        """The same, told how long the fit will still take, where an algorithm can say."""
+        return progress
 
     @abstractmethod
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
@@ -557,19 +567,11 @@ class Recommender(SavedModel):
         ends = zip(found, around.low.tolist(), around.high.tolist(), strict=True)
         return [one._replace(low=low, high=high) for one, low, high in ends]
 
-    def similar(
-        self,
-        item: Id,
-        n: int = 10,
-        *,
-        where: Mapping[str, Condition] | None = None,
-        min_ratings: int = 0,
-        exclude: Among | None = None,
-    ) -> list[Similar]:
+    def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> list[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
-        An item without a rating can be asked about, and be an answer, if it has features. `where` are conditions on
-        what the answers are, `min_ratings` how many people must have rated them, `exclude` what is no answer.
+        An item without a rating can be asked about, and be an answer, if it has features. The rules are those of
+        lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
         """
         check_count(n)
         index = self.items.index(item)
@@ -584,13 +586,9 @@ class Recommender(SavedModel):
         likeness = centred @ centred[index] / (norms * norms[index])
         likeness[~known] = -np.inf
         likeness[index] = -np.inf
-        allowed = self._selection("list", {"where": where, "min_ratings": min_ratings, "exclude": exclude}).allowed
-        if allowed is not None:
-            likeness[: len(allowed)][~allowed] = -np.inf
-        return [
-            Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id))
-            for i in best_of(likeness, n)
-        ]
+        some = cast(Rules, rules)  # each of them is one of lists
+        best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
+        return [Similar(item_id := self.items.id(i), float(likeness[i]), self.titles.get(item_id)) for i in best]
 
     def item_vectors(self) -> Floats:
         """(items, width): item embeddings: similar items have similar vectors.
@@ -602,6 +600,18 @@ class Recommender(SavedModel):
             return vectors
         of_lists = self.scorer.item_vectors()
         return vectors if of_lists is None else of_lists
+
+    def draw_map(self, progress: Progress | None = None) -> ItemPlaces:
+        """Place the most rated items in two dimensions (t-SNE), what is alike close together.
+
+        It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
+        """
+        tell = progress or unseen
+        vectors = self.item_vectors()
+        chosen = most_rated(self.item_counts(), vectors)
+        places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
+        self.item_places = ItemPlaces(chosen, places)
+        return self.item_places
 
     def facts(self) -> list[tuple[str, str]]:
         """Facts about the algorithm for the report: name and value."""

@@ -122,7 +122,8 @@ class Divided:
             "lists": set(self._cut_lists()),
         }
         found = {
-            kind: {name: array for name, array in own.items() if name not in cut[kind]} for kind, own in arrays.items()
+            kind: {name: array for name, array in own.items() if name not in cut.get(kind, ())}
+            for kind, own in arrays.items()
         }
         return found | {"rows": self.by.rows()}
 

@@ -8,32 +8,29 @@ from cofill import __version__
 from cofill.charts.markup import Markup, document, element, style
 from cofill.errors import DataError
 from cofill.files import replacing
-from cofill.report.page_parts import CSS
-from cofill.report.sections.about import (
-    features_section,
-    model_section,
-    reproduction_section,
-    settings_section,
-    training_section,
-)
+from cofill.report.page_parts import CSS, brand, card, cards
+from cofill.report.sections.about import features_section, model_section, settings_section
 from cofill.report.sections.distributions import data_section
 from cofill.report.sections.examples import examples_section
 from cofill.report.sections.items import items_section
-from cofill.report.sections.measures import errors_section, measures_section
+from cofill.report.sections.lists import lists_section
+from cofill.report.sections.predictions import predictions_section
 from cofill.report.subject import Subject
+from cofill.report.verdict import verdict_on
 
 _CONTENTS = {
-    "model": ("The model", model_section),
-    "measures": ("Measures", measures_section),
-    "errors": ("Errors", errors_section),
+    "predictions": ("Predictions", predictions_section),
+    "lists": ("Lists", lists_section),
     "examples": ("Examples", examples_section),
-    "items": ("Map of the items", items_section),
-    "data": ("The data", data_section),
-    "training": ("Training", training_section),
+    "items": ("Map", items_section),
+    "data": ("Data", data_section),
+    "model": ("Model", model_section),
     "features": ("Side information", features_section),
     "settings": ("Settings", settings_section),
-    "again": ("How to make this again", reproduction_section),
 }
+
+
+_MOST_CARDS = 4  # of measures; a model of which there are fewer tells how much it knows
 
 
 class Part(NamedTuple):
@@ -63,9 +60,15 @@ def report_page(subject: Subject, first: Sequence[Part] = ()) -> str:
         ),
         element(
             "body",
-            element("header", element("h1", subject.name), element("p", _lead(subject), class_="lead")),
-            element("nav", element("ul", *links), aria_label="Contents"),
-            element("main", *(part.section for part in parts)),
+            element("header", brand(), element("nav", element("ul", *links), aria_label="Contents"), class_="top"),
+            element(
+                "main",
+                element("h1", subject.name),
+                element("p", _lead(subject), class_="lead"),
+                _verdict(subject),
+                cards(*_cards(subject)),
+                *(part.section for part in parts),
+            ),
             element("footer", f"Written by cofill {__version__}. Everything on this page is in this one file."),
         ),
     )
@@ -90,8 +93,43 @@ def check_report_file(path: Path) -> None:
 
 def _lead(subject: Subject) -> str:
     model = subject.model
-    ratings = int(model.item_counts().sum())
-    learned = f"learned from {ratings:,} ratings of {len(model.items):,} items by {len(model.users):,} users"
+    what = "ratings" if model.rated else "interactions"
+    learned = f"learned from {len(subject.known):,} {what} of {len(model.items):,} items by {len(model.users):,} users"
     if subject.test is None:
         return f"A model of the kind {model.kind}, {learned}."
-    return f"A model of the kind {model.kind}, {learned}, measured on {len(subject.tested):,} ratings."
+    return f"A model of the kind {model.kind}, {learned}, measured on {len(subject.tested):,} {what}."
+
+
+def _verdict(subject: Subject) -> Markup:
+    found = verdict_on(subject)
+    kind = {True: "good", False: "bad", None: "unknown"}[found.good]
+    return element("p", found.sentence, class_=f"verdict {kind}")
+
+
+def _cards(subject: Subject) -> list[Markup]:
+    """The figures that count, beside what needs no model; of a model that was not measured, how much it knows."""
+    model, found = subject.model, []
+    if subject.test is not None and subject.rated:
+        value, means = f"{subject.evaluation.rmse:.4f}", f"means alone {subject.means_evaluation.rmse:.4f}"
+        if not subject.trained_on:
+            found.append(card("test RMSE", value, means))
+        else:
+            part = "" if subject.trained_on == len(subject.tested) else "partly "
+            found.append(card(f"RMSE, {part}on training ratings", value, means, warning=True))
+    elif (validation := model.measures.get("validation_rmse")) is not None:
+        found.append(card("validation RMSE", f"{validation:.4f}", "which chose the number of epochs"))
+    lists = None if subject.test is None else subject.ranking
+    if lists is not None and not isinstance(lists, DataError):
+        ease = subject.ease_ranking
+        for name, measure in (("NDCG", "ndcg"), ("recall", "recall")):
+            others = [f"popularity {getattr(lists.popularity, measure):.4f}"]
+            if ease is not None:
+                others.append(f"EASE {getattr(ease, measure):.4f}")
+            found.append(card(f"{name}@{lists.n}", f"{getattr(lists, measure):.4f}", " · ".join(others)))
+    low, high = model.scale
+    scale = f"from {low:g} to {high:g}" if model.rated else f"weights up to {high:g}"
+    found.append(card("ratings" if model.rated else "interactions", f"{len(subject.known):,}", scale))
+    if len(found) < _MOST_CARDS:
+        counts = [("users", len(model.users)), ("items", len(model.items))]
+        found += [card(name, f"{count:,}") for name, count in counts]
+    return found

@@ -13,6 +13,7 @@ from cofill.evaluation import Evaluation, RankingEvaluation, evaluate_ranking
 from cofill.evaluation.ratings import Predictions, measured, predict_test
 from cofill.models.recommender import Recommender
 from cofill.progress import share_done
+from cofill.report.baselines import MeansAlone, fitted_ease, known_ratings
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]
@@ -52,25 +53,14 @@ class Subject:
         return self.model.matrix.known.row(user)
 
     @cached_property
-    def known(self) -> tuple[Ints, Floats]:
-        """(n,), (n,): the items and values of all ratings that the model knows, as they are now."""
-        known = self.model.matrix.known
-        by_item, changed = known.trained_columns, known.changed_columns()
-        items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
-        if not len(changed):
-            return items, by_item.values
-        # A later rating may stand in for one of the training: item by item, as the model itself sees them.
-        kept = ~np.isin(items, changed)
-        anew = [(item, known.column(int(item))[1]) for item in changed]
-        return (
-            np.concatenate([items[kept], *(np.full(len(given), item, np.int32) for item, given in anew)]),
-            np.concatenate([by_item.values[kept], *(given for _, given in anew)]),
-        )
+    def known(self) -> Ratings:
+        """All ratings, or interactions, that the model knows, as they are now."""
+        return known_ratings(self.model)
 
     @cached_property
     def mean_ratings(self) -> npt.NDArray[np.float64]:
         """(items,): NaN where there is none."""
-        items, values = self.known
+        items, values = self.known.item_index, self.known.values
         counts = np.bincount(items, minlength=len(self.model.items))
         sums = np.bincount(items, weights=values, minlength=len(self.model.items))
         means: npt.NDArray[np.float64] = np.full(len(counts), np.nan)
@@ -110,6 +100,16 @@ class Subject:
         return measured(self.model, self.tested, self._predicted)
 
     @cached_property
+    def means_said(self) -> Floats:
+        """(n,): what the means alone predict for the test ratings."""
+        return MeansAlone(self.known).predictions(*self.test_pairs)
+
+    @cached_property
+    def means_evaluation(self) -> Evaluation:
+        """The measures of the means alone, in the same groups."""
+        return measured(self.model, self.tested, Predictions(self.means_said, None))
+
+    @cached_property
     def ranking(self) -> RankingEvaluation | DataError:
         """Ranking measures of lists of ten, or the reason why there are none, which does not stop the page."""
         try:
@@ -117,6 +117,15 @@ class Subject:
                 return evaluate_ranking(self.model, self.tested, report=report)
         except DataError as error:
             return error
+
+    @cached_property
+    def ease_ranking(self) -> RankingEvaluation | None:
+        """The lists of EASE on the same ratings; None where it was not fitted."""
+        if isinstance(self.ranking, DataError):
+            return None
+        with share_done("fitting EASE, to compare lists with", self.quiet):
+            ease = fitted_ease(self.model, self.known)
+        return None if ease is None else evaluate_ranking(ease, self.tested, relevant=self.ranking.relevant)
 
     @cached_property
     def trained_on(self) -> int:

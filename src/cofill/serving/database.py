@@ -9,11 +9,12 @@ Events are in `event_log.py`.
 """
 
 import json
+import logging
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,9 +35,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.pool import PoolProxiedConnection
+from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
 from cofill.errors import CofillError, DataError, SettingsError
+from cofill.files import make_private
+from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
 from cofill.serving.tables import FORMAT, make_tables
 from cofill.serving.tables import counter as _counter
@@ -44,12 +47,16 @@ from cofill.serving.tables import events as _events
 from cofill.serving.tables import items as _items
 from cofill.serving.tables import ratings as _ratings
 from cofill.serving.tables import users as _users
+from cofill.serving.wakeup import watch_writes
+
+log = logging.getLogger("cofill.serving")
 
 _COUNTER = "SELECT change, generation FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_IN_MEMORY = ":memory:"
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
@@ -115,9 +122,14 @@ class Changes(NamedTuple):
 class Store:
     """The database. Any thread may use it."""
 
+    read_only = False
+    """Whether it is none, and nothing is kept."""
+
     def __init__(self, url: URL) -> None:
         self.name = shown_url(url)
         self._engine = open_engine(url)
+        self.disk = Disk(self._engine, self.name)
+        self.written = watch_writes(self._engine)
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._watching = threading.Lock()
         self._watch: PoolProxiedConnection | None = None
@@ -125,6 +137,8 @@ class Store:
 
     def open(self, *, make: bool = True) -> None:
         """Open a database, and create its tables or refuse one without; a `CofillError` if it cannot be used."""
+        if make and self._engine.dialect.name == "sqlite" and self._engine.url.database != _IN_MEMORY:
+            self._keep_private()
         try:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
@@ -299,6 +313,11 @@ class Store:
             connection.execute(insert(_users).values(user=user, features=described, change=change))
         return user
 
+    def touch(self) -> None:
+        """Write what is there already, to see whether anything can be written."""
+        with self._engine.begin() as connection:
+            connection.execute(update(_counter).values(format=_counter.c.format))
+
     def next_generation(self) -> int:
         """Tell every process that the model was replaced."""
         with self._engine.begin() as connection:
@@ -320,6 +339,17 @@ class Store:
         with self._engine.begin() as connection:
             connection.execute(update(_counter).values(change=_counter.c.change))
             yield connection
+
+    def _keep_private(self) -> None:
+        """SQLite gives the files beside a database (-wal, -shm) the mode of the database itself."""
+        path = Path(str(self._engine.url.database))
+        with suppress(OSError):  # SQLite itself says what is wrong with the place
+            opened = [
+                make_private(path),
+                *(make_private(beside) for ending in ("-wal", "-shm") if (beside := Path(f"{path}{ending}")).exists()),
+            ]
+            if any(opened):
+                log.warning("%s: everybody on this machine could read people's ratings there; that is mended", path)
 
     def _forget_watch(self) -> None:
         if self._watch is not None:
@@ -377,7 +407,7 @@ def database_url(text: str) -> URL:
             "the database's URL is none; write sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"
         ) from None
     if url.drivername == "sqlite":
-        if not url.database or url.database == ":memory:":
+        if not url.database or url.database == _IN_MEMORY:
             raise SettingsError("live ratings need a file to survive in; write sqlite:///FILE")
         return url
     if url.drivername in _POSTGRESQL:
@@ -396,8 +426,12 @@ def shown_url(url: URL) -> str:
 
 def open_engine(url: URL) -> Engine:
     """A database engine that connects lazily; on SQLite, a transaction takes the write lock when it begins."""
+    if url.database == _IN_MEMORY:
+        return create_engine(url, poolclass=StaticPool, connect_args={"check_same_thread": False})
     if url.drivername == "sqlite":
-        engine = create_engine(url, pool_size=_CONNECTIONS, connect_args={"timeout": _SECONDS_FOR_A_LOCK})
+        engine = create_engine(
+            url, pool_size=_CONNECTIONS, connect_args={"timeout": _SECONDS_FOR_A_LOCK}, hide_parameters=True
+        )
         event.listen(engine, "connect", _make_durable)
         event.listen(engine, "begin", _begin_to_write)
         return engine
@@ -405,6 +439,7 @@ def open_engine(url: URL) -> Engine:
     return create_engine(
         url,
         pool_size=_CONNECTIONS,
+        hide_parameters=True,  # in logs of errors: what people rated is nobody's business there
         pool_pre_ping=True,  # a server that was restarted is noticed before a write, not by it
         connect_args={
             "connect_timeout": _SECONDS_TO_CONNECT,

@@ -9,22 +9,27 @@ from math import ceil
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cofill.serving.cross_origin import CrossOrigin
 from cofill.serving.keys import KeyRing
+from cofill.serving.logs import AccessLog
 from cofill.serving.metrics import Metrics
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
-from cofill.serving.routing import JSON, SAFE_METHODS, UNTIL, Declared, Right, Routes
+from cofill.serving.request_ids import HEADER as REQUEST_ID_HEADER
+from cofill.serving.request_ids import REQUEST_ID, request_id
+from cofill.serving.routing import CHANGES, JSON, SAFE_METHODS, UNTIL, Declared, Right, Routes
 from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
 log = logging.getLogger("cofill.serving")
 
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src {images}; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
 _HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    ),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
@@ -36,6 +41,8 @@ _NOT_STORED = (b"cache-control", b"no-store")
 _MOST_DIGITS = 15  # of a length that is worth reading
 _LONGEST_QUERY = 32 * 1024
 _MOST_CLIENTS = 10_000  # that are remembered; the one that asked longest ago is forgotten first
+_RATE = "cofill.rate"
+"""Where a request's scope has the headers that say what is left of its client's rate limit."""
 
 
 class _GoneError(Exception):
@@ -53,25 +60,23 @@ class Guard:
         self._metrics = metrics
         self._admission = admission
         self._routes = routes
+        self._access_log = AccessLog(settings) if settings.access_log else None
+        self._cross_origin = CrossOrigin(settings.allow_origin)
         self._under_way = 0
+        policy = _POLICY.format(images=" ".join(["'self'", "data:", *settings.image_host]))
+        self._headers = [(b"content-security-policy", policy.encode()), *_HEADERS]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        answer = _Answer(send)
+        scope = {**scope, REQUEST_ID: request_id(scope)}
+        answer = _Answer(send, scope, self._cross_origin, self._headers)
         started = time.perf_counter()
+        method = scope["method"]
         needed = self._routes.needed(scope["method"], scope["path"])
         try:
-            if self._under_way >= self._settings.concurrency and needed.right is not Right.OPEN:
-                raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
-            self._admission.check(scope, needed.right)
-            self._under_way += 1
-            try:
-                read = await self._read(scope, receive, needed)
-                await self._answered_in_time(scope, read, answer, needed)
-            finally:
-                self._under_way -= 1
+            await self._answered(scope, receive, answer, needed)
         except _GoneError:
             return
         except ProblemError as problem:
@@ -83,7 +88,32 @@ class Guard:
                     scope, receive, answer.send
                 )
         route = getattr(scope.get("route"), "path", "none")
-        self._metrics.answered(_method(scope), route, answer.status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._metrics.answered(_known(method), route, answer.status, seconds)
+        if self._access_log is not None:
+            self._access_log.answered(scope, _known(method), route, answer.status, seconds)
+
+    async def _answered(self, scope: Scope, receive: Receive, answer: "_Answer", needed: Declared) -> None:
+        methods = self._routes.methods_at(scope["path"])
+        preflight = self._cross_origin.preflight(scope, methods)
+        if preflight is not None:
+            self._admission.check(scope, Right.OPEN)  # a browser asks it without the key
+            await Response(status_code=204, headers=preflight)(scope, receive, answer.send)
+            return
+        if self._under_way >= self._settings.concurrency and needed.right is not Right.OPEN:
+            raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
+        self._admission.check(scope, needed.right)
+        if methods and scope["method"] not in methods:
+            detail = "this address does not take that method; /openapi.json lists what there is"
+            raise ProblemError(405, detail, headers={"Allow": ", ".join(methods)})
+        if scope["method"] == "HEAD":  # as GET; `answer` leaves the body out
+            scope["method"] = "GET"
+        self._under_way += 1
+        try:
+            read = await self._read(scope, receive, needed)
+            await self._answered_in_time(scope, read, answer, needed)
+        finally:
+            self._under_way -= 1
 
     async def _read(self, scope: Scope, receive: Receive, needed: Declared) -> Receive:
         """Read the whole body, if any, before it is parsed; a problem if it is too long or not declared as JSON."""
@@ -141,15 +171,20 @@ class Guard:
         if answer.status:
             return
         detail = f"no answer within {self._settings.seconds:g} seconds; a write may have been done or not"
-        refusal = ProblemError(503, detail, headers={"Retry-After": "1"}).response(scope["path"])
+        late = ProblemError(503, detail, kind=ProblemType.OUT_OF_TIME, headers={"Retry-After": "1"})
+        refusal = late.response(scope["path"])
         answer.refusal = asyncio.ensure_future(refusal(scope, receive, answer.send))
 
 
 class _Answer:
     """A response with the headers that all responses have."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, scope: Scope, cross_origin: CrossOrigin, headers: list[tuple[bytes, bytes]]) -> None:
         self._send = send
+        self._headers = headers
+        self._scope = scope
+        self._cross_origin = cross_origin
+        self._without_body = scope["method"] == "HEAD"
         self.refusal: asyncio.Future[None] | None = None
         """Sent in place of the application's answer: from then on the application speaks into the void."""
         self.status = 0
@@ -164,7 +199,12 @@ class _Answer:
             headers: list[tuple[bytes, bytes]] = list(message.get("headers", ()))
             if all(name != b"cache-control" for name, _ in headers):
                 headers.append(_NOT_STORED)
-            message = {**message, "headers": headers + _HEADERS}
+            headers.append((REQUEST_ID_HEADER, self._scope[REQUEST_ID].encode()))
+            headers += self._scope.get(_RATE, ())
+            headers += self._cross_origin.headers(self._scope)
+            message = {**message, "headers": headers + self._headers}
+        elif self._without_body:
+            message = {**message, "body": b""}
         await self._send(message)
 
 
@@ -181,9 +221,9 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
-def _method(scope: Scope) -> str:
+def _known(method: str) -> str:
     """The HTTP method as a metric label; unusual ones share one label, so that clients cannot create new series."""
-    return scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
+    return method if method in ("GET", "HEAD", "POST", "PUT", "DELETE") else "other"
 
 
 # Who is let in
@@ -195,6 +235,8 @@ class Admission:
     def __init__(self, settings: ServingSettings) -> None:
         self._keys = None if settings.keys is None else KeyRing(settings.keys)
         self._rate = RateLimit(settings.requests_per_second, settings.burst)
+        self._read_only = settings.read_only
+        self._cross_origin = CrossOrigin(settings.allow_origin)
         self._names = {*LOOPBACK_NAMES, settings.host.strip("[]").lower()}
 
     def check(self, scope: Scope, right: Right) -> None:
@@ -203,7 +245,9 @@ class Admission:
             raise ProblemError(414, f"a query has at most {_LONGEST_QUERY} characters; send a body instead")
         headers = dict(scope["headers"])
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
-            raise ProblemError(400, "a request names one host", headers={"Connection": "close"})
+            raise ProblemError(
+                400, "a request names one host", kind=ProblemType.NOT_HTTP, headers={"Connection": "close"}
+            )
         if self._keys is None:
             self._check_host(headers.get(b"host", b""))
             if right is not Right.READS and scope["method"] not in SAFE_METHODS:  # also where no route takes it
@@ -212,23 +256,26 @@ class Admission:
         if right is Right.OPEN:
             return
         if self._keys is None or right is Right.LIMITED:
-            self._rate.take(client)
+            self._rate.take(client, scope)
         else:
-            self._check_key(self._keys, headers.get(b"authorization", b""), client, right)
+            self._check_key(self._keys, headers.get(b"authorization", b""), client, right, scope)
+        if right is Right.WRITES and self._read_only:
+            detail = "nothing can be written here: this server keeps nothing (--read-only)"
+            raise ProblemError(403, detail, kind=ProblemType.READ_ONLY)
 
-    def _check_key(self, keys: KeyRing, authorization: bytes, client: str, right: Right) -> None:
+    def _check_key(self, keys: KeyRing, authorization: bytes, client: str, right: Right, scope: Scope) -> None:
         scheme, _, token = authorization.decode("latin-1").partition(" ")
         key = keys.find(token.strip()) if scheme.lower() == "bearer" else None
         if key is None:
             if authorization:  # whoever tries keys is slowed down, and nobody else
-                self._rate.take(f"wrong keys from {client}")
+                self._rate.take(f"wrong keys from {client}", scope)
             raise ProblemError(
                 401,
                 "a key is needed here: send Authorization: Bearer KEY (`cofill keys new` makes one)",
                 headers={"WWW-Authenticate": 'Bearer realm="cofill"'},
             )
-        self._rate.take(f"key {key.name}")
-        if right is Right.WRITES and not key.write:
+        self._rate.take(f"key {key.name}", scope)
+        if right in CHANGES and not key.write:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
     def _check_host(self, host: bytes) -> None:
@@ -242,11 +289,17 @@ class Admission:
     def _check_origin(self, headers: dict[bytes, bytes]) -> None:
         """Refuse writes from foreign web pages (cross-site request forgery), even where the browser allows them."""
         origin = headers.get(b"origin")
+        if self._cross_origin.allows(origin):
+            return
         site = headers.get(b"sec-fetch-site", b"none")
         own = headers.get(b"host", b"").lower()
         foreign = origin is not None and origin.lower() not in (b"http://" + own, b"https://" + own)
         if foreign or site == b"cross-site":
-            raise ProblemError(403, "a page of another origin may not write here; open this server's own page")
+            raise ProblemError(
+                403,
+                "a page of another origin may not write here; open this server's own page",
+                kind=ProblemType.FOREIGN_ORIGIN,
+            )
 
 
 class RateLimit:
@@ -257,14 +310,18 @@ class RateLimit:
         self._per_second = per_second
         self._burst = float(burst)
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, and when they were counted
+        window = ceil(burst / per_second) if per_second else 0
+        self._policy = (b"ratelimit-policy", f'"default";q={burst};w={window}'.encode())
 
-    def take(self, client: str) -> None:
-        """Take a token; a problem if the client has none left."""
+    def take(self, client: str, scope: Scope | None = None) -> None:
+        """Take a token; a problem if the client has none left. What is left is noted in the request's scope."""
         if not self._per_second:
             return
         now = time.monotonic()
         tokens, counted = self._buckets.pop(client, (self._burst, now))
         tokens = min(self._burst, tokens + (now - counted) * self._per_second)
+        if scope is not None:
+            scope[_RATE] = self._standing(max(0.0, tokens - 1))
         if tokens < 1:
             self._buckets[client] = tokens, now
             wait = ceil((1 - tokens) / self._per_second)
@@ -276,6 +333,11 @@ class RateLimit:
         self._buckets[client] = tokens - 1, now
         if len(self._buckets) > _MOST_CLIENTS:
             self._buckets.popitem(last=False)
+
+    def _standing(self, tokens: float) -> list[tuple[bytes, bytes]]:
+        """As draft-ietf-httpapi-ratelimit-headers has it: how many are left, and in how many seconds all are again."""
+        refilled = ceil((self._burst - tokens) / self._per_second)
+        return [self._policy, (b"ratelimit", f'"default";r={int(tokens)};t={refilled}'.encode())]
 
 
 def _host_name(host: str) -> str:

@@ -1,18 +1,22 @@
 """uvicorn's HTTP protocol with limits on headers, idle time and connections, and problem+json for malformed HTTP."""
 
 import asyncio
-import json
 import resource
+from collections.abc import Callable
 from functools import cache
 from http import HTTPStatus
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from cofill.serving.problems import MEDIA_TYPE
+from cofill.serving.listening import is_readable
+from cofill.serving.problem_types import ProblemType
+from cofill.serving.problems import MEDIA_TYPE, document_of
+from cofill.serving.request_ids import new_request_id
 
 LONGEST_HEAD = 128 * 1024
 _MOST_CONNECTIONS = 4096
+_SECONDS_FOR_A_FIRST_REQUEST = 1.0  # on a connection that was made just before the server stops
 _OTHER_FILES = 100  # that a process has open: the database, above all
 
 
@@ -77,9 +81,26 @@ class BoundedHttp(HttpToolsProtocol):
         if self.cycle.response_complete and not self.transport.is_closing():  # else the next one is under way
             self._wait_for_head()
 
-    def _wait_for_head(self) -> None:
+    def shutdown(self) -> None:
+        """Answer what was asked, and what is on its way; then close. All answers say `Connection: close` by now."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            super().shutdown()
+        elif self._head:  # a part of a request has arrived
+            self._wait_for_head()
+        else:
+            self._wait_for_head(0.0 if self.cycle else _SECONDS_FOR_A_FIRST_REQUEST, self._close_if_silent)
+
+    def _close_if_silent(self) -> None:
+        connection = self.transport.get_extra_info("socket")
+        if connection is not None and connection.fileno() >= 0 and is_readable(connection.fileno()):
+            self._wait_for_head()  # it is about to be read
+        else:
+            self.timeout_keep_alive_handler()
+
+    def _wait_for_head(self, seconds: float | None = None, then: Callable[[], None] | None = None) -> None:
         self._wait_no_longer()
-        self._patience = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        patience = self.timeout_keep_alive if seconds is None else seconds
+        self._patience = self.loop.call_later(patience, then or self.timeout_keep_alive_handler)
 
     def _wait_no_longer(self) -> None:
         if self._patience is not None:
@@ -98,22 +119,15 @@ class BoundedHttp(HttpToolsProtocol):
         longest.timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request")
+        self._refuse(HTTPStatus.BAD_REQUEST, "this is no HTTP request", ProblemType.NOT_HTTP)
 
-    def _refuse(self, status: HTTPStatus, detail: str) -> None:
+    def _refuse(self, status: HTTPStatus, detail: str, kind: ProblemType | None = None) -> None:
         if self.transport.is_closing():
             return
-        document = {
-            "type": "about:blank",
-            "title": status.phrase,
-            "status": int(status),
-            "detail": detail,
-            "instance": "/",
-        }
-        body = json.dumps(document).encode()
+        body = document_of(int(status), detail, "/", kind)
         head = (
             f"HTTP/1.1 {int(status)} {status.phrase}\r\ncontent-type: {MEDIA_TYPE}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+            f"content-length: {len(body)}\r\nx-request-id: {new_request_id()}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         self.transport.close()

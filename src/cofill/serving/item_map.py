@@ -1,6 +1,7 @@
-"""The map of the items: drawn once for each model in a process of its own, and kept beside the model.
+"""The map of the items, as `cofill train` drew it.
 
-That process is `python -m cofill.serving.item_map`.
+For a model without one, it is drawn once in a process of its own (`python -m cofill.serving.item_map`) and kept beside
+the model.
 """
 
 import fcntl
@@ -19,14 +20,16 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from fastapi import Query, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from cofill.crew import THREADS_OF_LIBRARIES
 from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
-from cofill.files import replacing
+from cofill.files import json_of, replacing
+from cofill.models.item_places import most_rated, placed
 from cofill.serving.live_model import LiveModel
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import NothingQuery
 from cofill.serving.routing import Right, Routes, answer, rounded
@@ -38,9 +41,8 @@ log = logging.getLogger("cofill.serving")
 Floats = npt.NDArray[np.float32]
 Place = tuple[Id, float, float]
 
-MOST_ITEMS = 1500
-_FEWEST_ITEMS = 3
-_MOST_GROUPS = 40  # that colours can tell apart, if need be
+_MOST_GROUPS = 8  # that colours can tell apart; everything else has none
+_MOST_VALUES = 40  # of a column that tells what kind of thing an item is
 _SECONDS_TO_TRY_AGAIN = 60.0
 
 
@@ -50,18 +52,19 @@ class MapItem(BaseModel):
     x: float
     y: float
     ratings: int
-    group: str | None
+    group: str | None = Field(description="what it is by the column of the groups; null if that is not known")
 
 
 class Map(BaseModel):
     items: list[MapItem]
-    group_column: str | None
+    group_column: str | None = Field(description="the column that items are grouped by; null if there is none")
     model_version: str
 
 
 def add_map(routes: Routes, live: LiveModel, item_map: "ItemMap") -> None:
     @routes.add("GET", "/v1/map", Right.READS, Map, "The most rated items in two dimensions")
-    def places(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_map(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Items that the same people choose stand near each other."""
         with live.asked() as served:
             return answer(item_map.of(served))
 
@@ -81,9 +84,10 @@ class ItemMap:
     def of(self, served: ServedModel) -> dict[str, Any]:
         """The map, or a problem that says when to retry. Called by one thread at a time."""
         version = served.card.version
-        if self._version != version and not self._take(version, self._kept(version)):
+        if self._version != version and not self._take(version, self._found(served)):
             self._begin(served)
-            raise ProblemError(503, "the map is being drawn; ask again", headers={"Retry-After": "2"})
+            kind = ProblemType.NOT_DRAWN_YET
+            raise ProblemError(503, "the map is being drawn; ask again", kind=kind, headers={"Retry-After": "2"})
         column, group_of = _grouping(served)
         counts, items = served.model.item_counts(), served.model.items
         entries = [
@@ -110,10 +114,14 @@ class ItemMap:
         self._places, self._version = places, version
         return True
 
+    def _found(self, served: ServedModel) -> list[Place] | None:
+        drawn = _drawn(served)
+        return self._kept(served.card.version) if drawn is None else drawn
+
     def _kept(self, version: str) -> list[Place] | None:
         """The stored map, if it belongs to this model."""
         try:
-            document = json.loads(self._file.read_text(encoding="utf-8"))
+            document = json_of(self._file.read_text(encoding="utf-8"))
             if document["version"] != version:
                 return None
             return [(item, float(x), float(y)) for item, x, y in document["items"]]
@@ -124,12 +132,12 @@ class ItemMap:
         if self._drawing is not None and self._drawing.is_alive():
             return
         if time.monotonic() - self._failed < _SECONDS_TO_TRY_AGAIN:
-            raise ProblemError(503, "the map could not be drawn; the server's log tells why")
-        model, counts = served.model, served.model.item_counts()
-        chosen = np.argsort(-counts, kind="stable")[: min(MOST_ITEMS, int((counts > 0).sum()))]
-        vectors = model.item_vectors()[chosen].astype(np.float32)
-        if len(vectors) < _FEWEST_ITEMS or not vectors.size or not np.ptp(vectors, axis=0).any():
-            chosen, vectors = chosen[:0], vectors[:0]  # nothing makes one item like another
+            kind = ProblemType.NOT_DRAWN_YET
+            raise ProblemError(503, "the map could not be drawn; the server's log tells why", kind=kind)
+        model = served.model
+        vectors = model.item_vectors()
+        chosen = most_rated(model.item_counts(), vectors)
+        vectors = vectors[chosen].astype(np.float32)
         ids = [model.items.id(int(index)) for index in chosen]
         self._drawing = threading.Thread(
             target=self._draw, args=(served.card.version, ids, vectors), name="map", daemon=True
@@ -142,13 +150,8 @@ class ItemMap:
                 fcntl.flock(held, fcntl.LOCK_EX)  # one process draws, the others find what it drew
                 if self._take(version, self._kept(version)):
                     return
-                places = self._placed(vectors) if ids else vectors
-                document = {
-                    "version": version,
-                    "items": [
-                        (item, rounded(x), rounded(y)) for item, (x, y) in zip(ids, places.tolist(), strict=True)
-                    ],
-                }
+                places = self._placed(vectors) if ids else np.zeros((0, 2), np.float32)
+                document = {"version": version, "items": _together(ids, places)}
                 self._take(version, document["items"])  # type: ignore[arg-type]
                 with replacing(self._file) as draft:
                     draft.write_text(json.dumps(document), encoding="utf-8")
@@ -158,7 +161,7 @@ class ItemMap:
             log.error("the map of the items: %s", error)
 
     def _placed(self, vectors: Floats) -> Floats:
-        """(n, 2): positions from 0 to 1, computed by a process of low priority."""
+        """(n, 2): places from 0 to 1, computed by a process of low priority."""
         told = io.BytesIO()
         np.save(told, vectors, allow_pickle=False)
         self._process = subprocess.Popen(
@@ -174,14 +177,32 @@ class ItemMap:
         return places
 
 
+def _drawn(served: ServedModel) -> list[Place] | None:
+    """The map that was drawn when the model was trained, if one was."""
+    drawn = served.model.item_places
+    if drawn is None:
+        return None
+    return _together([served.model.items.id(item) for item in drawn.items.tolist()], drawn.places)
+
+
+def _together(ids: list[Id], places: Floats) -> list[Place]:
+    return [(item, rounded(x), rounded(y)) for item, (x, y) in zip(ids, places.tolist(), strict=True)]
+
+
 def _grouping(served: ServedModel) -> tuple[str | None, Callable[[Id], str | None]]:
-    """Groups to colour by: the first column with few values, or else yes/no columns, such as genres."""
+    """Groups to colour by: the most frequent values of a column with few, or else yes/no columns, such as genres.
+
+    An item is in the first group that it has; in none if it has only rare ones.
+    """
     columns = served.model.item_attributes.columns()
-    few = [column.name for column in columns if 1 < len(column.values) <= _MOST_GROUPS and not _is_flag(column)]
+    few = [column for column in columns if 1 < len(column.values) <= _MOST_VALUES and not _is_flag(column)]
     if few:
-        return few[0], lambda item: _first(served.attributes_of(item).get(few[0]))
+        name = few[0].name
+        groups = {str(value) for value, _ in few[0].values[:_MOST_GROUPS]}
+        cells = served.attributes_of
+        return name, lambda item: next((one for one in _each(cells(item).get(name)) if one in groups), None)
     flags = sorted((dict(column.values).get(True, 0), column.name) for column in columns if _is_flag(column))
-    rarest_first = [name for _, name in flags] if 1 < len(flags) <= _MOST_GROUPS else []
+    rarest_first = [name for _, name in flags[-_MOST_GROUPS:]] if len(flags) > 1 else []
 
     def flag_of(item: Id) -> str | None:
         attributes = served.attributes_of(item)
@@ -194,22 +215,16 @@ def _is_flag(column: AttributeColumn) -> bool:
     return any(isinstance(value, bool) for value, _ in column.values)
 
 
-def _first(value: Any) -> str | None:
-    if isinstance(value, list):
-        value = value[0] if value else None
-    return None if value is None else str(value)
+def _each(value: Any) -> list[str]:
+    return [] if value is None else [str(one) for one in (value if isinstance(value, list) else [value])]
 
 
 def main() -> None:
-    """The process that computes the map: vectors (.npy) on standard input, positions from 0 to 1 on standard output."""
-    from cofill.charts.neighbour_map import map_of  # no business of the server's own processes
-
+    """The process that draws the map: vectors (.npy) on standard input, places from 0 to 1 on standard output."""
     os.nice(19)
     vectors = np.load(io.BytesIO(sys.stdin.buffer.read()), allow_pickle=False)
-    places = map_of(vectors)
-    low, high = places.min(0), places.max(0)
     drawn = io.BytesIO()
-    np.save(drawn, ((places - low) / np.maximum(high - low, 1e-12)).astype(np.float32), allow_pickle=False)
+    np.save(drawn, placed(vectors), allow_pickle=False)
     sys.stdout.buffer.write(drawn.getvalue())
 
 

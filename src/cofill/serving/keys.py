@@ -98,8 +98,7 @@ def _alone(path: Path) -> Iterator[None]:
 
 def _write(path: Path, keys: list[Key]) -> None:
     document = json.dumps({"keys": [key.model_dump() for key in keys]}, indent=2)
-    with replacing(path, SettingsError) as draft:
-        draft.touch(0o600)
+    with replacing(path, SettingsError, private=True) as draft:
         draft.write_text(document + "\n", encoding="utf-8")
 
 

@@ -34,13 +34,34 @@ class Metrics:
             registry=self._own,
         )
         self._series: dict[tuple[str, str, int], Histogram] = {}
+        self._series_by_model: dict[str, Histogram] = {}
         self._ratings = self._latest("cofill_live_ratings", "Live ratings in the database.")
         self._events = self._latest("cofill_live_events", "Rows of events in the database, with what was shown.")
-        self._age = self._latest("cofill_model_age_seconds", "Seconds since the model's file was written.")
+        self._age = Gauge(
+            "cofill_model_age_seconds",
+            "Seconds since a model was trained.",
+            ("model",),
+            multiprocess_mode="livemostrecent",
+            registry=self._own,
+        )
+        self._by_model = Histogram(
+            "cofill_model_seconds",
+            "Time that an answer for somebody took by model, with waiting for its turn.",
+            ("model",),
+            buckets=_BUCKETS,
+            registry=self._own,
+        )
+        self._share = Gauge(
+            "cofill_model_share",
+            "The part of the people that a model gets.",
+            ("model",),
+            multiprocess_mode="livemostrecent",
+            registry=self._own,
+        )
         self._info = Gauge(
             "cofill_model_info",
-            "1 for the model that is served.",
-            ("version", "kind", "cofill_version"),
+            "1 for a model that is served.",
+            ("model", "version", "kind", "cofill_version"),
             multiprocess_mode="livemax",
             registry=self._own,
         )
@@ -52,11 +73,21 @@ class Metrics:
         )
         self._refused = Gauge(
             "cofill_live_refused",
-            "Live ratings and descriptions that do not fit the model and were left out.",
+            "Live ratings and descriptions that do not fit a model and were left out.",
+            ("model",),
             multiprocess_mode="livemax",
             registry=self._own,
         )
-        self._told: tuple[str, str, str] | None = None
+        self._disk_full = Gauge(
+            "cofill_disk_full",
+            "1 while the disk with the database of live ratings is full.",
+            multiprocess_mode="livemax",
+            registry=self._own,
+        )
+        self._disk_free = self._latest(
+            "cofill_disk_free_bytes", "Space left on the disk with a database of SQLite; -1 if the server cannot tell."
+        )
+        self._told: dict[str, tuple[str, str, str]] = {}  # by the name of a model
 
     def _latest(self, name: str, text: str) -> Gauge:
         return Gauge(name, text, multiprocess_mode="livemostrecent", registry=self._own)
@@ -67,18 +98,29 @@ class Metrics:
             series = self._series[method, route, status] = self._latency.labels(method, route, str(status))
         series.observe(seconds)
 
+    def answered_by(self, model: str, seconds: float) -> None:
+        series = self._series_by_model.get(model)
+        if series is None:
+            series = self._series_by_model[model] = self._by_model.labels(model)
+        series.observe(seconds)
+
     def looked(self, live: LiveModel, lag: int) -> None:
         """Record a poll of the database, about once a second in every process."""
-        served = live.served
-        told = (served.card.version, served.model.kind, served.card.cofill_version)
-        if self._told not in (None, told):
-            assert self._told is not None
-            self._info.labels(*self._told).set(0)
-        self._told = told
-        self._info.labels(*told).set(1)
+        for variant in live.variants:
+            served, name = variant.served, variant.name
+            told = (served.card.version, served.model.kind, served.card.cofill_version)
+            before = self._told.get(name, told)
+            if before != told:
+                self._info.labels(name, *before).set(0)
+            self._told[name] = told
+            self._info.labels(name, *told).set(1)
+            self._share.labels(name).set(variant.share)
+            self._refused.labels(name).set(served.refused)
+            self._age.labels(name).set(time.time() - served.card.trained)
         self._lag.set(lag)
-        self._refused.set(served.refused)
-        self._age.set(time.time() - served.card.trained)
+        self._disk_full.set(live.disk.full)
+        free = live.disk.free_bytes()
+        self._disk_free.set(-1 if free is None else free)
 
     def response(self, live: LiveModel, store: Store, events: EventLog) -> Response:
         self._ratings.set(store.rating_count())

@@ -3,31 +3,46 @@
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from cofill.errors import CofillError, DataError, ModelFileError, SettingsError, UnknownIdError
+from cofill.errors import CofillError, DataError, ModelFileError, SettingsError, UnknownIdError, UnknownValueError
+from cofill.serving.disk import is_disk_full
+from cofill.serving.problem_types import ProblemType, usual_type
 
 log = logging.getLogger("cofill.serving")
 
 MEDIA_TYPE = "application/problem+json"
 
 
-class ProblemMessage(BaseModel):
-    """RFC 9457."""
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
 
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    errors: list[dict[str, Any]] | None = None
+    model_config = ConfigDict(populate_by_name=True)
+
+    place: str = Field(alias="in", description="where the field stands: in the query or in the body")
+    name: str = Field(description="the field, with the names and positions that lead to it, such as ratings.0.item")
+    message: str = Field(description="what is wrong with it")
+
+
+class ProblemMessage(BaseModel):
+    """An error: RFC 9457, application/problem+json."""
+
+    type: str = Field(
+        description="the address of a page about this kind of error",
+        json_schema_extra={"enum": [kind.uri for kind in ProblemType]},
+    )
+    title: str = Field(description="the kind of error in a few words")
+    status: int = Field(description="the HTTP status")
+    detail: str = Field(description="what is wrong here, and what to do about it")
+    instance: str = Field(description="the path that was asked for")
+    errors: list[FieldProblem] | None = Field(default=None, description="each field that is wrong")
+    at_most: int | None = Field(default=None, description="how many of a batch that is too large could be done in time")
 
 
 class ProblemError(Exception):
@@ -38,17 +53,21 @@ class ProblemError(Exception):
         status: int,
         detail: str,
         *,
+        kind: ProblemType | None = None,
         errors: Sequence[Mapping[str, Any]] = (),
         headers: Mapping[str, str] | None = None,
+        **more: Any,
     ) -> None:
+        """`kind`: by default the usual one of the status; `more`: further members of the document."""
         super().__init__(detail)
         self.status = status
         self.detail = detail
-        self.errors = errors
+        self.kind = kind
+        self.more = ({"errors": list(errors)} if errors else {}) | more
         self.headers = dict(headers or {})
 
     def response(self, path: str) -> Response:
-        return problem(self.status, self.detail, path, errors=self.errors, headers=self.headers)
+        return problem(self.status, self.detail, path, kind=self.kind, headers=self.headers, **self.more)
 
 
 def busy() -> ProblemError:
@@ -56,26 +75,23 @@ def busy() -> ProblemError:
     return ProblemError(503, "the server is busy; try again", headers={"Retry-After": "1"})
 
 
+def document_of(status: int, detail: str, path: str, kind: ProblemType | None = None, **more: Any) -> bytes:
+    kind = kind or usual_type(status)
+    document = {"type": kind.uri, "title": kind.title, "status": status, "detail": detail, "instance": path, **more}
+    return json.dumps(document).encode()  # ASCII: what a client sent may be no text that UTF-8 can carry
+
+
 def problem(
     status: int,
     detail: str,
     path: str,
     *,
-    errors: Sequence[Mapping[str, Any]] = (),
+    kind: ProblemType | None = None,
     headers: Mapping[str, str] | None = None,
+    **more: Any,
 ) -> Response:
-    """The document; `type` is about:blank, so the status says what kind of problem it is."""
-    document: dict[str, Any] = {
-        "type": "about:blank",
-        "title": HTTPStatus(status).phrase,
-        "status": status,
-        "detail": detail,
-        "instance": path,
-    }
-    if errors:
-        document["errors"] = list(errors)
-    # ASCII: what a client sent may be no text that UTF-8 can carry.
-    return Response(json.dumps(document), status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
+    content = document_of(status, detail, path, kind, **more)
+    return Response(content, status, media_type=MEDIA_TYPE, headers=dict(headers or {}))
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -93,27 +109,39 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    details = {
-        404: "there is nothing at this address; /openapi.json lists what there is",
-        405: "this address does not take that method; /openapi.json lists what there is",
-    }
-    detail = details.get(error.status_code, str(error.detail))
-    return problem(error.status_code, detail, request.url.path, headers=error.headers)
+    if error.status_code == 404:
+        detail = "there is nothing at this address; /openapi.json lists what there is"
+        return problem(404, detail, request.url.path, kind=ProblemType.NO_SUCH_ADDRESS)
+    return problem(error.status_code, str(error.detail), request.url.path, headers=error.headers)
 
 
 async def _cofill(request: Request, error: Exception) -> Response:
-    path = request.url.path
+    assert isinstance(error, CofillError)
+    kind = kind_of(error)
+    if kind is None:
+        return await _unforeseen(request, error)
+    return problem(kind.status, str(error), request.url.path, kind=kind)
+
+
+def kind_of(error: CofillError) -> ProblemType | None:
+    """What an error of the model is for a client; None: nothing that a client could do anything about."""
     if isinstance(error, UnknownIdError):
-        return problem(404, str(error), path)
-    if isinstance(error, DataError | SettingsError | ModelFileError):
-        return problem(422, str(error), path)
-    return await _unforeseen(request, error)
+        return ProblemType.UNKNOWN_ID
+    if isinstance(error, UnknownValueError):
+        return ProblemType.UNKNOWN_VALUE
+    if isinstance(error, ModelFileError):
+        return ProblemType.BROKEN_MODEL
+    return ProblemType.UNFIT_FOR_MODEL if isinstance(error, DataError | SettingsError) else None
 
 
 async def _database(request: Request, error: Exception) -> Response:
+    if is_disk_full(error):  # the log has it already, once
+        detail = "the disk with the database is full, so nothing was written; ask whoever runs the server to make room"
+        return problem(507, detail, request.url.path)
     log.error("%s %s: the database failed: %s", request.method, request.url.path, _line(error))
     detail = "the database of live ratings does not answer; try again"
-    return problem(503, detail, request.url.path, headers={"Retry-After": "1"})
+    kind = ProblemType.DATABASE_UNAVAILABLE
+    return problem(503, detail, request.url.path, kind=kind, headers={"Retry-After": "1"})
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

@@ -136,6 +136,7 @@ Count = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)]
 _Value = Annotated[JsonValue, AfterValidator(_storable)]
 Column = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
 Title = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_TITLE), AfterValidator(checked_text)]
+ModelName = Annotated[str, Field(strict=True, min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]
 Description = Annotated[dict[Column, _Value], Field(max_length=MOST_COLUMNS)]
 
 IdText = Annotated[str, Field(min_length=1, max_length=LONGEST_ID), AfterValidator(checked_text)]

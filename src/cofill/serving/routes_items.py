@@ -1,6 +1,5 @@
 """Items: search, show, describe, and starter items to rate first."""
 
-from collections.abc import Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -8,9 +7,9 @@ import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel, Field, JsonValue, StrictBool
 
-from cofill.data.attributes import Condition
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
+from cofill.models.lists.rules import SimilarRules
 from cofill.serving.database import ItemToKeep, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import (
@@ -24,7 +23,7 @@ from cofill.serving.request_messages import (
     Words,
 )
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
-from cofill.serving.rule_messages import ConditionQuery
+from cofill.serving.rule_messages import SimilarRuleQuery, UnknownIds, unknown_ids
 from cofill.serving.served_model import ServedModel
 
 _SIMILAR = 8  # on an item's page
@@ -44,9 +43,9 @@ class StartersQuery(QueryModel):
     n: CountText = 12
 
 
-class SimilarQuery(ConditionQuery):
-    item: IdText
-    n: CountText = 10
+class SimilarQuery(SimilarRuleQuery):
+    item: IdText = Field(description="the item that others shall be like")
+    n: CountText = Field(default=10, description="how many items at most")
 
 
 class ItemQuery(QueryModel):
@@ -85,7 +84,8 @@ class SimilarItem(BaseModel):
 
 
 class SimilarItems(BaseModel):
-    items: list[SimilarItem]
+    items: list[SimilarItem] = Field(description="the most similar first")
+    unknown: UnknownIds | None = Field(default=None, description="ids of `among` and `exclude` that are not known")
     model_version: str
 
 
@@ -115,7 +115,8 @@ class Item(BaseModel):
 
 def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
     @routes.add("GET", "/v1/items", Right.READS, FoundItems, "Items by the beginnings of the words of their titles")
-    def items(query: Annotated[ItemsQuery, Query()]) -> Response:
+    def find_items(query: Annotated[ItemsQuery, Query()]) -> Response:
+        """Words of fewer letters than a title has are enough: `query=god fa` finds The Godfather."""
         with live.asked() as served:
             model = served.model
             without = None if query.hidden else served.availability.withheld()
@@ -124,19 +125,23 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
             return answer(_found(served, [model.items.id(index) for index in found]))
 
     @routes.add("GET", "/v1/starters", Right.READS, FoundItems, "Known, diverse items to rate first")
-    def starters(query: Annotated[StartersQuery, Query()]) -> Response:
+    def list_starters(query: Annotated[StartersQuery, Query()]) -> Response:
+        """For somebody of whom nothing is known yet: items that many know and that differ from each other."""
         with live.asked() as served:
             return answer(_found(served, served.starters(query.n)))
 
     @routes.add("GET", "/v1/similar", Right.READS, SimilarItems, "Items that are like one")
-    def similar(query: Annotated[SimilarQuery, Query()]) -> Response:
+    def find_similar_items(query: Annotated[SimilarQuery, Query()]) -> Response:
+        """Items that the same people choose, the most similar first, within the rules that are given."""
         with live.asked() as served:
-            where = query.conditions(served.model.item_attributes)
-            found = _similar(served, served.known_item(query.item), query.n, where, query.min_ratings)
-            return answer({"items": found, "model_version": served.card.version})
+            rules = query.similar_rules(served.model.item_attributes)
+            found = _similar(served, served.known_item(query.item), query.n, rules)
+            unknown = unknown_ids(served.model, (), [*(query.among or ()), *(query.exclude or ())])
+            return answer({"items": found, "model_version": served.card.version} | unknown)
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
-    def item(query: Annotated[ItemQuery, Query()]) -> Response:
+    def get_item(query: Annotated[ItemQuery, Query()]) -> Response:
+        """Its attributes, how it was rated, and items that are like it."""
         with live.asked() as served:
             return answer(_item(served, served.known_item(query.id)))
 
@@ -148,7 +153,8 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
         "Describe an item, known or new; recommendable at once",
         kind=WaitsForDatabase,
     )
-    def describe(request: ItemToStore) -> Response:
+    def describe_item(request: ItemToStore) -> Response:
+        """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
             checked = checked_item(served, request)
         store.put_items([checked])
@@ -162,11 +168,8 @@ def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
     return {"items": entries, "model_version": served.card.version}
 
 
-def _similar(
-    served: ServedModel, item: Id, n: int, where: Mapping[str, Condition] | None = None, min_ratings: int = 0
-) -> list[dict[str, Any]]:
-    without = served.availability.withheld()
-    found = served.model.similar(item, n, where=where, min_ratings=min_ratings, exclude=without)
+def _similar(served: ServedModel, item: Id, n: int, rules: SimilarRules | None = None) -> list[dict[str, Any]]:
+    found = served.model.similar(item, n, **served.within_catalogue(rules or SimilarRules()))
     return [served.item_entry(one.item, similarity=rounded(one.similarity)) for one in found]
 
 

@@ -1,28 +1,31 @@
 """The model's metadata, reloading it, and the server's health."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Query, Response
 from pydantic import BaseModel, Field, JsonValue
 
-from cofill.config import Networks
+from cofill.config import Networks, Settings
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
 from cofill.serving.event_log import EventLog
-from cofill.serving.live_model import LiveModel
+from cofill.serving.live_model import LiveModel, Variant
 from cofill.serving.metrics import Metrics
+from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
-from cofill.serving.request_messages import NothingQuery
-from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
+from cofill.serving.request_messages import ModelName, NothingQuery, QueryModel
+from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
+
+
+_MOST_CHOICES = 200  # of a column that describes people; a form has no room for more
 
 
 class ScaleMessage(BaseModel):
@@ -48,6 +51,28 @@ class DescribingColumn(BaseModel):
     column: str
     kind: str
     example: str
+    choices: list[str] = Field(description="what can be chosen from; empty where anything can be said")
+
+
+class SettingMessage(BaseModel):
+    name: str
+    label: str
+    help: str
+    value: JsonValue
+
+
+class ServedMessage(BaseModel):
+    """One of the models that are served at once."""
+
+    name: str
+    share: float = Field(description="the part of the people that it gets")
+    version: str
+    kind: str
+    trained: str
+    users: int
+    items: int
+    refused: int = Field(description="live ratings and descriptions that do not fit it, and are left out")
+    before: str | None = Field(description="the version that a rollback would serve; null if none is kept")
 
 
 class ModelMessage(BaseModel):
@@ -56,22 +81,29 @@ class ModelMessage(BaseModel):
     orientation: Networks
     version: str
     cofill_version: str
-    trained: str = Field(description="when the model's file was written")
+    trained: str = Field(description="when it was trained")
+    trained_is_known: bool = Field(
+        description="false: an older cofill wrote the model and did not say; `trained` is when the file was written"
+    )
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
+    read_only: bool = Field(description="whether the server keeps nothing, so that nothing can be written")
     scale: ScaleMessage
     users: int
     items: int
     ratings: ModelRatings
     settings: dict[str, JsonValue]
+    settings_explained: list[SettingMessage]
     measures: dict[str, JsonValue]
     history: list[dict[str, JsonValue]]
     data: dict[str, JsonValue]
     item_columns: list[FilterColumn]
     user_columns: list[DescribingColumn]
     item_feature_columns: list[DescribingColumn]
+    models: list[ServedMessage] = Field(description="all models that are served, this one among them")
 
 
 class Reloaded(BaseModel):
+    model: str
     version: str
     users: int
     items: int
@@ -81,45 +113,90 @@ class Status(BaseModel):
     status: Literal["alive", "ready"]
 
 
-def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, metrics: Metrics, folder: Path) -> None:
-    reloading = threading.Lock()
+class ModelQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models; by default the first")
+
+
+class ReloadQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models; by default all")
+
+
+class RollbackQuery(QueryModel):
+    model: ModelName | None = Field(default=None, description="the name of one of several models")
+
+
+def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, metrics: Metrics) -> None:
+    replacing = threading.Lock()
 
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
-    def model(_: Annotated[NothingQuery, Query()]) -> Response:
-        with live.asked() as served:
-            return answer(_about(served, folder.name) | {"ratings": _counts(served, store)})
+    def get_model(query: Annotated[ModelQuery, Query()]) -> Response:
+        """Its data, scale, settings and measures, and the columns to filter and to describe by."""
+        with live.asked(query.model) as served:
+            now = {"ratings": _counts(served, store), "read_only": store.read_only}
+            return answer(_about(served) | now | {"models": [_in_short(variant) for variant in live.variants]})
 
     @routes.add(
         "POST",
         "/v1/model/reload",
-        Right.WRITES,
+        Right.OPERATES,
         Reloaded,
         "Serve the model that is in the folder now",
         kind=WaitsForDatabase,
         takes_long=True,  # reading a large model may take minutes
     )
-    def reload(_: Annotated[NothingQuery, Query()]) -> Response:
-        if not reloading.acquire(blocking=False):  # each that waits would keep a thread from others
+    def reload_model(query: Annotated[ReloadQuery, Query()]) -> Response:
+        """Answers when it is done. A broken model is refused, and the one before it stays in service."""
+        return _replaced(lambda: live.reload(query.model))
+
+    @routes.add(
+        "POST",
+        "/v1/model/rollback",
+        Right.OPERATES,
+        Reloaded,
+        "Serve the model that was served before",
+        kind=WaitsForDatabase,
+        takes_long=True,
+    )
+    def roll_back_model(query: Annotated[RollbackQuery, Query()]) -> Response:
+        """In all processes, at once; what was served until now is the one before, then."""
+        return _replaced(lambda: live.roll_back(query.model))
+
+    def _replaced(replace: Callable[[], ServedModel]) -> Response:
+        if not replacing.acquire(blocking=False):  # each that waits would keep a thread from others
             raise ProblemError(503, "a model is being read already; try again", headers={"Retry-After": "1"})
         try:
-            served = live.reload()
+            served = replace()
         finally:
-            reloading.release()
+            replacing.release()
         return answer(
-            {"version": served.card.version, "users": len(served.model.users), "items": len(served.model.items)}
+            {
+                "model": served.name,
+                "version": served.card.version,
+                "users": len(served.model.users),
+                "items": len(served.model.items),
+            }
         )
 
     @routes.add("GET", "/health", Right.OPEN, Status, "Whether the process is alive")
-    async def health(_: Annotated[NothingQuery, Query()]) -> Response:
+    async def get_health(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Answered from memory, however busy the server is."""
         return answer({"status": "alive"})
 
     @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
-    def ready(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_readiness(_: Annotated[NothingQuery, Query()]) -> Response:
+        """Answered by the model after a look into the database; 503 while the server stops, or the disk is full."""
+        if live.draining:
+            stopping = ProblemType.STOPPING
+            raise ProblemError(503, "the server is stopping; send requests to another one", kind=stopping)
+        if live.disk.full:
+            detail = "the disk with the database is full; reads are answered, and writes are not taken"
+            raise ProblemError(503, detail, kind=ProblemType.DATABASE_UNAVAILABLE)
         with live.asked():
             return answer({"status": "ready"})
 
     @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
-    def figures(_: Annotated[NothingQuery, Query()]) -> Response:
+    def get_metrics(_: Annotated[NothingQuery, Query()]) -> Response:
+        """In the text format of Prometheus."""
         return metrics.response(live, store, events)
 
 
@@ -127,20 +204,41 @@ def _counts(served: ServedModel, store: Store) -> dict[str, int]:
     return {"trained": served.model.matrix.known.trained.nnz, "live": store.rating_count()}
 
 
-def _about(served: ServedModel, name: str) -> dict[str, Any]:
+def _in_short(variant: Variant) -> dict[str, Any]:
+    model, card = variant.served.model, variant.served.card
+    return {
+        "name": variant.name,
+        "share": rounded(variant.share),
+        "version": card.version,
+        "kind": model.kind,
+        "trained": _time(card.trained),
+        "users": len(model.users),
+        "items": len(model.items),
+        "refused": variant.served.refused,
+        "before": variant.kept.before(),
+    }
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def _about(served: ServedModel) -> dict[str, Any]:
     model, card = served.model, served.card
     return {
-        "name": name,
+        "name": served.name,
         "kind": model.kind,
         "orientation": getattr(model.settings, "orientation", "user"),
         "version": card.version,
         "cofill_version": card.cofill_version,
-        "trained": datetime.fromtimestamp(card.trained, UTC).isoformat(timespec="seconds"),
+        "trained": _time(card.trained),
+        "trained_is_known": card.trained_is_known,
         "rated": model.rated,
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),
         "items": len(model.items),
         "settings": model.settings.model_dump(mode="json"),
+        "settings_explained": _explained(model.settings),
         "measures": model.measures,
         "history": [record.as_json() for record in model.history],
         "data": model.data_summary,
@@ -161,5 +259,26 @@ def _describing(features: "Features | None") -> list[dict[str, Any]]:
     if features is None:
         return []
     return [
-        {"column": line.column, "kind": line.kind, "example": line.example} for line in features.report() if line.used
+        {
+            "column": column.name,
+            "kind": column.kind,
+            "example": column.example,
+            "choices": list(column.suggestions[:_MOST_CHOICES]),
+        }
+        for source in features.sources
+        for column in source.used
+    ]
+
+
+def _explained(settings: Settings) -> list[dict[str, Any]]:
+    """Every setting with its label and its help text."""
+    values = settings.model_dump(mode="json")
+    return [
+        {
+            "name": name,
+            "label": field.title or name.replace("_", " ").capitalize(),
+            "help": field.description or "",
+            "value": values[name],
+        }
+        for name, field in type(settings).model_fields.items()
     ]

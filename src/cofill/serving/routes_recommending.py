@@ -1,6 +1,8 @@
-"""Recommendations, predictions and explanations."""
+"""Lists, and what speaks for what is in them."""
 
 import time
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -9,10 +11,12 @@ from pydantic import BaseModel, Field, JsonValue, StrictBool, model_validator
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
-from cofill.models.lists.rules import By, Rules
+from cofill.models.lists.rules import By, Rules, candidates_for
+from cofill.serving.batch_pace import WAIT, Pace
 from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
-from cofill.serving.problems import ProblemError
+from cofill.serving.problem_types import ProblemType
+from cofill.serving.problems import ProblemError, kind_of
 from cofill.serving.request_messages import (
     MOST_RATINGS,
     Count,
@@ -22,20 +26,21 @@ from cofill.serving.request_messages import (
     IdText,
     ItemOrUserId,
     Message,
+    ModelName,
     PairQuery,
     check_distinct,
 )
-from cofill.serving.routing import Right, Routes, WorksForLong, answer, rounded, significant
-from cofill.serving.rule_messages import RuleMessage, RuleQuery
+from cofill.serving.routing import Right, Routes, WorksForLong, answer, rounded, significant, time_left
+from cofill.serving.rule_messages import RuleMessage, RuleQuery, UnknownIds, unknown_ids
 from cofill.serving.served_model import ServedModel
 
 _MOST_REASONS = 10  # beside each item of a list; /v1/why has them all
-_MOST_PAIRS = 10_000
-_MOST_INTERVALS = 1000  # each takes as long as hundreds of ratings
 _MOST_REQUESTS = 100
 
-_LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
-_HIGH = "where it ends"
+LOW = "where the 90 % prediction interval of a rating begins; left out where the model has no intervals"
+HIGH = "where it ends"
+_MODEL = "of several models, the one to ask; by default the one that the person gets"
+ANSWERED = "the name of the model that answered"
 _SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
@@ -49,10 +54,12 @@ class RecommendationQuery(RuleQuery):
     exclude_known: bool = True
     exclude_shown: bool = Field(default=False, description=_SHOWN)
     why: bool = False
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
 
 class WhyQuery(PairQuery):
     by: By = Field(default="list", description=_EXPLAINED)
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
 
 class Somebody(Message):
@@ -61,6 +68,7 @@ class Somebody(Message):
     user: ItemOrUserId | None = None
     ratings: list[Given] | None = Field(default=None, max_length=MOST_RATINGS)
     features: Description | None = None
+    model: ModelName | None = Field(default=None, description=_MODEL)
 
     @model_validator(mode="after")
     def _one_person(self) -> "Somebody":
@@ -94,26 +102,6 @@ class BatchRequest(Message):
     requests: list[RecommendationRequest] = Field(min_length=1, max_length=_MOST_REQUESTS)
 
 
-class Pair(Message):
-    user: ItemOrUserId
-    item: ItemOrUserId
-
-
-class PredictionRequest(Message):
-    pairs: list[Pair] = Field(min_length=1, max_length=_MOST_PAIRS)
-    interval: StrictBool = Field(
-        default=False, description="also between which ratings nine tenths of the true ones are expected"
-    )
-
-    @model_validator(mode="after")
-    def _few_intervals(self) -> "PredictionRequest":
-        if self.interval and len(self.pairs) > _MOST_INTERVALS:
-            raise ValueError(
-                f"intervals are for at most {_MOST_INTERVALS} pairs at once; send fewer, or leave them out"
-            )
-        return self
-
-
 class WhyRequest(Somebody):
     item: ItemOrUserId
     by: By = Field(default="list", description=_EXPLAINED)
@@ -143,8 +131,9 @@ class Why(BaseModel):
     base: float
     contributions: list[Push]
     remainder: float
-    low: float | None = Field(default=None, description=_LOW)
-    high: float | None = Field(default=None, description=_HIGH)
+    low: float | None = Field(default=None, description=LOW)
+    high: float | None = Field(default=None, description=HIGH)
+    model: str | None = Field(default=None, description=ANSWERED)
     model_version: str | None = None
 
 
@@ -154,13 +143,18 @@ class RecommendedItem(BaseModel):
     score: float = Field(description="what the list is ranked by; higher is better")
     rating: float | None = Field(description="the predicted rating; null if the model knows interactions alone")
     raters: int = Field(description="how many people rated it")
+    mean: float | None = Field(description="the mean of their ratings; null if there are none, or interactions alone")
     attributes: dict[str, JsonValue]
     why: Why | None = None
 
 
 class Recommended(BaseModel):
-    items: list[RecommendedItem]
+    items: list[RecommendedItem] = Field(description="best first")
     known: bool | None = Field(description="whether the model knows the user; null for somebody described")
+    unknown: UnknownIds | None = Field(
+        default=None, description="ids of the user, of `among` and of `exclude` that are not known; left out if all are"
+    )
+    model: str = Field(description=ANSWERED)
     model_version: str
 
 
@@ -168,103 +162,128 @@ class RecommendedBatch(BaseModel):
     answers: list[Recommended]
 
 
-class Predicted(BaseModel):
-    ratings: list[float]
-    low: list[float] | None = Field(default=None, description=_LOW)
-    high: list[float] | None = Field(default=None, description=_HIGH)
-    model_version: str
-
-
 # Routes
 
 
-def add_recommending(routes: Routes, live: LiveModel, log: EventLog) -> None:
-    def shown_to(request: RecommendationRequest) -> list[str]:
-        return log.shown_to(str(request.user)) if request.exclude_shown else []
+def add_recommending(routes: Routes, live: LiveModel, log: EventLog, pace: Pace) -> None:
+    def shown_to(user: Id | None, exclude_shown: bool) -> list[str]:
+        return log.shown_to(str(user)) if exclude_shown else []
 
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
-    def for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
-        request = RecommendationRequest.model_construct(
-            user=query.user,
-            n=query.n,
-            exclude_known=query.exclude_known,
-            exclude_shown=query.exclude_shown,
-            by=query.by,
-            why=query.why,
-        )
-        shown = shown_to(request)
-        with live.asked() as served:
-            return answer(_recommended(served, request, query.rules(served.model.item_attributes), shown))
+    def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
+        """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
+        shown = shown_to(query.user, query.exclude_shown)
+        with live.asked_for(query.user, query.model) as served:
+            request = RecommendationRequest.model_construct(
+                user=query.user,
+                n=query.n,
+                exclude_known=query.exclude_known,
+                exclude_shown=query.exclude_shown,
+                by=query.by,
+                why=query.why,
+                among=query.among,
+                exclude=query.exclude,
+                diversity=query.diversity,
+                at_most=query.at_most,
+            )
+            return answer(_recommended(served, request, query.rules(served.model.item_attributes), shown, pace))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
-    def for_somebody(request: RecommendationRequest) -> Response:
-        shown = shown_to(request)
-        with live.asked() as served:
-            return answer(_recommended(served, request, request.rules(), shown))
+    def recommend_for_somebody(request: RecommendationRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
+        shown = shown_to(request.user, request.exclude_shown)
+        with live.asked_for(request.user, request.model) as served:
+            return answer(_recommended(served, request, request.rules(), shown, pace))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
     )
-    def for_many(batch: BatchRequest) -> Response:
-        answers = []
-        until = time.monotonic() + live.seconds
+    def recommend_for_many(batch: BatchRequest) -> Response:
+        """Each request has rules of its own. A batch that would take too long is refused at once."""
+        answers: list[dict[str, Any]] = []
+        pace.check(_parts(batch.requests), len(batch.requests), time_left())
         for at, request in enumerate(batch.requests):
-            if time.monotonic() > until:  # nobody waits for the rest
-                raise ProblemError(503, "the batch takes too long; send fewer requests at once")
-            shown = shown_to(request)
-            with live.asked() as served:  # each on its own, so that others have their turn between
+            if time_left() < 0:  # nobody waits for the rest
+                raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+            shown = shown_to(request.user, request.exclude_shown)
+            measured = pace.knows(_parts([request]))
+            started = time.perf_counter()
+            # Each on its own, so that others have their turn between.
+            with live.asked_for(request.user, request.model) as served:
+                pace.note(WAIT, time.perf_counter() - started)
                 try:
-                    answers.append(_recommended(served, request, request.rules(), shown))
+                    answers.append(_recommended(served, request, request.rules(), shown, pace))
                 except CofillError as error:
-                    status = 404 if isinstance(error, UnknownIdError) else 422
-                    raise ProblemError(status, f"requests.{at}: {error}") from error
+                    kind = kind_of(error) or ProblemType.SERVER_ERROR
+                    raise ProblemError(kind.status, f"requests.{at}: {error}", kind=kind) from error
+            if not measured:  # now it is
+                pace.check(_parts(batch.requests[at + 1 :]), len(batch.requests), time_left())
         return answer({"answers": answers})
 
-    @routes.add("POST", "/v1/predictions", Right.READS, Predicted, "What users would give items")
-    def predictions(request: PredictionRequest) -> Response:
-        with live.asked() as served:
-            model = served.model
-            users = model.users.find([pair.user for pair in request.pairs])
-            items = model.items.find([pair.item for pair in request.pairs])
-            if request.interval and model.has_intervals:
-                columns = model.predict_intervals(users, items)._asdict()
-            else:
-                columns = {"ratings": model.predict_indices(users, items)}
-            found = {name: [rounded(rating) for rating in column.tolist()] for name, column in columns.items()}
-            return answer(found | {"model_version": served.card.version})
-
     @routes.add("GET", "/v1/why", Right.READS, Why, "What pushes an item up or down for a user")
-    def why_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
-        with live.asked() as served:
+    def explain_for_user(query: Annotated[WhyQuery, Query()]) -> Response:
+        """base + amounts + remainder = unclipped, in lists or of the predicted rating."""
+        with live.asked_for(query.user, query.model) as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id, or POST the ratings instead")
             return answer(_why(served, query.user, query.item, query.by, None))
 
     @routes.add("POST", "/v1/why", Right.READS, Why, "What pushes an item up or down for somebody")
-    def why_for_somebody(request: WhyRequest) -> Response:
-        with live.asked() as served:
+    def explain_for_somebody(request: WhyRequest) -> Response:
+        """The same with a body: for a user, or for somebody described by ratings, features or both."""
+        with live.asked_for(request.user, request.model) as served:
             return answer(_why(served, request.who, request.item, request.by, _features(served, request)))
 
 
-def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules, shown: list[str]) -> dict[str, Any]:
+def _parts(requests: Sequence[RecommendationRequest]) -> Counter[Hashable]:
+    """What a batch consists of, as its pace is measured: lists, explained items, and waits for a turn."""
+    parts: Counter[Hashable] = Counter({WAIT: len(requests)})
+    for request in requests:
+        kind, number = _list_part(request)
+        parts[kind] += number
+        if request.why:
+            parts[_why_part(request.by, request.n)] += request.n
+    return parts
+
+
+def _why_part(by: By, n: int) -> Hashable:
+    """Of which kind explained items are: many at once take less time each."""
+    return "why", by, n.bit_length()
+
+
+def _list_part(request: RecommendationRequest) -> tuple[Hashable, int]:
+    """Of which kind a list is, and how many parts it counts for: each candidate for each place if picked one by one."""
+    if request.diversity or request.at_most:
+        return ("picked", request.by), request.n * candidates_for(request.n)
+    return ("list", request.by), 1
+
+
+def _recommended(
+    served: ServedModel, request: RecommendationRequest, rules: Rules, shown: list[str], pace: Pace
+) -> dict[str, Any]:
     model, by, rules = served.model, request.by, served.within_catalogue(rules, shown)
     who, features = request.who, _features(served, request)
-    found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
+    with pace.measured(*_list_part(request)):
+        found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
     entries = [
         served.item_entry(
             one.item,
             score=significant(one.score),
             rating=None if one.rating is None else rounded(one.rating),
             raters=one.raters,
+            mean=None if (mean := served.mean_rating(one.item)) is None else rounded(mean),
         )
         for one in found
     ]
     if request.why and found:
-        reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
+        with pace.measured(_why_part(by, request.n), len(found)):
+            reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else served.in_model(request.user)
-    return {"items": entries, "known": known, "model_version": served.card.version}
+    users = () if request.user is None else (request.user,)
+    unknown = unknown_ids(model, users, [*(request.among or ()), *(request.exclude or ())])
+    return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
 
 
 def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
@@ -274,7 +293,7 @@ def _features(served: ServedModel, request: Somebody) -> dict[str, Any] | None:
 
 def _why(served: ServedModel, who: Any, item: Id, by: By, features: dict[str, Any] | None) -> dict[str, Any]:
     why = served.model.explain(who, served.known_item(item), by=by, features=features)
-    return explained(why) | {"model_version": served.card.version}
+    return explained(why) | {"model": served.name, "model_version": served.card.version}
 
 
 def explained(why: Explanation, most: int | None = None) -> dict[str, Any]:

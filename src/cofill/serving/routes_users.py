@@ -27,6 +27,7 @@ from cofill.serving.routes_events import nobody_described
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel
 
+_LOVED = 3  # items that tell who somebody is
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
 
 
@@ -64,9 +65,15 @@ class RatingsToStore(Message):
 # What is answered
 
 
+class LovedItem(BaseModel):
+    id: int | str
+    title: str | None
+
+
 class FoundUser(BaseModel):
     id: int | str
     ratings: int
+    loves: list[LovedItem] = Field(description="what they rated furthest above its mean, of what is well known")
 
 
 class FoundUsers(BaseModel):
@@ -97,14 +104,16 @@ class Stored(BaseModel):
 
 def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: bool = False) -> None:
     @routes.add("GET", "/v1/users", Right.READS, FoundUsers, "Users by the beginnings of their ids")
-    def users(query: Annotated[UsersQuery, Query()]) -> Response:
+    def find_users(query: Annotated[UsersQuery, Query()]) -> Response:
+        """Those that have rated the most come first."""
         with live.asked() as served:
-            model, counts = served.model, served.model.user_counts()
+            counts = served.model.user_counts()
             found = served.users.find(query.query, counts, query.n, served.forgotten)
-            return answer({"users": [{"id": model.users.id(at), "ratings": int(counts[at])} for at in found]})
+            return answer({"users": [_found(served, at, int(counts[at])) for at in found]})
 
     @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
-    def make(request: UserToMake | None = None) -> Response:
+    def make_user(request: UserToMake | None = None) -> Response:
+        """Reserves an id that nobody has, and describes its user if features are given."""
         features = None if request is None else request.features
         with live.asked() as served:
             check_features(served, features)
@@ -113,7 +122,8 @@ def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: 
         return answer({"id": int(user) if candidates.integers else user}, 201)
 
     @routes.add("PUT", "/v1/user", Right.WRITES, MadeUser, "Describe a user, known or new", kind=WaitsForDatabase)
-    def describe(request: UserToStore) -> Response:
+    def describe_user(request: UserToStore) -> Response:
+        """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
             check_features(served, request.features)
         store.put_users([(str(request.id), request.features)])
@@ -121,14 +131,16 @@ def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: 
             return answer({"id": served.model.users.own(request.id)})
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
-    def ratings(query: Annotated[UserQuery, Query()]) -> Response:
+    def get_ratings(query: Annotated[UserQuery, Query()]) -> Response:
+        """Live ratings have the time at which they were given."""
         with live.asked() as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
             return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
 
     @routes.add("PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items; all or nothing", kind=WaitsForDatabase)
-    def rate(request: RatingsToStore) -> Response:
+    def put_ratings(request: RatingsToStore) -> Response:
+        """All of them or none. A rating replaces the one before it; the next answer takes it into account."""
         with live.asked() as served:
             _check_ratings(served, request, open_catalogue=open_catalogue)
         now = time.time()
@@ -147,12 +159,19 @@ def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: 
         status=204,
         kind=WaitsForDatabase,
     )
-    def take_back(query: Annotated[PairQuery, Query()]) -> Response:
+    def withdraw_rating(query: Annotated[PairQuery, Query()]) -> Response:
+        """Also one that the model was trained on."""
         with live.asked() as served:
             known = _is_rated(served, query.user, query.item)
         if known or _is_kept(store, query.user, query.item):
             store.put_ratings(query.user, [(query.item, None)])
         return Response(status_code=204)
+
+
+def _found(served: ServedModel, user: int, ratings: int) -> dict[str, Any]:
+    model = served.model
+    loves = [{"id": item, "title": model.titles.get(item)} for item in served.loved_by(user, _LOVED)]
+    return {"id": model.users.id(user), "ratings": ratings, "loves": loves}
 
 
 class _NewIds:

@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -48,7 +49,12 @@ class Right(Enum):
     OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
     LIMITED = "everybody may, at a limited rate: it asks the database"
     READS = "any key will do"
-    WRITES = "a key that may write; without keys, no page of another origin"
+    WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
+    OPERATES = "the same, where nothing is kept too: it is about the server, not about what people do"
+
+
+CHANGES = (Right.WRITES, Right.OPERATES)
+"""The rights that need a key that may write."""
 
 
 class Declared(NamedTuple):
@@ -70,12 +76,15 @@ class MessageRoute(APIRoute):
 
     threads: ClassVar[ThreadPoolExecutor] = ThreadPoolExecutor(1, thread_name_prefix="answering")
 
+    def threads_for(self, message: Any) -> ThreadPoolExecutor:
+        """The threads that answer this message."""
+        return self.threads
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint = self.endpoint
         (parameter,) = inspect.signature(endpoint).parameters.values()
         read = reader_of(parameter)
         asynchronous = inspect.iscoroutinefunction(endpoint)
-        threads = self.threads
 
         async def handle(request: Request) -> Response:
             message = await read(request)
@@ -84,7 +93,9 @@ class MessageRoute(APIRoute):
                 answer = await endpoint(message)
             else:
                 until = request.scope.get(UNTIL, math.inf)
-                answer = await asyncio.get_running_loop().run_in_executor(threads, _in_time, endpoint, message, until)
+                answer = await asyncio.get_running_loop().run_in_executor(
+                    self.threads_for(message), _in_time, endpoint, message, until
+                )
             return answer
 
         return handle
@@ -102,10 +113,26 @@ class WorksForLong(MessageRoute):
     threads = ThreadPoolExecutor(2, thread_name_prefix="working")
 
 
+class SometimesLong(MessageRoute):
+    """A route that uses the model many times if its message says so (`takes_long`)."""
+
+    def threads_for(self, message: Any) -> ThreadPoolExecutor:
+        return WorksForLong.threads if message.takes_long else self.threads
+
+
+_until: ContextVar[float] = ContextVar("until", default=math.inf)
+
+
+def time_left() -> float:
+    """For how many seconds somebody still waits for the answer that this thread works on; infinite if forever."""
+    return _until.get() - time.monotonic()
+
+
 def _in_time(endpoint: Callable[..., Response], message: Any, until: float) -> Response:
     """Skip work whose client no longer waits, because others wait behind it."""
     if time.monotonic() > until:
         raise busy()
+    _until.set(until)
     return endpoint(message)
 
 
@@ -132,7 +159,8 @@ class Routes:
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route, published with its `reply` (None: no JSON); the decorated function takes one message.
 
-        With `lines` its body is lines of JSON, each such a message.
+        Its name and its docstring are published too, as the id and the description of the operation. With `lines` its
+        body is lines of JSON, each such a message.
         """
         self.declare([method], path, right, takes_long=takes_long, media_type=JSON if lines is None else LINES)
         body = None
@@ -152,6 +180,7 @@ class Routes:
                 status_code=status,
                 summary=summary,
                 openapi_extra=body,
+                operation_id=_camel_case(endpoint.__name__),
                 route_class_override=kind,
             )
             return endpoint
@@ -180,7 +209,7 @@ class Routes:
         for method in methods:
             if method in at:
                 raise ValueError(f"{method} {path}: is declared twice")
-            if right is Right.WRITES and method in SAFE_METHODS:
+            if right in CHANGES and method in SAFE_METHODS:
                 raise ValueError(f"{method} {path}: this method never writes; declare POST, PUT or DELETE")
             at[method] = Declared(right, takes_long, media_type)
 
@@ -197,15 +226,27 @@ class Routes:
         at = self._methods_at(path)
         if method in at:
             return at[method]
+        if method == "HEAD" and "GET" in at:
+            return at["GET"]
         for found in at.values():
             if found.right in (Right.OPEN, Right.LIMITED):
                 return found
         return Declared(Right.READS if method in SAFE_METHODS else Right.WRITES)
 
+    def methods_at(self, path: str) -> list[str]:
+        """The methods that an address takes, HEAD wherever GET is; none if there is no such address."""
+        at = self._methods_at(path)
+        return sorted({*at, "HEAD"} if "GET" in at else at)
+
     def _methods_at(self, path: str) -> dict[str, Declared]:
         if path in self._at:
             return self._at[path]
         return next((found for start, found in self._below.items() if path.startswith(start)), {})
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
 
 
 def answer(document: Any, status: int = 200) -> Response:

@@ -3,7 +3,7 @@
 In a body they are JSON; in a query they are the words of `data/conditions.py`, as on the command line.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Annotated, Any, TypeVar
 
@@ -11,9 +11,10 @@ from pydantic import AfterValidator, BaseModel, Field, PlainValidator, WithJsonS
 
 from cofill.data.attributes import Attributes, Condition, Scalar
 from cofill.data.conditions import GREATEST_BOOST, boosts_in, conditions_in, limits_in
-from cofill.data.vocabulary import INT64
+from cofill.data.vocabulary import INT64, Id
 from cofill.errors import DataError
-from cofill.models.lists.rules import By, Rules
+from cofill.models.lists.rules import By, Rules, SimilarRules
+from cofill.models.recommender import Recommender
 from cofill.serving.request_messages import (
     LONGEST_TITLE,
     MOST_COLUMNS,
@@ -40,6 +41,8 @@ BY = "what the list is ranked by: what somebody would choose and like, or a lowe
 _WHERE = "COLUMN:VALUE or COLUMN:LOW..HIGH; repeat a column to accept any of its values"
 _BOOST = "COLUMN:VALUE=FACTOR: multiplies the scores of items that are so"
 _AT_MOST = "COLUMN=N: at most N items with the same value of the column"
+_AMONG = "only these items, by id; those that are not known are listed under `unknown` in the answer"
+_EXCLUDE = "none of these items, by id; those that are not known are listed under `unknown` in the answer"
 _MIN_RATINGS = "only items that at least so many people rated"
 _DIVERSITY = "how much being unlike the items before it counts"
 _NEW_ITEMS = "the share of places for items that nobody has rated"
@@ -51,8 +54,8 @@ _NEW_ITEMS = "the share of places for items that nobody has rated"
 class Bounds(BaseModel):
     """Of a number or a date, inclusive; one of them may be missing."""
 
-    min: bool | int | float | str | None = None
-    max: bool | int | float | str | None = None
+    min: bool | int | float | str | None = Field(default=None, description="the least that will do")
+    max: bool | int | float | str | None = Field(default=None, description="the greatest that will do")
 
 
 def _checked_condition(wanted: object) -> object:
@@ -105,9 +108,13 @@ class RuleMessage(Message):
     """Rules in a body."""
 
     by: By = Field(default="list", description=BY)
-    where: Where | None = None
-    among: list[ItemOrUserId] | None = Field(default=None, max_length=_MOST_AMONG)
-    exclude: list[ItemOrUserId] | None = Field(default=None, max_length=_MOST_AMONG)
+    where: Where | None = Field(
+        default=None,
+        description="{column: condition}: only items that are so; a condition is a value, a list of which any will "
+        "do, or bounds {min, max}",
+    )
+    among: list[ItemOrUserId] | None = Field(default=None, max_length=_MOST_AMONG, description=_AMONG)
+    exclude: list[ItemOrUserId] | None = Field(default=None, max_length=_MOST_AMONG, description=_EXCLUDE)
     boost: Annotated[dict[Column, _Boosts], Field(max_length=MOST_COLUMNS)] | None = Field(
         default=None, description="{column: {value: factor}}: multiplies the scores of items that are so"
     )
@@ -143,39 +150,61 @@ def _condition(wanted: Any) -> Condition:
 # In a query
 
 
-class ConditionQuery(QueryModel):
-    """Conditions in a query."""
+class SimilarRuleQuery(QueryModel):
+    """Rules of lists of similar items in a query."""
 
     where: list[_Word] | None = Field(default=None, max_length=_MOST_WORDS, description=_WHERE)
+    among: list[IdText] | None = Field(default=None, max_length=_MOST_AMONG_WORDS, description=_AMONG)
+    exclude: list[IdText] | None = Field(default=None, max_length=_MOST_AMONG_WORDS, description=_EXCLUDE)
     min_ratings: int = Field(default=0, ge=0, le=_MOST_RATERS, description=_MIN_RATINGS)
+    at_most: list[_Word] | None = Field(default=None, max_length=_MOST_WORDS, description=_AT_MOST)
+    diversity: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False, description=_DIVERSITY)
 
-    def conditions(self, attributes: Attributes) -> Mapping[str, Condition]:
-        return _read("where", self.where, lambda words: conditions_in(words, attributes))
+    def similar_rules(self, attributes: Attributes) -> SimilarRules:
+        """As `Recommender.similar` takes them."""
+        return SimilarRules(
+            where=_read("where", self.where, lambda words: conditions_in(words, attributes)),
+            among=self.among,
+            exclude=self.exclude,
+            min_ratings=self.min_ratings,
+            at_most=_read("at_most", self.at_most, limits_in),
+            diversity=self.diversity,
+        )
 
 
-class RuleQuery(ConditionQuery):
+class RuleQuery(SimilarRuleQuery):
     """Rules in a query."""
 
     by: By = Field(default="list", description=BY)
-    among: list[IdText] | None = Field(default=None, max_length=_MOST_AMONG_WORDS)
-    exclude: list[IdText] | None = Field(default=None, max_length=_MOST_AMONG_WORDS)
     boost: list[_Word] | None = Field(default=None, max_length=_MOST_WORDS, description=_BOOST)
-    at_most: list[_Word] | None = Field(default=None, max_length=_MOST_WORDS, description=_AT_MOST)
-    diversity: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False, description=_DIVERSITY)
     new_items: float = Field(default=0.0, ge=0, le=1, allow_inf_nan=False, description=_NEW_ITEMS)
 
     def rules(self, attributes: Attributes) -> Rules:
         """As `Recommender.recommend` takes them."""
         return Rules(
-            where=self.conditions(attributes),
-            among=self.among,
-            exclude=self.exclude,
+            **self.similar_rules(attributes),
             boost=_read("boost", self.boost, lambda words: boosts_in(words, attributes)),
-            at_most=_read("at_most", self.at_most, limits_in),
-            min_ratings=self.min_ratings,
-            diversity=self.diversity,
             new_items=self.new_items,
         )
+
+
+# In an answer
+
+
+class UnknownIds(BaseModel):
+    """Ids of the request that are not known here: they counted for nothing."""
+
+    users: list[int | str] = Field(description="of users")
+    items: list[int | str] = Field(description="of items")
+
+
+def unknown_ids(model: Recommender, users: Iterable[Id], items: Iterable[Id]) -> dict[str, Any]:
+    """{"unknown": ...} if some ids are, each once and as it was sent; else nothing."""
+    found = {
+        side: [id for id in dict.fromkeys(ids) if id not in known]
+        for side, ids, known in (("users", users, model.users), ("items", items, model.items))
+    }
+    return {"unknown": found} if any(found.values()) else {}
 
 
 def _read(

@@ -1,11 +1,10 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
-import json
 import logging
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +13,8 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
-from cofill.models.lists.rules import By, Rules
+from cofill.files import json_of
+from cofill.models.lists.rules import By, Rules, SimilarRules
 from cofill.models.recommender import Recommender, Side
 from cofill.serving.availability import Availability, OrderedIds
 from cofill.serving.database import Changes, LiveInteraction, LiveItem, LiveRating, LiveUser
@@ -36,13 +36,19 @@ class Card(NamedTuple):
     version: str
     cofill_version: str
     trained: float
-    """When its file was written, in seconds."""
+    """When it was trained, in seconds; when its file was written, if the file does not say."""
+    trained_is_known: bool
+
+
+_Rules = TypeVar("_Rules", Rules, SimilarRules)
 
 
 class ServedModel:
     """One model and everything that belongs to it; used and changed by one thread at a time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, name: str | None = None) -> None:
+        """`name`: what it is called in answers; by default as its folder."""
+        self.name = name or folder.name
         self.card, self.model = _read(folder)
         self.applied = 0
         """The number of the last change that was taken in."""
@@ -60,6 +66,7 @@ class ServedModel:
         self._ordered: dict[str, OrderedIds] = {}
         self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
+        self._means: Floats | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
 
@@ -73,6 +80,12 @@ class ServedModel:
                 found = model.recommend(who, 1, by=by)
                 model.explain_many(who, [one.item for one in found], by=by, with_interval=True)
         model.item_vectors()
+        model.scorer.item_vectors()
+
+    def settle(self) -> None:
+        """Work new ratings in now. Models do it when they are asked, and whoever asks would wait for it."""
+        if len(self.model.users):
+            self.model.recommend(self.model.users.id(0), 1)
 
     # Asking
 
@@ -95,7 +108,7 @@ class ServedModel:
         """Whether there is such an item, hidden or not."""
         return item in self.model.items and self.model.items.own(item) not in self.availability.deleted
 
-    def within_catalogue(self, rules: Rules, also: Iterable[Id] = ()) -> Rules:
+    def within_catalogue(self, rules: _Rules, also: Iterable[Id] = ()) -> _Rules:
         """Rules of a list that leave out what is hidden or deleted, and `also` these."""
         withheld, more = self.availability.withheld(), list(also)
         if withheld is None and not more:
@@ -103,7 +116,7 @@ class ServedModel:
         left_out = np.zeros(len(self.model.items), np.bool_) if withheld is None else withheld.copy()
         indices = self.model.items.find([*(rules.get("exclude") or ()), *more])
         left_out[indices[indices >= 0]] = True
-        return {**rules, "exclude": left_out}
+        return cast(_Rules, {**rules, "exclude": left_out})
 
     def ids_after(self, side: Side, text: str, n: int) -> tuple[list[Id], bool]:
         """The next n ids of users or items by their text, and whether there are more."""
@@ -128,6 +141,31 @@ class ServedModel:
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
         """The items that a user rated, by index, and the ratings."""
         return self.model.matrix.known.row(user)
+
+    def mean_rating(self, item: Id) -> float | None:
+        """The mean of an item's ratings; None if it has none, or the model knows interactions alone."""
+        ratings = self.ratings_for(self.model.items.index(item))
+        return float(ratings.mean(dtype=np.float64)) if self.model.rated and len(ratings) else None
+
+    def loved_by(self, user: int, n: int) -> list[Id]:
+        """What a user rated furthest above its mean, of what is well known: it tells people apart."""
+        items, values = self.ratings_by(user)
+        counts = self.model.item_counts()[items]
+        known = counts >= np.median(counts) if len(items) else np.zeros(0, np.bool_)
+        items, above = items[known], values[known] - self._trained_means(items[known])
+        return [self.model.items.id(int(item)) for item in items[np.argsort(-above, kind="stable")][:n]]
+
+    def _trained_means(self, items: Ints) -> Floats:
+        """(n,): the mean rating of items in the training; infinite for those that came later, so none is above it."""
+        if self._means is None:
+            known = self.model.matrix.known.trained
+            sums = np.bincount(known.indices, known.values, minlength=known.columns)
+            counts = np.bincount(known.indices, minlength=known.columns)
+            self._means = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf).astype(np.float32)
+        means = np.full(len(items), np.inf, np.float32)
+        trained = items < len(self._means)
+        means[trained] = self._means[items[trained]]
+        return means
 
     def ratings_for(self, item: int) -> Floats:
         """The ratings of an item."""
@@ -221,7 +259,7 @@ class ServedModel:
             if rating.rating is not None or user not in self.forgotten:
                 self._meet(rating.user)
             if not (rating.rating is None or low <= rating.rating <= high):
-                self._refuse(f"the rating of item {rating.item!r} by user {rating.user!r}: {rating.rating}")
+                self._refuse(f"the rating of item {rating.item!r}: {rating.rating}")
             elif rating.rating is None:
                 taken_back.append((user, item))
             else:
@@ -275,16 +313,20 @@ class ServedModel:
                 raise CofillError("the model does not take it")
             self.model.describe_users({user: known})
         except CofillError as error:
-            self._refuse(f"the description of user {text!r}: {error}")
+            self._refuse(f"the description of somebody: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
-        """All columns of the model, None where not given; unless `strict`, unknown columns are dropped."""
+        """All columns that were learned from, None where not given; unless `strict`, unknown columns are dropped."""
         learned = self.model.item_features if side == "item" else self.model.user_features
-        columns = [] if learned is None else [column.name for source in learned.sources for column in source.used]
-        own = features if strict else {name: value for name, value in features.items() if name in columns}
-        return dict.fromkeys(columns) | own if own or strict or not features else {}
+        known = [] if learned is None else [column for source in learned.sources for column in source.columns]
+        names = {column.name for column in known if column.used or column.types()}  # such as a picture
+        own = features if strict else {name: value for name, value in features.items() if name in names}
+        return (
+            dict.fromkeys(column.name for column in known if column.used) | own if own or strict or not features else {}
+        )
 
     def _refuse(self, what: str) -> None:
+        """`what` goes into the log, which names nobody."""
         self.refused += 1
         if self.refused <= _MOST_TOLD:
             log.warning("left out, it does not fit the model: %s", what)
@@ -305,8 +347,10 @@ def read_card(folder: Path) -> Card:
     """The card of the model in a folder; a `ModelFileError` that says why there is none."""
     path = folder / "model.json"
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), path.stat().st_mtime)
+        document = json_of(path.read_text(encoding="utf-8"))
+        said = document.get("trained")
+        trained = path.stat().st_mtime if said is None else datetime.fromisoformat(said).timestamp()
+        return Card(str(document["sha256"])[:16], str(document["cofill_version"]), trained, said is not None)
     except (OSError, ValueError, KeyError, TypeError):
         Recommender.load(folder)  # says what is wrong
         raise ModelFileError(f"{folder}: is being replaced; try again") from None

@@ -1,11 +1,17 @@
-"""Server processes, one or several: the socket, signals, and the message that the server is ready.
+"""Server processes, one or several: signals, the message that the server is ready, and an end without a loss.
+
+SIGTERM drains: `/ready` says 503 and every answer `Connection: close`, while new connections are taken for as long as
+`--drain-seconds` says. Then nobody new can connect, whoever is connected is answered, and the process ends. Ctrl-C, or
+a second signal, leaves out the waiting, and nothing else.
 
 Several share one address: they are started, watched, replaced when one dies, and stopped together. Each is
 `python -m cofill.serving.server_processes FD`, a worker whose settings come on standard input.
 """
 
+import asyncio
 import json
 import logging
+import math
 import os
 import queue
 import signal
@@ -15,9 +21,9 @@ import sys
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from math import ceil
 from types import FrameType
 from typing import Any
 
@@ -26,10 +32,11 @@ from prometheus_client import multiprocess
 from threadpoolctl import threadpool_limits
 
 from cofill.crew import THREADS_OF_LIBRARIES, behave_as_worker, cores, how_it_ended, stop_workers
-from cofill.data.features import UnknownFeatureWarning
-from cofill.errors import CofillError, SettingsError
+from cofill.errors import CofillError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
+from cofill.serving.listening import is_readable, refuse_new
+from cofill.serving.logs import about, set_up_logging
 from cofill.serving.metrics import FOLDER
 from cofill.serving.settings import ServingSettings
 
@@ -37,46 +44,17 @@ log = logging.getLogger("cofill.serving")
 
 Ready = Callable[[dict[str, Any]], None]
 
-_SECONDS_TO_FINISH = 10  # what is under way when the server is told to stop
+_SECONDS_TO_FINISH = 5.0  # beyond the time limit of a request, for what is under way when the server stops
+_SECONDS_OF_HANDSHAKES = (0.1, 1.0)  # that connections may take which are being made then: at least, and at most
 _SECONDS_OF_SILENCE = 30  # after which a connection is closed
-_BACKLOG = 2048
 _SECONDS_BETWEEN_LOOKS = 0.2  # after the workers
-_SECONDS_FOR_WORKERS = 15.0  # to stop
-
-
-def listen(settings: ServingSettings) -> socket.socket:
-    """A listening socket that processes can share."""
-    place = f"{settings.host}:{settings.port}"
-    try:
-        family, _, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _cannot_listen(place, error) from None
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(_BACKLOG)
-    except OSError as error:
-        listening.close()
-        raise _cannot_listen(place, error) from None
-    listening.set_inheritable(True)
-    return listening
-
-
-def _cannot_listen(place: str, error: OSError) -> SettingsError:
-    return SettingsError(f"{place}: cannot listen there: {error.strerror}; choose another --host or --port")
-
-
-def address_of(listening: socket.socket) -> str:
-    host, port = listening.getsockname()[:2]
-    return f"http://[{host}]:{port}" if listening.family == socket.AF_INET6 else f"http://{host}:{port}"
+_SECONDS_FOR_WORKERS = 10.0  # to stop, beyond what they take to drain and to finish
+_AT_ONCE = signal.SIGUSR2  # from the parent: do not wait for --drain-seconds
 
 
 def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready, *, interrupts: bool = True) -> None:
     """Serve in this process until it is told to stop; `interrupts`: also by Ctrl-C."""
-    speak_plainly()
+    set_up_logging(settings)
     # Scoring waits for memory, not for arithmetic: with two threads of BLAS a request took 4.6 ms instead of 2.7.
     threadpool_limits(1, "blas")
     with _deaf_to_hangups():
@@ -91,9 +69,17 @@ def serve_here(settings: ServingSettings, listening: socket.socket, ready: Ready
         proxy_headers=False,  # whoever asks says nothing about where from
         server_header=False,
         timeout_keep_alive=_SECONDS_OF_SILENCE,
-        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+        timeout_graceful_shutdown=ceil(settings.seconds + _SECONDS_TO_FINISH),
     )
-    _Server(config, application, lambda: ready(_summary(application)), interrupts).run(sockets=[listening])
+    stops = [signal.SIGTERM, signal.SIGINT if interrupts else _AT_ONCE]
+
+    def told(summary: dict[str, Any]) -> None:
+        if settings.log_format == "json":  # otherwise the command line says it
+            log.info("serving %s", settings.model, extra=about(**summary))
+        ready(summary)
+
+    server = _Server(config, application, told, stops, settings.drain_seconds)
+    server.run(sockets=[listening])
 
 
 @contextmanager
@@ -117,20 +103,27 @@ class Terminal:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn that reports when it is ready, reloads the model on SIGHUP, and shuts down cleanly."""
+    """uvicorn that reports when it is ready, reloads the model on SIGHUP, and drains before it stops."""
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, ready: Callable[[], None], interrupts: bool
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        ready: Ready,
+        stop_signals: Sequence[signal.Signals],
+        drain_seconds: float,
     ) -> None:
         super().__init__(config)
         self._application = application
         self._ready = ready
         self._terminal = Terminal()
-        self._stop_signals = [signal.SIGTERM, signal.SIGINT] if interrupts else [signal.SIGTERM]
+        self._stop_signals = stop_signals
+        self._drain_seconds = drain_seconds
+        self._stop_at = math.inf
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        self._ready()
+        self._ready(_summary(self._application))
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -141,6 +134,34 @@ class _Server(uvicorn.Server):
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        first = self._stop_at == math.inf
+        if first:
+            if self._drain_seconds:
+                log.info("stopping: /ready says so, and whoever is connected is answered")
+            self._application.live.draining = True
+            self.config.encoded_headers.append((b"connection", b"close"))
+            self.server_state.default_headers = [*self.server_state.default_headers, (b"connection", b"close")]
+        elif self.should_exit and sig == signal.SIGINT:
+            self.force_exit = True
+        self._stop_at = time.monotonic() + (self._drain_seconds if first and sig == signal.SIGTERM else 0.0)
+
+    async def on_tick(self, counter: int) -> bool:
+        self.should_exit = self.should_exit or time.monotonic() >= self._stop_at
+        return await super().on_tick(counter)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in sockets or ():
+            refuse_new(listening)
+        least, most = _SECONDS_OF_HANDSHAKES
+        began = time.monotonic()
+        until = began + min(most, least + self._drain_seconds)
+        while not self.force_exit and time.monotonic() < began + _SECONDS_TO_FINISH:
+            await asyncio.sleep(0.02)
+            if time.monotonic() > until and not any(is_readable(one.fileno()) for one in sockets or ()):
+                break
+        await super().shutdown(sockets)
 
     def _reload(self, number: int, frame: FrameType | None) -> None:
         if self._terminal.is_gone():
@@ -156,14 +177,6 @@ def reload_or_explain(application: Application) -> None:
         log.error("the model stays as it was: %s", error)
     except Exception as error:
         log.error("the model stays as it was", exc_info=error)
-
-
-def speak_plainly() -> None:
-    """Set up logging: one plain line for each event, on standard error."""
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.WARNING)
-    log.setLevel(logging.INFO)
-    logging.captureWarnings(True)
-    warnings.simplefilter("ignore", UnknownFeatureWarning)  # what others write is no news to whoever runs the server
 
 
 def _summary(application: Application) -> dict[str, Any]:
@@ -183,12 +196,13 @@ def _summary(application: Application) -> dict[str, Any]:
 
 def serve_by_workers(settings: ServingSettings, listening: socket.socket, ready: Ready) -> None:
     """Serve by `settings.workers` processes until this one is told to stop."""
-    speak_plainly()
+    set_up_logging(settings)
     with tempfile.TemporaryDirectory(prefix="cofill-figures-") as figures, _told_to_stop() as told:
         crew = _Crew(settings, listening, figures, told)
         try:
             crew.start(ready)
             crew.watch()
+            crew.drain()
         finally:
             stop_workers(crew.workers, _SECONDS_FOR_WORKERS)
             for worker in crew.workers:
@@ -207,14 +221,23 @@ class _Told:
 
     def __init__(self) -> None:
         self.to_stop = threading.Event()
+        self.to_hurry = threading.Event()  # by Ctrl-C, or by a second signal
         self.to_reload = threading.Event()
+
+    def hear(self, number: int, _: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self.to_reload.set()
+            return
+        if number == signal.SIGINT or self.to_stop.is_set():
+            self.to_hurry.set()
+        self.to_stop.set()
 
 
 @contextmanager
 def _told_to_stop() -> Iterator[_Told]:
     told = _Told()
-    numbers = {signal.SIGTERM: told.to_stop, signal.SIGINT: told.to_stop, signal.SIGHUP: told.to_reload}
-    before = {number: signal.signal(number, lambda *_, event=event: event.set()) for number, event in numbers.items()}
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    before = {number: signal.signal(number, told.hear) for number in numbers}
     try:
         yield told
     finally:
@@ -264,6 +287,21 @@ class _Crew:
                     multiprocess.mark_process_dead(worker.pid, self._figures)  # type: ignore[no-untyped-call]
                     time.sleep(1)  # one that cannot start shall not keep the machine busy
                     self.workers[at] = self._begin()
+
+    def drain(self) -> None:
+        """Tell the workers to drain, and wait until they have ended; not for ever."""
+        self._listening.close()  # the last of the workers closes it for good
+        for worker in self.workers:
+            worker.send_signal(signal.SIGTERM)
+        most = self._settings.drain_seconds + self._settings.seconds + _SECONDS_TO_FINISH + _SECONDS_FOR_WORKERS
+        until = time.monotonic() + most
+        hurried = False
+        while time.monotonic() < until and any(worker.poll() is None for worker in self.workers):
+            if self._told.to_hurry.is_set() and not hurried:
+                hurried = True
+                for worker in self.workers:
+                    worker.send_signal(_AT_ONCE)
+            time.sleep(_SECONDS_BETWEEN_LOOKS / 4)
 
     def _reload(self) -> None:
         """Ask one ready worker to reload; the others follow through the database."""

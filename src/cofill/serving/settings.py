@@ -6,9 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from cofill.errors import SettingsError
 
@@ -16,7 +24,27 @@ DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 _KIND = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
 _GREATEST_WEIGHT = 1_000_000
-_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client", "threadpoolctl")
+_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
+_MOST_MODELS = 10  # at once
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
+_ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+def _checked_origin(text: str) -> str:
+    """An origin as browsers send it."""
+    origin = text.strip().lower()
+    if not _ORIGIN.fullmatch(origin):
+        raise ValueError("must be an origin such as https://shop.example or http://localhost:3000: no path, no *")
+    return origin.removesuffix(":443" if origin.startswith("https:") else ":80")
+
+
+def _checked_image_host(text: str) -> str:
+    """An origin that pictures may come from, or, as a Content-Security-Policy has it, all hosts of a domain."""
+    scheme, found, domain = text.partition("://*.")
+    if not found:
+        return _checked_origin(text)
+    scheme, _, domain = _checked_origin(f"{scheme}://{domain}").partition("://")
+    return f"{scheme}://*.{domain}"
 
 
 class LimitSettings(BaseModel):
@@ -35,16 +63,43 @@ class LimitSettings(BaseModel):
     body_bytes: int = Field(default=1 << 20, ge=1024, description="largest request body")
 
 
-class ServingSettings(LimitSettings):
+Words = Literal["things", "films", "books", "music", "games", "products"]
+
+
+class PageSettings(BaseModel):
+    """What the page is told of the shop that it stands in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    words: Words = Field(default="things", description=f"what the page speaks of: {', '.join(get_args(Words))}")
+    image_host: tuple[Annotated[str, AfterValidator(_checked_image_host)], ...] = Field(
+        default=(),
+        description="origin that pictures of items may come from, such as https://covers.example.org or "
+        "https://*.example.org; repeat for more",
+    )
+
+
+class ServingSettings(PageSettings, LimitSettings):
     """Where a model is served, to whom, and where its live ratings are kept."""
 
-    model: Path = Field(description="the model's folder")
+    model: Path = Field(description="the model's folder; of several, that of the first")
+    models: dict[str, Path] = Field(
+        default={}, max_length=_MOST_MODELS, description="several models at once, each with a name of its own"
+    )
+    split: str | None = Field(
+        default=None,
+        pattern=r"^[0-9]+(\.[0-9]+)?(:[0-9]+(\.[0-9]+)?)+$",
+        description="which part of the people each of several models gets, such as 90:10; by default all the same",
+    )
     host: str = Field(
         default="127.0.0.1", min_length=1, description="address to listen at; any but loopback needs keys"
     )
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen at; 0: a free one")
     database: str | None = Field(
         default=None, description="where live ratings are kept: a database URL; by default a SQLite file beside MODEL"
+    )
+    read_only: bool = Field(
+        default=False, description="keep no live ratings and make no database: what would write is refused"
     )
     keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it no key is needed")
     event_weight: Mapping[str, float] = Field(
@@ -65,8 +120,23 @@ class ServingSettings(LimitSettings):
         le=3650,
         description="for how long the id of an event is known; then the events of a user and an item are added up",
     )
+    allow_origin: tuple[Annotated[str, AfterValidator(_checked_origin)], ...] = Field(
+        default=(),
+        description="origin whose pages may ask this server (CORS), such as https://shop.example; repeat for more",
+    )
     workers: int = Field(
         default=1, ge=1, le=64, description="number of server processes; each holds the model in memory"
+    )
+
+    log_format: Literal["text", "json"] = Field(default="text", description="how the log is written: text or json")
+    access_log: bool = Field(default=False, description="log every request, without saying who asked or for whom")
+    log_addresses: bool = Field(default=False, description="log the addresses of clients too, with --access-log")
+    drain_seconds: float = Field(
+        default=0.0,
+        ge=0,
+        le=3600,
+        description="how long /ready says 503 on SIGTERM before connections are refused: as long as a load balancer "
+        "takes to see it",
     )
 
     @classmethod
@@ -109,6 +179,45 @@ class ServingSettings(LimitSettings):
                 raise ValueError(f"must give weights from 0 to {_GREATEST_WEIGHT:,}")
         return weights
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, values: Any) -> Any:
+        """One model has the name of its folder; of several, the first one's folder is `model`."""
+        if not isinstance(values, Mapping):
+            return values
+        named = values.get("models") or {}
+        if not isinstance(named, Mapping):
+            named = _named_folders(named)
+        if named:
+            return {**values, "models": dict(named), "model": next(iter(named.values()))}
+        if values.get("model") is None:
+            raise ValueError("which model? `cofill serve MODEL`, or --model NAME=FOLDER for each of several")
+        folder = Path(os.path.abspath(values["model"]))  # noqa: PTH100  # a link to a model keeps its own name
+        return {**values, "models": {folder.name or "model": values["model"]}}
+
+    @model_validator(mode="after")
+    def _a_share_for_each(self) -> Self:
+        if self.split is not None:
+            shares = [float(share) for share in self.split.split(":")]
+            if len(shares) != len(self.models) or not sum(shares):
+                raise ValueError(
+                    f"split = {self.split} has {len(shares)} shares for {len(self.models)} models; give one for each, "
+                    f"and not 0 to all"
+                )
+        return self
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """What part of the people each model gets; they add up to 1."""
+        given = [float(share) for share in self.split.split(":")] if self.split else [1.0] * len(self.models)
+        return {name: share / sum(given) for name, share in zip(self.models, given, strict=True)}
+
+    @model_validator(mode="after")
+    def _one_or_none(self) -> Self:
+        if self.read_only and self.database is not None:
+            raise ValueError("read-only means without a database; leave out --database (or $COFILL_DATABASE)")
+        return self
+
     @model_validator(mode="after")
     def _others_need_keys(self) -> Self:
         if not self.on_loopback and self.keys is None:
@@ -127,6 +236,20 @@ class ServingSettings(LimitSettings):
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
+
+
+def _named_folders(given: Sequence[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in given:
+        name, separator, folder = text.partition("=")
+        if not separator or not _NAME.fullmatch(name) or not folder:
+            raise ValueError(
+                f"model = {text!r} is no NAME=FOLDER; a name has letters, digits, - and _, such as new=models/new"
+            )
+        if name in found:
+            raise ValueError(f"two models are called {name!r}; give each a name of its own")
+        found[name] = folder
+    return found
 
 
 def live_file(model: Path) -> Path:

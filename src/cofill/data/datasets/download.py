@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cofill.errors import DatasetError
-from cofill.files import put_in_place
+from cofill.files import json_of, put_in_place
 
 CHUNK = 1 << 16
 Report = Callable[[int, int | None], None]  # (bytes so far, bytes in all)
@@ -208,7 +208,7 @@ def _sidecar(part: Path) -> Path:
 
 def _remembered(part: Path, address: str) -> _Validator | None:
     with suppress(OSError, ValueError, TypeError):  # a torn or foreign sidecar only means a fresh start
-        known = _Validator(**json.loads(_sidecar(part).read_text()))
+        known = _Validator(**json_of(_sidecar(part).read_text()))
         return known if known.address == address else None
     return None
 

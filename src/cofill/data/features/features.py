@@ -178,9 +178,10 @@ class Features:
 
     def in_words(self, descriptions: Sequence[Mapping[str, object]]) -> dict[str, ReadableColumn]:
         """Descriptions, as `encode` takes them, as readable columns."""
-        used = tuple(column for source in self.sources for column in source.used)
-        cells = {column.name: coded(about[column.name] for about in descriptions) for column in used}
-        return kinds.in_words(used, Cells(cells, np.arange(len(descriptions)), _description_error))
+        columns = tuple(column for source in self.sources for column in source.columns)
+        there = tuple(one for one in columns if one.used or all(one.name in about for about in descriptions))
+        cells = {column.name: coded(about[column.name] for about in descriptions) for column in there}
+        return kinds.in_words(there, Cells(cells, np.arange(len(descriptions)), _description_error))
 
     def updated(self, descriptions: Mapping[Id, Mapping[str, object]], without: Iterable[Id] = ()) -> "Features":
         """The same with some ids described anew, as `encode` takes it, and without others.

@@ -4,8 +4,9 @@ A kind is a subclass of `Kind` in a module below `kinds/`, and an entry in the l
 it was learned. What needs nothing learned are class methods: to judge, to learn, and to filter cells in words.
 """
 
+import difflib
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
@@ -32,6 +33,7 @@ Learn = Callable[[str, Cells, int], "Kind"]
 """Learns the column of a name from its cells; more categories than the number are reduced, as texts are."""
 CLIP = 5.0
 MOST_VALUES = 100
+LISTED = 10
 
 
 class Summary(NamedTuple):
@@ -61,6 +63,8 @@ class Kind(BaseModel):
     """Whether a model learns from it."""
     ordered: ClassVar[bool] = False
     """Whether a filter can have bounds."""
+    searched: ClassVar[bool] = False
+    """Whether a filter looks into the cells, instead of naming a value that they have or not."""
 
     name: StrictStr
     kind: StrictStr
@@ -104,6 +108,11 @@ class Kind(BaseModel):
         """The possible values of a cell, if they are a closed list."""
         return ()
 
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        """What a form offers for a cell: the categories, or what is known of an open list; none for other kinds."""
+        return self.categories
+
     def numbers(self, value: Any) -> Doubles:
         """(len(names),): one cell as it is encoded; Mismatch if it is no cell of this column."""
         return np.zeros(len(self.names))
@@ -127,6 +136,10 @@ class Kind(BaseModel):
     def words(self, of: Cells) -> ReadableColumn | None:
         """The cells of this column in readable form; None if there is no such form."""
         return None
+
+    def also_in_words(self, of: Cells) -> Mapping[str, ReadableColumn]:
+        """What else titles say, by the name of the column that it becomes, unless there is one of that name."""
+        return {}
 
     @property
     def belongs(self) -> str:
@@ -185,6 +198,22 @@ class Kind(BaseModel):
         return met
 
     @classmethod
+    def names_of(cls, cells: "pl.Series") -> list[str]:
+        """Every value that a condition could name, of kinds whose values can be listed."""
+        return sorted(map(str, cells.drop_nulls().unique().to_list()))
+
+    @classmethod
+    def instead(cls, cells: "pl.Series", value: object) -> str:
+        """What to say to somebody who wants a value that no cell has: the nearest that there is."""
+        there = cells.drop_nulls()
+        if not len(there):
+            return "nothing is known of any item there"
+        if not cls.ordered:
+            return _nearest_name(str(value), cls.names_of(cells))
+        wanted = cls.bounds(legible(value.strip()) if isinstance(value, str) else value)[0]
+        return f"the nearest is {min(there.unique().sort().to_list(), key=lambda there_is: abs(there_is - wanted))}"
+
+    @classmethod
     def _within(cls, cells: "pl.Series", bounds: Mapping[Any, object]) -> Bools:
         given = {key: bound for key, bound in bounds.items() if bound is not None}
         if not cls.ordered or not given or not bounds.keys() <= {"min", "max"}:
@@ -220,6 +249,18 @@ class Kind(BaseModel):
             f"found {quoted(value)} where {cls.one or cls.holds} belongs",
             f"a column of kind {cls.called} takes a value{takes}",
         )
+
+
+def _nearest_name(wanted: str, names: Sequence[str]) -> str:
+    """The name that is most like another, whether in upper or in lower case; the first of all if none is."""
+    folded: dict[str, str] = {}
+    for name in names:
+        folded.setdefault(name.casefold(), name)
+    near = difflib.get_close_matches(wanted.strip().casefold(), folded, 1)
+    if near:
+        return f"did you mean {quoted(folded[near[0]])}?"
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return f"there are {', '.join(map(quoted, names[:LISTED]))}{more}"
 
 
 def _filled(met: "pl.Series") -> Bools:

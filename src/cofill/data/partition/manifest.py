@@ -36,7 +36,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cofill import __version__
 from cofill.config import Orientation
 from cofill.errors import DataError
-from cofill.files import explain_write_failure, replacing
+from cofill.files import explain_write_failure, json_of, replacing
 
 if TYPE_CHECKING:
     import polars as pl
@@ -132,7 +132,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The manifest of a folder; whatever is missing, altered or from a newer version is refused with a reason."""
     path = folder / MANIFEST
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json_of(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         found = f"not a partition, there is no {MANIFEST} in it"
         if is_unfinished(folder):
@@ -140,7 +140,7 @@ def read_manifest(folder: Path) -> Manifest:
         raise DataError(found, "make one with `cofill partition`", where=str(folder)) from None
     except OSError as error:
         raise DataError(f"cannot be read ({error.strerror})", "check its permissions", where=str(path)) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamagedError.at(path, f"truncated or altered, it is not JSON ({error})") from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError("not the description of a partition", "check the path", where=str(path))

@@ -1,6 +1,6 @@
 """CFN, the autoencoder of the paper, as a recommender: how it is fitted, and what its model file keeps."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -16,6 +16,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.card import Sides
 from cofill.models.cfn.both import BothMatrix, Gate, Judged
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, TRAIN, list_phase, of_rows, phases_of, sides_of
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.network import CFNetwork
@@ -40,11 +41,11 @@ from cofill.models.matrix import Floats, Matrix
 from cofill.models.portion import Portion
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.shards import KeptByColumn
-from cofill.progress import Progress, Step
+from cofill.progress import Forecast, Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
-_PHASES = {"pretrain": "pre-training", "search": "finding the epochs", "train": "training"}
+_PHASES = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 _SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
 _NO_CAP = 1e12
 
@@ -113,6 +114,20 @@ class CFN(Recommender):
         return next(iter(self.networks.values()))
 
     # Fitting
+
+    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
+        counts = {"user": data.ratings.rows("user").counts(), "item": data.ratings.rows("item").counts()}
+        sides = sides_of(self.orientation)
+        phases = [
+            phase
+            for side in sides
+            for phase in phases_of(
+                self._settings_of(side), counts["user" if side == "item" else "item"], side if len(sides) > 1 else ""
+            )
+        ]
+        return Forecast(
+            progress, [*phases, list_phase(len(data.ratings), len(data.ratings.items), self.settings.list_rank)]
+        )
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
         self._own_settings = {}
@@ -188,6 +203,7 @@ class CFN(Recommender):
             resume=fitting.resume,
             report=_report(fitting.progress, settings),
             tell_lowered=_tell_lowered(fitting.progress),
+            tell_decoder=_tell_decoder(fitting.progress, settings),
             new_engine=self.new_engine,
         )
         matrix = filled_in(
@@ -236,7 +252,7 @@ class CFN(Recommender):
         feedback = Feedback(GradedRatings.of(known or self.matrix.known, grades, decay))
 
         def done(share: float) -> None:
-            progress(Step("fitting the list scorer", share, 1.0, 1.0))
+            progress(Step(LISTS, share, 1.0, 1.0))
 
         self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
@@ -425,7 +441,7 @@ def _part_of(progress: Progress, side: Orientation) -> Progress:
     begin, length = (0.0, _SHARE_OF_ITEMS) if side == "item" else (_SHARE_OF_ITEMS, 1 - _SHARE_OF_ITEMS)
 
     def tell(step: Step) -> None:
-        progress(replace(step, what=f"{step.what}, rows are {side}s", share=begin + length * step.share))
+        progress(replace(step, what=of_rows(step.what, side), share=begin + length * step.share))
 
     return tell
 
@@ -448,6 +464,12 @@ def _report(progress: Progress, settings: CFNSettings) -> Report:
         progress(Step(_PHASES[record.phase], record.epoch, epochs, share, "epoch", measures, record.seconds))
 
     return tell
+
+
+def _tell_decoder(progress: Progress, settings: CFNSettings) -> Callable[[float], None]:
+    reached = (1 - SHARE_OF_SOLVING) / 2 if settings.refit else 1 - SHARE_OF_SOLVING
+
+    return lambda share: progress(Step(LEARN, share, 1.0, reached))
 
 
 def _tell_lowered(progress: Progress) -> TellLowered:

@@ -10,7 +10,7 @@ import safetensors.torch
 from torch import Tensor
 
 from cofill.errors import CheckpointError
-from cofill.files import replacing
+from cofill.files import json_of, replacing
 
 _FORMAT = "2"
 
@@ -69,7 +69,7 @@ class Checkpoint:
             weights = self._tensors("now.")
             if metadata.get("format") != _FORMAT:
                 raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill; train without --resume")
-            state: dict[str, Any] = json.loads(metadata["state"])
+            state: dict[str, Any] = json_of(metadata["state"])
         except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path}: the checkpoint cannot be read ({error}); delete it or train without --resume"

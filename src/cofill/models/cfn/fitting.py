@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -77,6 +78,7 @@ def fit_matrix(
     resume: bool = False,
     report: Report | None = None,
     tell_lowered: TellLowered | None = None,
+    tell_decoder: Callable[[float], None] | None = None,
     lowers_rate: bool = True,
     new_engine: EngineMaker = make_engine,
 ) -> Fitted:
@@ -95,6 +97,8 @@ def fit_matrix(
 
     A run that fails for its learning rate begins anew with a lower one, and the second run takes what the first has
     found. Without `lowers_rate`, which is for whoever searches for a learning rate, the first failure is an error.
+
+    `tell_decoder` is called with the share that has been learned of the decoder.
     """
     rows, features = known.trained, row_features.trained
     if rows.columns * settings.hidden[0] > _MANY_WEIGHTS:
@@ -158,7 +162,11 @@ def fit_matrix(
             network = network.cpu()
             _forget_untrained_columns(network, part)
             decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features, portion)
+            if tell_decoder is not None:
+                tell_decoder(0.0)
             state.amplitudes, spread, state.best_rmse = decoder.learn(validation, settings)
+            if tell_decoder is not None:
+                tell_decoder(1.0)
             state.spread = spread.as_array().tolist()
             if judging:
                 near = decoder.neighbours(state.amplitudes, settings)

@@ -10,6 +10,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
+from cofill.models.cfn.costs import SOLVE
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder, encode_trained
 from cofill.models.cfn.fitting import Fitted
@@ -26,7 +27,6 @@ from cofill.progress import Progress, Step
 
 NetworkMatrix = Completion | DecodedMatrix
 
-_SOLVING = "solving the columns"
 SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
 
 
@@ -47,7 +47,7 @@ def filled_in(
     portion = Portion.of(known.trained) if portion is None else portion
 
     def solved(share: float) -> None:
-        progress(Step(_SOLVING, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
+        progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
 
     network, scaling = fitted.network, fitted.scaling
     in_part = portion.exchange.size > 1

@@ -20,6 +20,7 @@ from cofill.models.decoder.kernel import (
     Posterior,
     in_primal,
 )
+from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -34,14 +35,15 @@ _CODE_NUMBERS = 2_000_000  # of which a dozen such arrays are there at a time
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread of torch: those of small batches wait for each other, spinning, longer than they work.
+    """One thread of torch and of BLAS: those of small batches wait for each other, spinning, longer than they work.
 
-    On MovieLens-100K a training took 25 and 26 s with two, 13 and 14 s with one, in one run.
+    On MovieLens-100K a training took 25 and 26 s with two of torch, 13 and 14 s with one, in one run.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        yield
+        with one_blas_thread():
+            yield
     finally:
         torch.set_num_threads(before)
 

@@ -34,6 +34,7 @@ from cofill.crew import cores
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.draws import Keys, draws_of, normal_rows, seed_of
+from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -90,6 +91,7 @@ class ItemWeights:
     penalties: Penalties
 
     @classmethod
+    @one_blas_thread()
     def fit(
         cls,
         graded: SparseRows,
@@ -126,7 +128,7 @@ class ItemWeights:
         del factor
         lower = np.linalg.cholesky((inner + inner.T) / 2)
         turn = np.linalg.inv(lower).T
-        vectors = _times(scaled, turn)
+        vectors = _times(scaled, turn, threads)
         own_precision = 1.0 / diagonal - np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
         inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
@@ -273,13 +275,13 @@ def gram_factor(
     for number in range(1, _PASSES):
         done(number / (_PASSES + 1))
         # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
-        basis = _times(image, _inverse_root(_products(image, image), _ROUNDING**2))
+        basis = _times(image, _inverse_root(_products(image, image, threads), _ROUNDING**2), threads)
         image = exchange.sum_(gram_times(by_popularity, basis, threads))
     done(_PASSES / (_PASSES + 1))
-    root = _inverse_root(_products(basis, image), _ROUNDING)
+    root = _inverse_root(_products(basis, image, threads), _ROUNDING)
     del basis
-    found = np.linalg.eigh(root.T @ _products(image, image) @ root)[1]
-    image = _times(image, root @ found[:, ::-1][:, :rank])
+    found = np.linalg.eigh(root.T @ _products(image, image, threads) @ root)[1]
+    image = _times(image, root @ found[:, ::-1][:, :rank], threads)
     factor = np.empty(image.shape, np.float32)
     factor[order] = image
     return factor
@@ -297,22 +299,42 @@ def _renumbered(rows: SparseRows, order: Longs) -> SparseRows:
     return SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
 
 
-def _products(left: Floats, right: Floats) -> Doubles:
-    """L'R (width, width) of tall matrices, in double precision without a copy of them in it."""
-    total = np.zeros((left.shape[1], right.shape[1]))
-    for first in range(0, len(left), _ROWS_AT_ONCE):
+def _products(left: Floats, right: Floats, threads: int) -> Doubles:
+    """L'R (width, width) of tall matrices, in double precision without a copy of them in it.
+
+    The same to the bit for any number of threads: parts are of the same rows, and added up in their order.
+    """
+    summed = np.zeros((left.shape[1], right.shape[1]))
+    firsts = range(0, len(left), _ROWS_AT_ONCE)
+
+    def part(first: int) -> Doubles:
         some = left[first : first + _ROWS_AT_ONCE].astype(np.float64)
-        total += some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
-    return total
+        product: Doubles = some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
+        return product
+
+    with _pool(threads) as pool:
+        at_once = threads or cores()  # a part is as large as the sum
+        for place in range(0, len(firsts), at_once):
+            for product in pool.map(part, firsts[place : place + at_once]):
+                summed += product
+    return summed
 
 
-def _times(tall: Floats, small: Doubles) -> Floats:
+def _times(tall: Floats, small: Doubles, threads: int) -> Floats:
     """T S for a tall T and an S that is not wider, in the memory of T: a second one would be the most there is."""
     own, width = small.astype(np.float32), small.shape[1]
-    for first in range(0, len(tall), _ROWS_AT_ONCE):
+
+    def part(first: int) -> None:
         some = tall[first : first + _ROWS_AT_ONCE]
         some[:, :width] = some @ own
+
+    with _pool(threads) as pool:
+        list(pool.map(part, range(0, len(tall), _ROWS_AT_ONCE)))
     return tall[:, :width]
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists")
 
 
 def _inverse_root(matrix: Doubles, least: float) -> Doubles:
@@ -338,7 +360,7 @@ def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
         _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
         product[:, first : first + _STRIP] = out
 
-    with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists") as pool:
+    with _pool(threads) as pool:
         list(pool.map(work, range(0, matrix.shape[1], _STRIP)))
     return product
 

@@ -30,8 +30,13 @@ _CANDIDATES_A_PLACE = 20
 _LEAST_CANDIDATES = 200
 
 
-class Rules(TypedDict, total=False):
-    """What a list may be made of; each can be left out."""
+def candidates_for(n: int) -> int:
+    """Of how many items a list of n is picked one by one, where rules make that necessary."""
+    return max(_LEAST_CANDIDATES, _CANDIDATES_A_PLACE * n)
+
+
+class SimilarRules(TypedDict, total=False):
+    """What a list of similar items may be made of; each can be left out."""
 
     among: Among | None
     """Items to choose from: their ids, of which unknown ones do not count, or a flag for each item of the model."""
@@ -41,12 +46,17 @@ class Rules(TypedDict, total=False):
     """Items that must not be in it."""
     min_ratings: int
     """Only items that at least so many people rated, apart from `new_items`."""
-    boost: Mapping[str, Mapping[Scalar, float]] | None
-    """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
     at_most: Mapping[str, int] | None
     """At most so many items with the same value of a column: {"genres": 3}."""
     diversity: float
     """From 0 to 1: how much being unlike the items before it counts against the score (maximal marginal relevance)."""
+
+
+class Rules(SimilarRules, total=False):
+    """What a list may be made of; each can be left out."""
+
+    boost: Mapping[str, Mapping[Scalar, float]] | None
+    """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
     new_items: float
     """The share of places, from 0 to 1, for items that nobody has rated yet, scored by their features."""
 
@@ -88,12 +98,18 @@ class Selection:
             picked += self._picked(rest, n - len(picked), picked)
         return picked
 
+    def nearest(self, likeness: Floats, n: int) -> list[int]:
+        """Indices of the n items that are most like one, by likeness (items,), rated or not"""
+        if self.allowed is not None:
+            likeness = np.where(self.allowed, likeness, np.float32(-np.inf))
+        return self._picked(likeness, n, [])
+
     def _picked(self, scores: Floats, n: int, before: Sequence[int]) -> list[int]:
         if n < 1:
             return []
         if not self.kinds and not self.diversity:
             return best_of(scores, n)
-        candidates = best_of(scores, max(_LEAST_CANDIDATES, _CANDIDATES_A_PLACE * n))
+        candidates = best_of(scores, candidates_for(n))
         picked = self._one_by_one(candidates, scores, n, before)
         if len(picked) < n and len(candidates) < np.count_nonzero(scores > -np.inf):
             picked = self._one_by_one(best_of(scores, len(scores)), scores, n, before)
@@ -110,6 +126,7 @@ class Selection:
         span = float(relevance.max() - relevance.min())
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
         likeness = np.zeros(len(left))
+        vectors = None if self.vectors is None or not self.diversity else self.vectors[left]  # once: they are wide
         open_ = np.ones(len(left), np.bool_)
         picked: list[int] = []
         while len(picked) < n and open_.any():
@@ -121,8 +138,8 @@ class Selection:
                 continue
             self._count(index, seen)
             picked.append(index)
-            if self.diversity and self.vectors is not None:
-                likeness = np.maximum(likeness, self.vectors[left] @ self.vectors[index])
+            if vectors is not None:
+                likeness = np.maximum(likeness, vectors @ vectors[place])
         return picked
 
     def _fits(self, index: int, seen: list[dict[object, int]]) -> bool:
@@ -189,7 +206,7 @@ class Catalogue:
             return None
         allowed = np.ones(len(self.items), np.bool_) if among is None else self.flags("among", among).copy()
         if where:
-            allowed &= self.attributes.matching(where)
+            allowed &= self.attributes.found(where)
         if exclude is not None:
             allowed &= ~self.flags("exclude", exclude)
         if least:
@@ -231,7 +248,7 @@ class Catalogue:
                         f"for less. Got {factor!r}"
                     )
                 with _said_of("boost"), np.errstate(over="ignore"):
-                    factors[self.attributes.matching({column: value})] *= float(factor)
+                    factors[self.attributes.found({column: value}, names_only=True)] *= float(factor)
         return np.clip(factors, 1 / GREATEST_BOOST, GREATEST_BOOST).astype(np.float32)
 
     def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:

@@ -6,9 +6,9 @@ from typing import Any
 
 from cofill.charts.graphs import Mark, Series, curves
 from cofill.charts.markup import Markup, element
-from cofill.errors import DataError
 from cofill.models.history import EpochRecord
-from cofill.report.page_parts import code, figure, figures, paragraph, section, table
+from cofill.progress import duration
+from cofill.report.page_parts import code, figure, figures, paragraph, section, table, unfolded
 from cofill.report.subject import Subject
 
 _PHASES = {
@@ -19,68 +19,31 @@ _PHASES = {
 
 
 def model_section(subject: Subject) -> Markup:
+    """What it is, and how it was trained."""
+    return section("model", "The model", _about(subject), *_training_parts(subject.model.history))
+
+
+def _about(subject: Subject) -> Markup:
     model = subject.model
-    low, high = model.scale
-    users, items = model.user_counts(), model.item_counts()
-    ratings = int(items.sum())
-    cards = [
-        _card("kind of model", model.kind),
-        _card("ratings" if model.rated else "interactions", f"{ratings:,}"),
-        _card("users", f"{len(users):,}"),
-        _card("items", f"{len(items):,}"),
-        _card(
-            "scale of ratings" if model.rated else "weights up to",
-            f"{low:g} to {high:g}" if model.rated else f"{high:g}",
-        ),
-    ]
-    validation = model.measures.get("validation_rmse")
-    if validation is not None:
-        cards.append(_card("validation RMSE", f"{validation:.4f}"))
-    if subject.test is not None:
-        cards.append(_measured_card(subject))
     facts: list[tuple[str, object]] = [*model.facts()]
-    epochs = model.measures.get("epochs")
+    epochs, validation = model.measures.get("epochs"), model.measures.get("validation_rmse")
     if epochs is not None:
         facts.append(("epochs of training", f"{epochs:,}"))
-    later = ratings - int(model.data_summary.get("ratings", ratings))
+    if validation is not None:
+        facts.append(("validation RMSE, which chose them, so that it may flatter", f"{validation:.4f}"))
+    later = len(subject.known) - int(model.data_summary.get("ratings", len(subject.known)))
     if later:
         facts.append(("ratings added after the training, less those removed", f"{later:,}"))
-    cold = [(side, int((counts == 0).sum())) for side, counts in (("users", users), ("items", items))]
+    cold = [("users", int((model.user_counts() == 0).sum())), ("items", int((model.item_counts() == 0).sum()))]
     facts += [(f"{side} without a rating, known by features", f"{count:,}") for side, count in cold if count]
     if subject.version:
         facts.append(("written by", f"cofill {subject.version}"))
-    return section(
-        "model",
-        "The model",
-        element("dl", *cards, class_="cards"),
-        table("About this model", ("what", "value"), facts) if facts else "",
-    )
+    return table("About this model", ("what", "value"), [("kind of model", model.kind), *facts])
 
 
-def _card(name: str, value: str, *, warning: bool = False) -> Markup:
-    return element("div", element("dt", name), element("dd", value), class_="warning" if warning else None)
-
-
-def _measured_card(subject: Subject) -> Markup:
-    """A test RMSE, unless the model was trained on what it is measured on; NDCG where there are no ratings."""
-    if not subject.rated:
-        lists = subject.ranking
-        return _card("test NDCG@10", "-" if isinstance(lists, DataError) else f"{lists.ndcg:.4f}")
-    value = f"{subject.evaluation.rmse:.4f}"
-    if not subject.trained_on:
-        return _card("test RMSE", value)
-    part = "" if subject.trained_on == len(subject.tested) else "partly "
-    return _card(f"RMSE, {part}on training ratings", value, warning=True)
-
-
-def training_section(subject: Subject) -> Markup:
-    history = subject.model.history
+def _training_parts(history: Sequence[EpochRecord]) -> list[Markup]:
     if not history:
-        return section(
-            "training",
-            "Training",
-            paragraph("This kind of model keeps no record of its training, so there is no curve."),
-        )
+        return [paragraph("This kind of model keeps no record of its training, so there is no curve.")]
     phases: dict[str, list[EpochRecord]] = {}
     for record in history:
         phases.setdefault(_of_rows(_PHASES.get(record.phase, record.phase), record), []).append(record)
@@ -92,12 +55,7 @@ def training_section(subject: Subject) -> Markup:
     ]
     if any(record.validation_rmse is not None for record in history):
         pictures.insert(
-            0,
-            figure(
-                _validation(history),
-                "RMSE on the validation part, which chose the number of epochs. It is no measure of the model: that "
-                "takes ratings with which nothing was chosen.",
-            ),
+            0, figure(_validation(history), "RMSE of the network on the validation part, which chose its epochs.")
         )
     rows = [
         (
@@ -105,18 +63,12 @@ def training_section(subject: Subject) -> Markup:
             len(records),
             records[-1].loss,
             min((r.validation_rmse for r in records if r.validation_rmse is not None), default=None),
-            sum(record.seconds for record in records) / len(records),
+            duration(sum(record.seconds for record in records)),
         )
         for name, records in phases.items()
     ]
-    columns = ("phase", "epochs", "last loss", "best validation RMSE", "seconds an epoch")
-    return section(
-        "training",
-        "Training",
-        *_lowered_rates(history),
-        figures(*pictures),
-        table("Phases of the training", columns, rows),
-    )
+    columns = ("phase", "epochs", "last loss", "best validation RMSE", "time in epochs")
+    return [*_lowered_rates(history), figures(*pictures), table("Phases of the training", columns, rows)]
 
 
 def _lowered_rates(history: Sequence[EpochRecord]) -> list[Markup]:
@@ -169,6 +121,7 @@ def _losses(phases: Mapping[str, Sequence[EpochRecord]]) -> Markup:
 
 
 def settings_section(subject: Subject) -> Markup:
+    """Those that differ from their defaults, the commands that make the model and the page again, and the others."""
     settings = subject.model.settings
     changed = dict(_changed(subject))
     different: list[tuple[str, ...]] = []
@@ -183,10 +136,18 @@ def settings_section(subject: Subject) -> Markup:
     if different:
         columns = ("setting", "value", "default", "what it does")
         parts = [table("Settings that differ from their defaults", columns, different)]
+    page = subject.command or f"cofill report model --test {quote(subject.test_name or 'test.csv')}"
+    parts += [
+        paragraph(
+            "To make it again: the same ratings, version and seed give the same model. It does not keep the names of "
+            "the files that it was trained on: put yours in their place."
+        ),
+        element("pre", f"{_training(subject)}\n{page}", tabindex="0"),
+    ]
     if usual:
         whole = table("Settings at their defaults", ("setting", "value", "what it does"), usual)
         count = "1 setting at its default" if len(usual) == 1 else f"{len(usual)} settings at their defaults"
-        parts.append(element("details", element("summary", count), whole))
+        parts.append(unfolded(count, whole))
     return section("settings", "Settings", *parts)
 
 
@@ -212,19 +173,6 @@ def features_section(subject: Subject) -> Markup | None:
                 )
             )
     return section("features", "Side information", *parts) if parts else None
-
-
-def reproduction_section(subject: Subject) -> Markup:
-    page = subject.command or f"cofill report model --test {quote(subject.test_name or 'test.csv')}"
-    parts = [
-        paragraph(
-            "With the same ratings, the same version and the same number of threads the same seed gives the same "
-            "model. A model does not keep the names of the files that it was trained on: put yours in their place."
-        ),
-        element("pre", _training(subject), tabindex="0"),
-        element("pre", page, tabindex="0"),
-    ]
-    return section("again", "How to make this again", *parts)
 
 
 def _training(subject: Subject) -> str:

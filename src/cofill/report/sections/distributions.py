@@ -18,7 +18,7 @@ MOST_VALUES = 12  # different ratings that get a bar each
 def data_section(subject: Subject) -> Markup:
     model = subject.model
     users, items = model.user_counts(), model.item_counts()
-    _, values = subject.known
+    values = subject.known.values
     filled = len(values) / (len(users) * len(items))
     by_popularity = np.sort(items)[::-1]
     fifth = by_popularity[: max(1, round(len(items) / 5))].sum() / max(len(values), 1)
@@ -37,9 +37,6 @@ def data_section(subject: Subject) -> Markup:
             figure(_long_tail(by_popularity), "The long tail: how many of the ratings fall to the most rated items."),
             figure(
                 _counts(users, "user"), "How many ratings users have. A bar begins at its label, and ends at the next."
-            ),
-            figure(
-                _counts(items, "item"), "How many ratings items have. A bar begins at its label, and ends at the next."
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""What some users liked, what is recommended to them, and what they gave in the test part."""
+"""What some users liked, and what is recommended to them."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from cofill.charts.markup import Markup, element
 from cofill.report.page_parts import beside, code, paragraph, section, table
 from cofill.report.subject import Subject
 
-_LIKED, _RECOMMENDED, _TESTED = 6, 10, 8
+_LIKED, _RECOMMENDED = 6, 10
 _EXAMPLES = 3
 _TEST_RATINGS = 5  # of an example that is to say something
 
@@ -55,22 +55,20 @@ def _example(subject: Subject, user: int) -> Markup:
         (
             rank,
             entry.title or str(entry.item),
-            *(() if entry.rating is None else (entry.rating,)),
+            *(() if entry.rating is None else (f"{entry.rating:.2f}",)),
             *_in_test(in_test, model.items.index(entry.item)),
         )
         for rank, entry in enumerate(model.recommend(model.users.id(user), _RECOMMENDED), 1)
     ]
     columns = ("", "item") + (("predicted",) if model.rated else ()) + (("in the test",) if in_test is not None else ())
-    left: list[str] = [table(f"Rated highest by user {name}", ("item", "rating"), liked)]
-    if in_test and model.rated:
-        left.append(_test_table(subject, user, name, in_test))
+    left = table(f"Rated highest by user {name}", ("item", "rating"), liked)
     right = (
         table(f"Recommended to user {name}", columns, recommended)
         if recommended
         else paragraph("There is nothing left to recommend: every item is rated.")
     )
     heading = f"User {name}, {len(items):,} {'rating' if len(items) == 1 else 'ratings'}"
-    return element("div", element("h3", heading), beside(element("div", *left), right))
+    return element("div", element("h3", heading), beside(left, right))
 
 
 def _test_ratings(subject: Subject, user: int) -> dict[int, float] | None:
@@ -86,14 +84,3 @@ def _in_test(in_test: dict[int, float] | None, item: int) -> tuple[str, ...]:
     if in_test is None:
         return ()
     return (f"{in_test[item]:g}" if item in in_test else "-",)
-
-
-def _test_table(subject: Subject, user: int, name: str, in_test: dict[int, float]) -> Markup:
-    items = np.array(list(in_test), np.int32)
-    predicted = subject.model.predict_indices(np.full(len(items), user, np.int32), items)
-    order = np.argsort(-predicted, kind="stable")[:_TESTED]
-    rows = [
-        (subject.title(int(items[at])), float(predicted[at]), f"{in_test[int(items[at])]:g}") for at in order.tolist()
-    ]
-    caption = f"User {name} in the test part, highest prediction first ({len(rows)} of {len(items)})"
-    return table(caption, ("item", "predicted", "gave"), rows)

@@ -124,6 +124,7 @@ export const api = {
   map: () => call("GET", "map"),
   users: (query, n, signal) => call("GET", "users", { query: { query: query || null, n }, signal }),
   newUser: () => call("POST", "users", { body: {} }),
+  describe: (id, features) => call("PUT", "user", { body: { id, features } }),
   ratings: (user) => call("GET", "ratings", { query: { user } }),
   rate: (user, ratings) => call("PUT", "ratings", { body: { user, ratings } }),
   unrate: (user, item) => call("DELETE", "ratings", { query: { user, item } }),

@@ -1,7 +1,8 @@
 // Items drawn as points: where they are on the screen, how they look, which is under the pointer or next in a direction.
 
 import { keyOf } from "./api.js";
-import { hueOfGroup, titleOf } from "./words.js";
+import { colourVariable, groupNames } from "./groups.js";
+import { titleOf } from "./words.js";
 
 /**
  * @typedef {{id: import("./api.js").Id, title: string|null, x: number, y: number, ratings: number, group: *}} Place
@@ -19,7 +20,7 @@ export class ItemChart {
     this.pen = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     this.places = [...places].sort((a, b) => b.ratings - a.ratings);
     this.most = Math.max(1, ...places.map((place) => place.ratings));
-    this.groups = middles(places);
+    this.groups = counted(places);
     this.width = this.height = 0;
     this.x = this.y = 0; // what lies in the middle
     this.scale = this.whole = 1; // pixels a unit
@@ -124,8 +125,7 @@ export class ItemChart {
     const color = (/** @type {string} */ name) => style.getPropertyValue(name).trim();
     const look = {
       ...Object.fromEntries(["ink", "muted", "ground", "gold", "accent"].map((name) => [name, color(`--${name}`)])),
-      light: color("--tint-l"),
-      strength: color("--tint-c"),
+      groups: new Map([null, ...groupNames()].map((group) => [group, color(colourVariable(group))])),
       font: style.fontFamily,
     };
     pen.clearRect(0, 0, this.width, this.height);
@@ -134,7 +134,6 @@ export class ItemChart {
       if (x < -20 || y < -20 || x > this.width + 20 || y > this.height + 20) continue;
       this.#point(place, x, y, marks, look);
     }
-    this.#groupNames(marks, look);
     this.#titles(marks, look);
   }
 
@@ -143,8 +142,8 @@ export class ItemChart {
     const { pen } = this;
     const key = keyOf(place.id);
     const radius = this.radius(place);
-    pen.globalAlpha = marks.hidden.has(String(place.group)) ? 0.08 : 0.75;
-    pen.fillStyle = place.group === null ? look.muted : `oklch(${look.light} ${look.strength} ${hueOfGroup(place.group)})`;
+    pen.globalAlpha = marks.hidden.has(String(place.group)) ? 0.06 : place.group === null ? 0.6 : 0.85;
+    pen.fillStyle = look.groups.get(place.group) ?? look.groups.get(null);
     pen.beginPath();
     pen.arc(x, y, radius, 0, 7);
     pen.fill();
@@ -154,69 +153,50 @@ export class ItemChart {
     if (marks.current === place) ring(pen, x, y, radius + 5, 3, look.ink);
   }
 
-  /** Names of regions, as on a map of countries; they step back as one comes nearer. @param {Marks} marks @param {*} look */
-  #groupNames(marks, look) {
-    const { pen } = this;
-    const faint = Math.max(0, 1 - (this.scale / this.whole - 1) / 3);
-    if (faint === 0) return;
-    pen.textAlign = "center";
-    pen.textBaseline = "middle";
-    /** @type {number[][]} */
-    const taken = [];
-    for (const group of this.groups) {
-      if (marks.hidden.has(group.name)) continue;
-      const size = this.width < 500 ? 12 : 15;
-      pen.font = `600 ${size}px ${look.font}`;
-      const [x, y] = this.onScreen(group);
-      const half = pen.measureText(group.name).width / 2 + 3;
-      const box = [x - half, y - size * 0.7, x + half, y + size * 0.7];
-      if (taken.some((other) => overlap(box, other))) continue;
-      taken.push(box);
-      pen.globalAlpha = faint;
-      pen.lineWidth = 4;
-      pen.lineJoin = "round";
-      pen.strokeStyle = look.ground;
-      pen.strokeText(group.name, x, y);
-      pen.fillStyle = look.ink;
-      pen.fillText(group.name, x, y);
-      pen.globalAlpha = 1;
-    }
-  }
-
-  /** As many titles as fit, of what is marked first, then of what is known best. @param {Marks} marks @param {*} look */
+  /**
+   * As many titles as fit, none over another: first of what is marked, then of what is known best. There are more of
+   * them as one comes nearer. @param {Marks} marks @param {*} look
+   */
   #titles(marks, look) {
     const { pen } = this;
     const near = this.scale / this.whole;
-    const some = near < 1.6 ? 0 : Math.round(12 * near ** 1.6);
+    const some = Math.round((this.width < 500 ? 14 : 40) * near ** 1.6);
     const seen = this.places.filter((place) => {
       const [x, y] = this.onScreen(place);
       return x > 0 && y > 0 && x < this.width && y < this.height && !marks.hidden.has(String(place.group));
     });
-    const marked = seen.filter((place) => marks.rated.has(keyOf(place.id)) || marks.recommended.has(keyOf(place.id)));
+    const isMarked = (/** @type {Place} */ place) => marks.rated.has(keyOf(place.id)) || marks.recommended.has(keyOf(place.id));
     /** @type {number[][]} */
     const taken = [];
-    pen.textAlign = "left";
     pen.textBaseline = "middle";
-    for (const place of [marks.current, ...(near < 1.6 ? [] : marked), ...seen.slice(0, some)]) {
+    pen.lineJoin = "round";
+    let written = 0;
+    for (const place of new Set([marks.current, ...seen.filter(isMarked), ...seen])) {
       if (!place) continue;
+      if (written >= some && !isMarked(place) && place !== marks.current) break;
       const chosen = place === marks.current;
-      pen.font = `${chosen ? "600 14px" : "12px"} ${look.font}`;
+      pen.font = `${chosen ? "600 14px" : isMarked(place) ? "600 12px" : "12px"} ${look.font}`;
       const [x, y] = this.onScreen(place);
-      const text = shortened(titleOf(place));
+      const text = shortened(titleOf(place).replace(/ \(\d{4}\)$/, ""));
       const width = pen.measureText(text).width;
       const gap = this.radius(place) + (chosen ? 9 : 5);
-      const left = x + gap + width > this.width - 4 ? x - gap - width : x + gap;
-      const box = [left - 4, y - 10, left + width + 4, y + 10];
-      if (!chosen && taken.some((other) => overlap(box, other))) continue;
-      taken.push(box);
+      const sides = [x + gap, x - gap - width].filter((left) => left > 4 && left + width < this.width - 4);
+      const left = sides.find((at) => !taken.some((other) => overlap(boxAt(at, y, width), other))) ?? (chosen ? sides[0] : undefined);
+      if (left === undefined) continue;
+      written += 1;
+      taken.push(boxAt(left, y, width));
+      pen.textAlign = "left";
       pen.lineWidth = 4;
       pen.strokeStyle = look.ground;
       pen.strokeText(text, left, y);
-      pen.fillStyle = chosen ? look.ink : look.muted;
+      pen.fillStyle = chosen || isMarked(place) ? look.ink : look.muted;
       pen.fillText(text, left, y);
     }
   }
 }
+
+/** @param {number} left @param {number} y @param {number} width of a title */
+const boxAt = (left, y, width) => [left - 4, y - 9, left + width + 4, y + 9];
 
 /** @param {number[]} a @param {number[]} b left, top, right, bottom */
 function overlap(a, b) {
@@ -225,7 +205,7 @@ function overlap(a, b) {
 
 /** @param {string} text */
 function shortened(text) {
-  return text.length > 42 ? `${text.slice(0, 40)}…` : text;
+  return text.length > 30 ? `${text.slice(0, 28).trimEnd()}…` : text;
 }
 
 /**
@@ -259,22 +239,9 @@ function star(pen, x, y, radius, color, edge) {
   pen.fill();
 }
 
-/**
- * Where most of each group lies, the largest first.
- * @param {Place[]} places @returns {{name: string, n: number, x: number, y: number}[]}
- */
-function middles(places) {
-  /** @type {Map<string, Place[]>} */
-  const members = new Map();
-  for (const place of places) {
-    if (place.group === null || place.group === undefined) continue;
-    const name = String(place.group);
-    members.set(name, [...(members.get(name) ?? []), place]);
-  }
-  const median = (/** @type {number[]} */ values) => values.sort((a, b) => a - b)[values.length >> 1];
-  return [...members]
-    .map(([name, all]) => ({
-      name, n: all.length, x: median(all.map((one) => one.x)), y: median(all.map((one) => one.y)),
-    }))
-    .sort((a, b) => b.n - a.n);
+/** How many items each group has, in the order of their colours; the rest last. @param {Place[]} places */
+function counted(places) {
+  const names = [...groupNames(), null];
+  return names.map((group) => ({ group, n: places.filter((place) => place.group === group).length }))
+    .filter(({ group, n }) => n > 0 && (group !== null || n < places.length));
 }

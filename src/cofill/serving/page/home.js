@@ -1,5 +1,6 @@
 // The first page: things to rate, the list that follows, and what was rated.
 
+import { aboutYou } from "./about.js";
 import { h } from "./dom.js";
 import { ratingsList } from "./ratings.js";
 import { recommendationList } from "./recommendations.js";
@@ -11,6 +12,6 @@ export function homeView() {
   refresh();
   return h("div", { class: "home" },
     h("h1", { class: "unseen" }, "Recommendations"),
-    h("div", { class: "side" }, starters(), ratingsList()),
+    h("div", { class: "side" }, starters(), ratingsList(), aboutYou()),
     element);
 }

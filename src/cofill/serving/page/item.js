@@ -1,16 +1,16 @@
 // One item: what it is, what everybody gave it, what is like it.
 
-import { api, keyOf } from "./api.js";
+import { aborted, api, keyOf, Problem } from "./api.js";
+import { cover } from "./cover.js";
 import { makeDialog } from "./dialog.js";
 import { fill, h } from "./dom.js";
 import { closeItem, openItem, route } from "./route.js";
-import { predictedStars, ratingControl } from "./stars.js";
+import { flagColumns, flagsOf } from "./groups.js";
+import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
-import { loading, skeletons } from "./status.js";
+import { loading, nothing, skeletons } from "./status.js";
 import { showWhy } from "./why.js";
-import {
-  columnInWords, count, counted, flagColumns, flagsOf, hueOf, oneDigit, ratingInWords, titleOf, titleParts, valueInWords, worded,
-} from "./words.js";
+import { columnInWords, count, counted, oneDigit, ratingInWords, titleOf, titleParts, valueInWords, worded } from "./words.js";
 
 /** Shows the item that the address names. */
 export function itemDialog() {
@@ -30,7 +30,8 @@ export function itemDialog() {
       return;
     }
     const { signal } = (asked = new AbortController());
-    loading(body, () => api.item(item, signal), (found) => {
+    loading(body, () => known(item, signal), (found) => {
+      if (found === null) return unknown(() => dialog.close());
       dialog.setAttribute("aria-label", titleOf(found));
       queueMicrotask(() => body.querySelector("rating-control")?.focus({ preventScroll: true }));
       return content(found, signal);
@@ -40,13 +41,27 @@ export function itemDialog() {
   };
 }
 
+/** What the server says of an item; null of one that it does not know. @param {string} item @param {AbortSignal} signal */
+async function known(item, signal) {
+  try {
+    return await api.item(item, signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+}
+
+/** @param {() => void} close */
+function unknown(close) {
+  return h("div", { class: "gone" },
+    nothing("This is not here any more.", "It may have been taken away, or the link that led here may be wrong."),
+    h("button", { type: "button", class: "primary", onclick: close }, "See what is here"));
+}
+
 /** @param {*} item the answer of /v1/item @param {AbortSignal} signal */
 function content(item, signal) {
   return [
-    h("header", { style: { "--hue": hueOf(item) } }, h("h2", {}, titleParts(item)), facts(item)),
-    h("div", { class: "yours" },
-      h("div", {}, h("h3", {}, `${state.other === null ? "Your" : "Their"} ${worded("rating", "choice")}`), ratingControl(item)),
-      prediction(item, signal)),
+    h("header", {}, cover(item, { titled: true }), h("div", {}, h("h2", {}, titleParts(item)), facts(item), yours(item, signal))),
     distribution(item.ratings),
     similar(item.similar),
   ];
@@ -57,7 +72,9 @@ function facts(item) {
   const flags = new Set(flagColumns().map((column) => column.name));
   /** @param {*} value */
   const tells = (value) => value !== null && value !== "" && value !== false && !(Array.isArray(value) && value.length === 0);
-  const rows = Object.entries(item.attributes ?? {}).filter(([name, value]) => !flags.has(name) && tells(value));
+  const pictures = new Set(state.model.item_columns.filter((one) => one.kind === "image").map((one) => one.name));
+  const rows = Object.entries(item.attributes ?? {})
+    .filter(([name, value]) => !flags.has(name) && !pictures.has(name) && tells(value));
   if (flagsOf(item).length) rows.push(["Is", flagsOf(item)]);
   if (rows.length === 0) return null;
   return h("dl", { class: "facts" }, rows.map(([name, value]) => [
@@ -66,29 +83,32 @@ function facts(item) {
   ]));
 }
 
-/** What the model expects, which follows every rating. @param {*} item @param {AbortSignal} signal */
-function prediction(item, signal) {
-  const number = h("div", {});
-  const why = h("div", { class: "item-why" });
+/** One's rating, or until there is one what the model expects, which follows every rating. @param {*} item @param {AbortSignal} signal */
+function yours(item, signal) {
   const { rated } = state.model;
-  const place = rated ? h("div", {}, h("h3", {}, "Predicted"), number) : null;
-  const bring = async () => {
-    if (state.user !== null) return (await api.predictions([{ user: state.user, item: item.id }], signal)).ratings[0];
-    return (await api.recommendations({ ratings: [], among: [item.id], n: 1 }, signal)).items[0]?.rating ?? null;
+  const control = ratingControl(item, { captioned: true });
+  const why = h("div", { class: "item-why" });
+  const predict = async () => {
+    try {
+      const found = state.user !== null ? (await api.predictions([{ user: state.user, item: item.id }], signal)).ratings[0]
+        : (await api.recommendations({ ratings: [], among: [item.id], n: 1 }, signal)).items[0]?.rating;
+      control.predict(found ?? null);
+    } catch (error) {
+      if (!(error instanceof Problem) && !aborted(error)) console.error(error); // a prediction is no more than a help
+    }
   };
-  const refresh = () => loading(number, bring, (value) => (value === null ? "–" : predictedStars(value)), skeletons(1, "line"));
   const explain = () => {
-    details.hidden = state.user === null || state.ratings.size === 0;
+    details.hidden = state.user === null || (state.ratings.size === 0 && state.about === null);
     if (details.open && !details.hidden) showWhy(why, item, rated ? "rating" : "list");
     else fill(why);
   };
   const details = h("details", { ontoggle: explain },
-    h("summary", {}, worded("What it is made of", "Why it is in the list")), why);
-  for (const follow of rated ? [refresh, explain] : [explain]) {
+    h("summary", {}, worded("What the prediction is made of", "Why it is in the list")), why);
+  for (const follow of rated ? [predict, explain] : [explain]) {
     follow();
     state.addEventListener("settled", follow, { signal });
   }
-  return [place, details];
+  return h("div", { class: "yours" }, control, details);
 }
 
 /** @param {{count: number, mean: number|null, distribution: {rating: number, count: number}[]}} ratings */
@@ -113,6 +133,7 @@ function similar(items) {
   if (!items?.length) return null;
   return h("section", {}, h("h3", {}, "Similar"),
     h("ul", { class: "similar" }, items.map((item) => h("li", { "data-item": keyOf(item.id) },
+      h("div", { class: "cover-frame", onclick: () => openItem(item.id) }, cover(item)),
       h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item)),
       h("span", { class: "likeness", style: { "--share": `${Math.max(0, item.similarity) * 100}%` } },
         h("span", { class: "unseen" }, `likeness ${item.similarity.toFixed(2)}`)),

@@ -76,6 +76,7 @@ async function start() {
   } finally {
     starting = false;
   }
+  search(part("search"));
   person(part("person"), part("notices"));
   confirmRatings();
   const followItem = itemDialog();
@@ -89,5 +90,4 @@ part("skip").addEventListener("click", (event) => {
   main.focus();
 });
 keyDialog();
-search(part("search"));
 start();

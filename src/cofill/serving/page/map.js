@@ -3,21 +3,22 @@
 import { api, keyOf, Problem } from "./api.js";
 import { ItemChart } from "./chart_of_items.js";
 import { announce, fill, h } from "./dom.js";
+import { colourVariable } from "./groups.js";
 import { openItem } from "./route.js";
 import { state } from "./state.js";
 import { failure, nothing } from "./status.js";
-import { count, hueOfGroup, ratingInWords, titleOf } from "./words.js";
+import { wording } from "./wording.js";
+import { count, ratingInWords, titleOf } from "./words.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 const STILL = 6; // pixels that a click may slip
-const GROUPS_SHOWN = 12;
 const HELP = "Drag to move, scroll or pinch to come nearer, click to open. By keyboard: arrow keys go to the next item in "
   + "that direction, Enter opens it, + and − come nearer and go farther, 0 shows everything.";
 
 /** @returns {HTMLElement} */
 export function mapView() {
   const place = h("div", { class: "map-place" });
-  const element = h("div", { class: "map-view" }, h("h1", {}, "A map of everything"),
+  const element = h("div", { class: "map-view" }, h("h1", {}, wording().map),
     h("p", { class: "note" }, "What the model finds alike lies close together."), place);
   let asked = new AbortController();
   let timer = 0;
@@ -112,10 +113,10 @@ function legend(chart, marks, draw) {
   };
   return h("div", { class: "legend" },
     h("span", { class: "key rated-key" }, "rated"), h("span", { class: "key recommended-key" }, "recommended"),
-    chart.groups.slice(0, GROUPS_SHOWN).map((group) => h("button", {
-      type: "button", class: "key group-key", "aria-pressed": "true", title: `${count(group.n)} items; click to hide or show`,
-      style: { "--hue": hueOfGroup(group.name) }, onclick: toggle(group.name),
-    }, group.name)));
+    chart.groups.map(({ group, n }) => h("button", {
+      type: "button", class: "key group-key", "aria-pressed": "true", title: `${count(n)} items; click to hide or show`,
+      style: { "--key": `var(${colourVariable(group)})` }, onclick: toggle(String(group)),
+    }, group ?? "Other")));
 }
 
 /** @param {import("./chart_of_items.js").Place} to @param {ItemChart} chart @param {*} marks @param {() => void} draw */

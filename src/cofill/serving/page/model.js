@@ -3,9 +3,10 @@
 import { api } from "./api.js";
 import { curve } from "./curve.js";
 import { h } from "./dom.js";
+import { flagColumns } from "./groups.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
-import { columnInWords, count, flagColumns, valueInWords } from "./words.js";
+import { columnInWords, count, valueInWords } from "./words.js";
 
 const KINDS = { cfn: "Autoencoder (CFN)" };
 
@@ -34,7 +35,7 @@ function about(model) {
     learning(model.history ?? []),
     h("div", { class: "tables" },
       table("Measures", model.measures), table("Data", model.data), columns(model)),
-    h("details", {}, h("summary", {}, "All settings"), table("Settings", model.settings)),
+    h("details", {}, h("summary", {}, "All settings"), settings(model.settings_explained)),
     h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}.`),
   ];
 }
@@ -83,13 +84,34 @@ function table(title, values) {
   const rows = Object.entries(values ?? {}).filter(([, value]) => value !== null);
   if (rows.length === 0) return null;
   return h("section", {}, h("table", {}, h("caption", {}, title), h("tbody", {}, rows.map(([name, value]) => h("tr", {},
-    h("th", { scope: "row" }, columnInWords(name)), h("td", {}, cell(name, value)))))));
+    h("th", { scope: "row" }, LABELS[name] ?? columnInWords(name)), h("td", {}, cell(name, value)))))));
 }
+
+/** Every setting by its label, with a sentence that says what it does. @param {{name: string, label: string, help: string, value: *}[]} all */
+function settings(all) {
+  return h("section", { class: "settings" }, h("table", {}, h("caption", {}, "Settings"), h("tbody", {},
+    all.filter(({ value }) => value !== null).map(({ name, label, help, value }) => h("tr", {},
+      h("th", { scope: "row" }, label, h("span", { class: "help" }, sentenceOf(help), " ", h("code", {}, name))),
+      h("td", {}, cell(name, value)))))));
+}
+
+/** @param {string} text */
+const sentenceOf = (text) => (text ? `${text.charAt(0).toUpperCase()}${text.slice(1)}.` : "");
+
+const LABELS = {
+  validation_rmse: "Off, typically, on ratings set aside (RMSE)", epochs: "Epochs trained", seconds: "Seconds of training",
+  users: "People", items: "Items", ratings: "Ratings", rated: "Trained on ratings", density: "Share of pairs that are known",
+  mean: "Mean rating", scale: "Scale", first_time: "First rating", last_time: "Last rating", user_features: "What is known of people",
+  item_features: "What is known of items",
+};
 
 /** @param {string} name @param {*} value */
 function cell(name, value) {
   if (/_time$/.test(name) && typeof value === "number") {
     return new Date(value * 1000).toLocaleDateString("en-GB", { dateStyle: "long" });
+  }
+  if (value !== null && typeof value === "object" && "described" in value) {
+    return `${count(value.columns)} columns, ${count(value.described)} described`;
   }
   return Number.isInteger(value) && !/seed|year/.test(name) ? count(value) : valueInWords(value);
 }

@@ -1,16 +1,17 @@
 // The list that follows every rating: rows glide to their new places and say how far they came.
 
 import { aborted, api, keyOf } from "./api.js";
+import { cover } from "./cover.js";
 import { announce, fill, freshId, h } from "./dom.js";
 import { filterBar } from "./filter.js";
 import { count as countUp, glide } from "./glide.js";
 import { rankingBar } from "./ranking.js";
 import { openItem } from "./route.js";
-import { predictedStars, ratingControl } from "./stars.js";
+import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
 import { reasonInWords, showWhy } from "./why.js";
-import { attributesLine, counted, ratersInWords, signedShort, titleOf, titleParts, worded } from "./words.js";
+import { attributesLine, counted, everybodyInWords, signedShort, titleOf, titleParts, worded } from "./words.js";
 
 const PAGE = 12;
 const MOST = 96;
@@ -25,9 +26,9 @@ class Row {
     const panel = freshId("why");
     this.rank = h("span", { class: "rank-number" });
     this.moved = h("span", { class: "moved" });
-    this.stars = item.rating === null ? null : predictedStars(item.rating);
+    this.control = ratingControl(item, { captioned: true });
     this.delta = h("span", { class: "delta" });
-    this.stars?.querySelector(".number")?.after(this.delta);
+    this.control.querySelector(".value")?.after(this.delta);
     this.raters = h("span", { class: "raters" });
     this.reason = h("span", { class: "reason-text" });
     this.panel = h("div", { class: "row-why", id: panel, hidden: true });
@@ -35,14 +36,15 @@ class Row {
       type: "button", class: "link", "aria-expanded": "false", "aria-controls": panel,
       "aria-label": `Why ${titleOf(item)}`, onclick: () => this.toggle(),
     }, "Why?");
+    const open = () => openItem(item.id);
     this.element = h("li", { class: "row" },
       h("div", { class: "rank" }, this.rank, this.moved),
+      h("div", { class: "cover-frame", onclick: open }, cover(item)),
       h("div", { class: "what" },
-        h("h3", {}, h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item))),
-        h("p", { class: "attributes" }, attributesLine(item)),
+        h("h3", {}, h("button", { type: "button", class: "title", onclick: open }, titleParts(item))),
+        h("p", { class: "attributes" }, h("span", {}, attributesLine(item)), this.raters),
         h("p", { class: "reason" }, this.reason, " ", this.button)),
-      h("div", { class: "guess" }, this.stars, this.raters),
-      h("div", { class: "give" }, h("span", { class: "give-label", "aria-hidden": "true" }, "Seen it?"), ratingControl(item)),
+      h("div", { class: "give" }, this.control),
       this.panel);
     this.explain();
   }
@@ -72,13 +74,15 @@ class Row {
     const was = this.item.rating;
     this.item = item;
     this.rank.textContent = String(place + 1);
-    this.raters.textContent = ratersInWords(item.raters);
+    this.raters.textContent = everybodyInWords(item);
     this.#showMove(place, first ? place : before);
-    if (this.stars !== null && (first || before !== null)) {
+    if (item.rating !== null && (first || before !== null)) {
       const change = first ? 0 : item.rating - was;
       this.delta.textContent = Math.abs(change) >= 0.05 ? signedShort(change) : "";
       this.delta.className = `delta ${change < 0 ? "down" : "up"}`;
-      countUp(first ? item.rating : was, item.rating, this.stars.show);
+      countUp(first ? item.rating : was, item.rating, (now) => this.control.predict(now));
+    } else {
+      this.control.predict(item.rating);
     }
     this.explain();
   }
@@ -125,7 +129,8 @@ export function recommendationList() {
     describe();
     if (rows.size === 0) fill(under, skeletons(6, "row"));
     try {
-      const who = state.user === null ? { ratings: [] } : { user: state.user };
+      const known = state.other !== null || state.ratings.size > 0 || state.about !== null;
+      const who = known && state.user !== null ? { user: state.user } : { ratings: [] };
       const { by, diversity, where } = state;
       const answer = await api.recommendations({ ...who, n: wanted, by, diversity, where, why: true }, mine.signal);
       show(answer.items);
@@ -169,11 +174,13 @@ export function recommendationList() {
   function describe() {
     const n = state.ratings.size;
     const whose = state.other === null ? "you" : `user ${keyOf(state.other)}`;
-    title.textContent = n === 0 && state.other === null ? "To begin with" : `For ${whose}`;
-    note.textContent = n === 0 && state.other === null
-      ? `What most people like. ${worded("Rate", "Choose")} something, and watch this list follow.`
-      : `From ${counted(n, worded("rating", "choice"))}${Object.keys(state.where).length ? ", filtered" : ""}. `
-        + "Every further one moves the list.";
+    const stranger = n === 0 && state.other === null;
+    const described = stranger && state.about !== null;
+    const filtered = Object.keys(state.where).length ? ", filtered" : "";
+    title.textContent = stranger && !described ? "To begin with" : `For ${whose}`;
+    note.textContent = described ? `From what you said about yourself${filtered}. Every rating moves the list.`
+      : stranger ? `What most people like. ${worded("Rate", "Choose")} something, and watch this list follow.`
+        : `From ${counted(n, worded("rating", "choice"))}${filtered}. Every further one moves the list.`;
   }
 
   function emptyWords() {

@@ -1,12 +1,13 @@
 // Search with type-ahead: a combobox. Enter opens what is marked; with a pointer one can rate in the list itself.
 
 import { aborted, api } from "./api.js";
+import { cover } from "./cover.js";
 import { announce, fill, h } from "./dom.js";
 import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
-import { state } from "./state.js";
 import { reason } from "./status.js";
-import { attributesLine, counted, titleParts } from "./words.js";
+import { wording } from "./wording.js";
+import { attributesLine, counted, titleOf, titleParts } from "./words.js";
 
 const RESULTS = 8;
 const PAUSE = 120; // ms between two letters that are one thought
@@ -14,7 +15,7 @@ const PAUSE = 120; // ms between two letters that are one thought
 /** @param {HTMLElement} place */
 export function search(place) {
   const input = /** @type {HTMLInputElement} */ (h("input", {
-    type: "search", role: "combobox", placeholder: "Search", "aria-label": "Search for something to rate",
+    type: "search", role: "combobox", placeholder: wording().search, "aria-label": "Search for something to rate",
     autocomplete: "off", spellcheck: "false", enterkeyhint: "search",
     "aria-autocomplete": "list", "aria-expanded": "false", "aria-controls": "search-results",
   }));
@@ -31,7 +32,7 @@ export function search(place) {
   async function ask() {
     asked?.abort();
     const query = input.value.trim();
-    if (query === "" || state.model === null) {
+    if (query === "") {
       close();
       return;
     }
@@ -39,9 +40,9 @@ export function search(place) {
     try {
       found = (await api.items(query, RESULTS, asked.signal)).items;
       marked = found.length ? 0 : -1;
-      fill(list, found.length ? found.map(option) : h("li", { class: "none" }, `Nothing begins with “${query}”.`));
+      fill(list, found.length ? found.map(option) : h("li", { class: "none" }, `Nothing is called “${query}”.`));
       open();
-      announce(found.length ? `${counted(found.length, "result")}. ${found[0].title ?? ""}` : "Nothing found.");
+      announce(found.length ? `${counted(found.length, "result")}. ${titleOf(found[0])}` : "Nothing found.");
     } catch (error) {
       if (aborted(error)) return;
       found = [];
@@ -60,6 +61,7 @@ export function search(place) {
         choose(place);
       },
     },
+    cover(item),
     h("span", { class: "found" },
       h("span", { class: "title" }, titleParts(item)), h("span", { class: "attributes" }, attributesLine(item))),
     h("span", { "aria-hidden": "true" }, ratingControl(item, { byPointer: true })));

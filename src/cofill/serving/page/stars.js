@@ -1,4 +1,4 @@
-// Stars: those that somebody gave (or gives, here and now), and those that the model predicts.
+// Stars: what somebody gave an item, or gives it here and now. Until then they show what the model predicts.
 //
 // Any other scale is a bar instead, with the same hands: one slider for pointer, finger and keyboard.
 
@@ -14,28 +14,6 @@ function part(value) {
   const { low, high } = state.model.scale;
   const share = starred() ? value / high : (value - low) / (high - low);
   return `${Math.max(0, Math.min(1, share)) * 100}%`;
-}
-
-/** @param {string} more a class */
-function row(more) {
-  return h("span", { class: `${starred() ? "stars" : "bar"} ${more}`, style: { "--count": state.model.scale.high } });
-}
-
-/** Predicted stars and their number. Call `.show(value)` for another. @param {number} value */
-export function predictedStars(value) {
-  const stars = row("predicted-stars");
-  stars.setAttribute("aria-hidden", "true");
-  const number = h("span", { class: "number" });
-  const label = h("span", { class: "unseen" });
-  const element = h("span", { class: "prediction" }, number, stars, label);
-  /** @param {number} now */
-  const show = (now) => {
-    stars.style.setProperty("--full", part(now));
-    number.textContent = oneDigit(now);
-    label.textContent = starred() ? "stars predicted" : "predicted";
-  };
-  show(value);
-  return Object.assign(element, { show });
 }
 
 /** What somebody may give, by the scale of the model. */
@@ -64,6 +42,9 @@ class RatingControl extends HTMLElement {
   item;
   /** @type {number|null} what is meant but not said yet */
   #meant = null;
+  /** @type {number|null} */
+  #predicted = null;
+  #captioned = false; // whether it says in words what the stars are
   #timer = 0;
   /** @type {HTMLElement} */
   #slider;
@@ -75,30 +56,32 @@ class RatingControl extends HTMLElement {
   #toggle = null;
   #sync = () => this.#show();
 
-  /** @param {import("./api.js").Item} item @param {boolean} byPointer leave it out of the order of tabs */
-  setUp(item, byPointer) {
+  /** @param {import("./api.js").Item} item @param {{byPointer?: boolean, captioned?: boolean}} how */
+  setUp(item, { byPointer = false, captioned = false }) {
     this.item = item;
+    this.#captioned = captioned;
     const { low, high } = state.model.scale;
     if (!state.model.rated) {
-      this.append(this.#toggle = h("button", {
-        type: "button", class: "chip", "aria-label": `You chose ${titleOf(item)}`, tabindex: byPointer ? -1 : null,
+      this.append(this.#toggle = h(byPointer ? "span" : "button", {
+        class: "chip", ...(byPointer ? {} : { type: "button", "aria-label": `You chose ${titleOf(item)}` }),
         onclick: () => this.#say(this.rating === null ? Math.min(1, high) : null),
       }));
       this.#show();
       return this;
     }
-    this.#slider = row("given-stars");
-    const attributes = {
-      role: "slider", "aria-label": `Your rating of ${titleOf(item)}`, "aria-valuemin": low, "aria-valuemax": high,
-      tabindex: byPointer ? -1 : 0,
-    };
-    for (const [name, value] of Object.entries(attributes)) this.#slider.setAttribute(name, String(value));
+    this.#slider = h("span", {
+      class: `scale ${starred() ? "stars" : "bar"}`, style: { "--count": high },
+      ...(byPointer ? {} : {
+        role: "slider", "aria-label": `Your rating of ${titleOf(item)}`, "aria-valuemin": low, "aria-valuemax": high, tabindex: 0,
+      }),
+    });
     this.#value = h("span", { class: "value", "aria-hidden": "true" });
-    this.#clear = h("button", {
-      type: "button", class: "clear", "aria-label": `Take back your rating of ${titleOf(item)}`, title: "Take back",
-      tabindex: byPointer ? -1 : null, onclick: () => this.#say(null),
+    this.#clear = h(byPointer ? "span" : "button", {
+      class: "clear", title: "Take back", onclick: () => this.#say(null),
+      ...(byPointer ? {} : { type: "button", "aria-label": `Take back your rating of ${titleOf(item)}` }),
     }, "×");
-    this.append(this.#slider, this.#value, this.#clear);
+    this.classList.toggle("captioned", captioned);
+    this.append(this.#slider, h("span", { class: "caption" }, this.#value, this.#clear));
     this.#listen();
     this.#show();
     return this;
@@ -122,19 +105,37 @@ class RatingControl extends HTMLElement {
     return this.#meant ?? state.ratingOf(this.item.id);
   }
 
+  /** What the model expects, shown until there is a rating. @param {number|null} value */
+  predict(value) {
+    this.#predicted = value;
+    this.#show();
+  }
+
   #show() {
     const rating = this.rating;
     this.classList.toggle("rated", rating !== null);
     this.classList.toggle("meant", this.#meant !== null);
     if (this.#toggle) {
-      this.#toggle.setAttribute("aria-pressed", String(rating !== null));
+      this.#toggle.setAttribute("aria-pressed", String(rating !== null)); // its look follows that
       this.#toggle.textContent = rating === null ? "+ Mine" : "✓ Mine";
       return;
     }
-    this.#slider.style.setProperty("--full", rating === null ? "0%" : part(rating));
-    this.#slider.setAttribute("aria-valuenow", String(rating ?? state.model.scale.low));
-    this.#slider.setAttribute("aria-valuetext", rating === null ? "not rated" : ratingInWords(rating));
-    this.#value.textContent = rating === null ? "" : String(rating);
+    const shown = rating ?? this.#predicted;
+    const predicted = this.#predicted === null ? "" : `, ${ratingInWords(Number(this.#predicted.toFixed(1)))} predicted`;
+    this.#slider.style.setProperty("--full", shown === null ? "0%" : part(shown));
+    if (this.#slider.hasAttribute("role")) {
+      this.#slider.setAttribute("aria-valuenow", String(rating ?? state.model.scale.low));
+      this.#slider.setAttribute("aria-valuetext", rating === null ? `not rated${predicted}` : ratingInWords(rating));
+    }
+    this.#value.replaceChildren(...this.#words(rating));
+  }
+
+  /** @param {number|null} rating @returns {(Node|string)[]} */
+  #words(rating) {
+    if (rating !== null && !this.#captioned) return [String(rating)];
+    if (rating !== null) return [this.#meant === null ? "you gave " : "you give ", h("b", {}, String(rating))];
+    if (this.#predicted === null) return this.#captioned ? ["rate it"] : [];
+    return [h("b", { class: "number" }, oneDigit(this.#predicted)), " predicted"];
   }
 
   /** @param {number|null} rating */
@@ -214,7 +215,11 @@ class RatingControl extends HTMLElement {
 
 customElements.define("rating-control", RatingControl);
 
-/** @param {import("./api.js").Item} item @param {{byPointer?: boolean}} [how] @returns {RatingControl} */
-export function ratingControl(item, { byPointer = false } = {}) {
-  return new RatingControl().setUp(item, byPointer);
+/**
+ * @param {import("./api.js").Item} item @param {{byPointer?: boolean, captioned?: boolean}} [how]
+ * byPointer: for the pointer alone, where something around it is what the keyboard reaches; captioned: say in words what the stars are
+ * @returns {RatingControl}
+ */
+export function ratingControl(item, how = {}) {
+  return new RatingControl().setUp(item, how);
 }

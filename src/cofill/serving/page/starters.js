@@ -1,6 +1,7 @@
-// The first screen: well known, diverse things to rate. What is rated stays in its place until others are asked for.
+// The first screen: well known, diverse things to rate. What is rated makes room for the next.
 
 import { api, keyOf } from "./api.js";
+import { cover } from "./cover.js";
 import { announce, fill, h } from "./dom.js";
 import { glide } from "./glide.js";
 import { recall, remember } from "./memory.js";
@@ -8,10 +9,12 @@ import { openItem } from "./route.js";
 import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
-import { attributesLine, hueOf, titleOf, titleParts, worded } from "./words.js";
+import { wording } from "./wording.js";
+import { titleOf, titleParts, worded } from "./words.js";
 
 const SHOWN = 6;
 const ASKED = 60;
+const A_LOOK = 900; // ms that a rated card stays: long enough to see what was given, and to change one's mind
 
 /** @returns {HTMLElement} */
 export function starters() {
@@ -24,14 +27,17 @@ export function starters() {
       announce(`${cards.children.length} others to rate.`);
     },
   }, "Show me others");
+  const { rate, choose } = wording();
   const element = h("section", { class: "starters", "aria-labelledby": "starters-title" },
-    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded("Rate what you know", "Choose what you know")), others),
+    h("div", { class: "heading" }, h("h2", { id: "starters-title" }, worded(rate, choose)), others),
     h("p", { class: "note" }, "Three are enough to begin with."), cards, under);
 
   /** @type {import("./api.js").Item[]} */
   let all = [];
   let next = 0;
   let skipped = new Set();
+  /** @type {Map<string, number>} timers of rated cards, by item */
+  const leaving = new Map();
 
   /** The next that is neither rated nor unknown to them; round again when all have been seen. */
   function draw() {
@@ -56,39 +62,56 @@ export function starters() {
     fill(under, hand.length ? null : nothing("That was all of them.", "Search for anything else you know."));
   }
 
+  /** @param {Element} old @param {string} focus what of the next card takes the focus, if the old one had it */
+  function replace(old, focus) {
+    const focused = old.contains(document.activeElement);
+    const instead = draw();
+    const now = instead && card(instead);
+    glide(cards, () => (now ? old.replaceWith(now) : old.remove()));
+    now?.classList.add("dealt");
+    if (focused) (now ?? cards.firstElementChild)?.querySelector(focus)?.focus({ preventScroll: true });
+    if (focused && instead) announce(`Instead: ${titleOf(instead)}`);
+    if (cards.children.length === 0) deal();
+  }
+
   /** @param {import("./api.js").Item} item @param {Element} old */
   function skip(item, old) {
     skipped.add(keyOf(item.id));
     remember("skipped", [...skipped]);
-    const instead = draw();
-    glide(cards, () => {
-      if (instead) old.replaceWith(card(instead));
-      else old.remove();
-    });
-    if (instead) {
-      const now = [...cards.children].find((one) => one.dataset.item === keyOf(instead.id));
-      now?.querySelector(".skip-it")?.focus({ preventScroll: true });
-      announce(`Instead: ${titleOf(instead)}`);
-    } else if (cards.children.length === 0) {
-      deal();
+    replace(old, ".skip-it");
+  }
+
+  /** Cards whose rating the server has, given here or anywhere else, go after a look. */
+  function sweep() {
+    for (const one of cards.children) {
+      const key = one.dataset.item ?? "";
+      clearTimeout(leaving.get(key));
+      leaving.delete(key);
+      if (!state.ratings.has(key)) continue;
+      leaving.set(key, setTimeout(() => {
+        leaving.delete(key);
+        if (state.ratings.has(key) && one.isConnected) replace(one, "rating-control");
+      }, A_LOOK));
     }
   }
 
   /** @param {import("./api.js").Item} item */
   function card(item) {
-    const element = h("li", { class: "card", "data-item": keyOf(item.id), style: { "--hue": hueOf(item) } },
-      h("h3", {}, h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item))),
-      h("p", { class: "attributes" }, attributesLine(item)),
+    const { unknown } = wording();
+    const open = () => openItem(item.id);
+    const element = h("li", { class: "card", "data-item": keyOf(item.id) },
+      h("div", { class: "cover-frame", onclick: open }, cover(item, { titled: true })),
+      h("h3", {}, h("button", { type: "button", class: "title", onclick: open }, titleParts(item))),
       h("div", { class: "card-foot" }, ratingControl(item),
         h("button", {
-          type: "button", class: "skip-it link", "aria-label": `Not seen: ${titleOf(item)}`, onclick: () => skip(item, element),
-        }, "Not seen")));
+          type: "button", class: "skip-it link", "aria-label": `${unknown}: ${titleOf(item)}`, onclick: () => skip(item, element),
+        }, unknown)));
     return element;
   }
 
   async function load() {
     fill(under, null);
-    fill(cards, skeletons(SHOWN, "card"));
+    fill(cards, skeletons(SHOWN, "card").map((one) => h("li", {}, one)));
     try {
       all = (await api.starters(ASKED)).items;
       restart();
@@ -109,6 +132,7 @@ export function starters() {
     element.hidden = state.other !== null; // they were not asked
     if (all.length) restart();
   });
+  state.on("settled", sweep);
   load();
   return element;
 }

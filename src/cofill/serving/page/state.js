@@ -2,11 +2,12 @@
 //
 // Events: "person" (somebody else, with other ratings), "rated" (one rating, shown before the server has it),
 // "settled" (the server has all of them), "corrected" (as the server has them: one was not taken, or another tab gave
-// one), "failed" (a rating was not taken), "where" (the filter), "ranking" (what the list is ranked by, and its variety),
+// one), "failed" (a rating was not taken), "described" (what somebody said about themselves), "where" (the filter), "ranking" (what the list is ranked by, and its variety),
 // "recommended" (the list), "model" (a newer one is served).
 
 import { api, keyOf, Problem } from "./api.js";
 import { recall, remember, tellOtherTabs, whenOtherTabTells } from "./memory.js";
+import { loadSettings } from "./wording.js";
 
 /**
  * @typedef {import("./api.js").Id} Id
@@ -56,6 +57,11 @@ class State extends EventTarget {
     this.dispatchEvent(new CustomEvent(name, { detail }));
   }
 
+  /** @returns {Object<string, *>|null} what we said about ourselves, by column; the server does not tell it again */
+  get about() {
+    return this.other === null ? recall("about") : null;
+  }
+
   get user() {
     return this.other ?? this.#self.id;
   }
@@ -67,7 +73,7 @@ class State extends EventTarget {
 
   /** Find the model, and ourselves as we were when the page was last open. */
   async start() {
-    this.model = await api.model();
+    [this.model] = await Promise.all([api.model(), loadSettings()]);
     await this.#load({ id: recall("me") }, null);
     whenOtherTabTells((me) => this.#follow(me));
   }
@@ -93,11 +99,13 @@ class State extends EventTarget {
 
   /** Leave the user that we were and be nobody yet. @returns {() => Promise<void>} takes it back */
   async startAnew() {
-    const [self, skipped] = [this.#self, recall("skipped")];
+    const [self, skipped, about] = [this.#self, recall("skipped"), recall("about")];
     await this.#load({ id: null }, null, [], Promise.resolve());
     tellOtherTabs(null);
     return async () => {
       await this.#load(self, null, skipped);
+      remember("about", about);
+      if (about !== null) this.tell("described");
       tellOtherTabs(self.id);
     };
   }
@@ -133,6 +141,18 @@ class State extends EventTarget {
         this.#waiting -= 1;
         this.settle();
       });
+  }
+
+  /** Say something about ourselves, or (null) take it back; the list follows. @param {Object<string, *>|null} about */
+  async describe(about) {
+    const self = this.#self;
+    await this.#queue;
+    await api.describe(await this.#idOf(self), about ?? {});
+    if (self !== this.#self) return;
+    remember("about", about);
+    this.tell("described");
+    tellOtherTabs(self.id);
+    this.settle();
   }
 
   /** When all is sent: tell what was not taken, and let the list follow. */
@@ -194,6 +214,7 @@ class State extends EventTarget {
       this.#choices += 1; // what was chosen as the former is void
       if (this.other === null) this.#turnInto(this.#self, null, new Map());
     }
+    this.tell("described"); // it may have been said there
     this.#doubtful = true;
     this.settle();
   }
@@ -213,6 +234,7 @@ class State extends EventTarget {
     }
     if (choice !== this.#choices) return; // somebody else was chosen meanwhile
     remember("me", self.id);
+    if (self.id === null) remember("about", null);
     if (skipped !== undefined) remember("skipped", skipped);
     this.#turnInto(self, other, byItem(found));
   }

@@ -4,7 +4,9 @@ import { api } from "./api.js";
 import { h } from "./dom.js";
 import { state } from "./state.js";
 import { loading, skeletons } from "./status.js";
-import { columnInWords, counted, oneDigit, ratingInWords, share, signed, signedShare, titleOf, twoDigits } from "./words.js";
+import {
+  addingUp, columnInWords, counted, oneDigit, ratingInWords, share, signed, signedShare, titleAndYear, titleOf, twoDigits,
+} from "./words.js";
 
 /**
  * @typedef {import("./api.js").Id} Id
@@ -12,14 +14,14 @@ import { columnInWords, counted, oneDigit, ratingInWords, share, signed, signedS
  * @typedef {{amount: number, item?: Id, title?: string, rating?: number, feature?: string}} Contribution
  * @typedef {{by: By, value: number, unclipped: number, base: number, contributions: Contribution[], remainder: number,
  *   low?: number, high?: number}} Explanation
- * @typedef {import("./api.js").Item & {score: number, rating: number|null, raters: number, why?: Explanation}} Recommended
+ * @typedef {import("./api.js").Item & {score: number, rating: number|null, raters: number, mean: number|null, why?: Explanation}} Recommended
  */
 
 const MOST_BARS = 6;
 const LITTLE = { rating: 0.005, list: 0.0005 }; // what rounds to nothing is no reason
-const MANY = 100; // people, or in a small world a twentieth of them
+const UNIT = { rating: 0.01, list: 0.001 }; // what amounts are rounded to
 
-/** @param {Recommended} item @returns {string} */
+/** Why this person gets it; nothing where it is just popular. @param {Recommended} item @returns {string} */
 export function reasonInWords(item) {
   const why = inUnits(/** @type {Explanation} */ (item.why));
   const helpful = why.contributions.filter((one) => one.amount >= LITTLE[why.by]).sort((a, b) => b.amount - a.amount);
@@ -28,7 +30,7 @@ export function reasonInWords(item) {
   // What is recommended in spite of one's ratings, or is popular, is not recommended because of one of them.
   const own = why.contributions.reduce((sum, one) => sum + Math.max(one.amount, 0), Math.max(why.remainder, 0));
   const popular = why.by === "list" && why.base > own;
-  if (!first || first.amount < -against / 2 || popular) return becauseOfOthers(item);
+  if (!first || first.amount < -against / 2 || popular) return "";
   if (first.feature) return `Because of ${whose()} ${first.feature.replaceAll("_", " ")}`;
   const second = helpful.find((one) =>
     one !== first && !one.feature && one.rating === first.rating && one.amount > first.amount / 2);
@@ -41,15 +43,6 @@ export function reasonInWords(item) {
   return `Because ${who()} gave ${names} ${liked ? "" : "only "}${ratingInWords(first.rating)}`;
 }
 
-/** @param {Recommended} item */
-function becauseOfOthers({ raters, rating }) {
-  const { users, scale } = state.model;
-  if (raters === 0) return `New: nobody has ${rating === null ? "chosen" : "rated"} it yet`;
-  const liked = rating !== null && rating >= (scale.low + scale.high) / 2;
-  if (raters >= Math.min(MANY, users / 20)) return `${liked ? "Liked" : "Chosen"} by many`;
-  return liked ? "Liked by those who rated it" : "";
-}
-
 const who = () => (state.other === null ? "you" : "they");
 const whose = () => (state.other === null ? "your" : "their");
 
@@ -58,7 +51,7 @@ const rated = (one) => one.rating !== undefined && state.model.rated;
 
 /** @param {Contribution} one */
 function name(one) {
-  return titleOf({ id: one.item, title: one.title }).replace(/ \(\d{4}\)$/, "");
+  return titleAndYear({ id: one.item, title: one.title }).title;
 }
 
 /** In stars, or shares of the score; if little is left of it, of all that speaks for the item. @param {Explanation} why */
@@ -102,10 +95,12 @@ function waterfall(why, steps) {
   /** @param {number} amount */
   const tone = (amount) => (Math.abs(amount) < little ? "" : amount < 0 ? "minus" : "plus");
   const [plain, change] = ofList ? [share, signedShare] : [twoDigits, signed];
-  let at = why.base;
-  const ends = [at, ...steps.map((step) => (at += step.amount))];
-  const low = Math.min(...ends, why.unclipped);
-  const high = Math.max(...ends, why.unclipped);
+  const shown = addingUp([why.base, ...steps.map((step) => step.amount)], why.unclipped, UNIT[why.by]);
+  const [base, ...amounts] = shown.parts;
+  let at = base;
+  const ends = [at, ...amounts.map((amount) => (at += amount))];
+  const low = Math.min(...ends);
+  const high = Math.max(...ends);
   const margin = Math.max((high - low) * 0.12, 0.05);
   /** @param {number} value */
   const place = (value) => ((value - low + margin) / (high - low + 2 * margin)) * 100;
@@ -120,10 +115,10 @@ function waterfall(why, steps) {
   const clipped = Math.abs(why.value - why.unclipped) >= little;
   return h("div", { class: "breakdown" },
     h("ol", {},
-      row(ofList ? "Popular with everybody" : "Where everybody starts", bar(why.base, why.base, "mark"), plain(why.base), "base"),
-      steps.map(({ label, amount }, i) =>
-        row(label, bar(ends[i], ends[i + 1], amount < 0 ? "down" : "up"), change(amount), tone(amount))),
-      row(ofList ? "Its score in the list" : "Predicted", bar(why.unclipped, why.unclipped, "mark"), plain(why.unclipped), "total")),
+      row(ofList ? "Popular with everybody" : "Where everybody starts", bar(base, base, "mark"), plain(base), "base"),
+      steps.map(({ label }, i) =>
+        row(label, bar(ends[i], ends[i + 1], amounts[i] < 0 ? "down" : "up"), change(amounts[i]), tone(amounts[i]))),
+      row(ofList ? "Its score in the list" : "Predicted", bar(shown.total, shown.total, "mark"), plain(shown.total), "total")),
     clipped ? remark(`The scale ends there, so it is shown as ${oneDigit(why.value)}.`) : null,
     why.low === undefined ? null
       : remark(`${oneDigit(why.value)}, likely ${oneDigit(why.low)} to ${oneDigit(Number(why.high))}`));

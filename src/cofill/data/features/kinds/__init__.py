@@ -12,6 +12,7 @@ from cofill.data.features.kind import Kind, Learn
 from cofill.data.features.kinds.category import Category
 from cofill.data.features.kinds.date import Date
 from cofill.data.features.kinds.flag import Flag
+from cofill.data.features.kinds.image import Image
 from cofill.data.features.kinds.links import Links
 from cofill.data.features.kinds.number import MOST, Number
 from cofill.data.features.kinds.several import Several
@@ -43,7 +44,7 @@ def _is_address(value: object) -> bool:
 
 
 # A column of a table is of the first kind that its cells fit.
-KINDS: list[type[Kind]] = [Tags, Links, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
+KINDS: list[type[Kind]] = [Tags, Links, Image, Skip, Vectors, Flag, Date, Number, Several, Text, Category]
 
 
 def kind_called(name: str) -> type[Kind]:
@@ -89,7 +90,11 @@ def restored(card: Mapping[str, Any]) -> Kind:
 
 
 def in_words(columns: tuple[Kind, ...], of: Cells) -> dict[str, ReadableColumn]:
-    """The columns that people can read, of those that `of` has; titles are kept elsewhere."""
-    there = (column for column in columns if column.name in of.columns)
-    found = {column.name: column.words(of) for column in there if normalised(column.name) not in USUAL_NAMES["title"]}
+    """The columns that people can read, of those that `of` has; titles are kept elsewhere, apart from their years."""
+    titles = [column for column in columns if normalised(column.name) in USUAL_NAMES["title"]]
+    found = {column.name: column.words(of) for column in columns if column.name in of.columns and column not in titles}
+    own = {column.name for column in columns}
+    for title in titles:
+        if title.name in of.columns:
+            found |= {name: words for name, words in title.also_in_words(of).items() if name not in own}
     return {name: words for name, words in found.items() if words is not None}

@@ -59,6 +59,10 @@ class Choices(TermKind):
     def categories(self) -> tuple[str, ...]:
         return self.choices
 
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        return self.choices or tuple(map(str, self.terms or ()))
+
     def numbers(self, value: Any) -> Doubles:
         hot = np.zeros(len(self.choices))
         hot[[self._place(name) for name in self.parse(value)]] = 1.0

@@ -106,6 +106,12 @@ class Date(Standardised):
         days = [None if moment is None else _day_of(moment) for moment in found]
         return ReadableColumn(self.called, pl.Series(days, dtype=pl.Date)).taken(column.codes)
 
+    def also_in_words(self, of: Cells) -> dict[str, ReadableColumn]:
+        """The years that titles end in."""
+        if not self.lenient:
+            return {}
+        return {"year": numbers_in_words(of.parsed(self.name, self.parse), of.columns[self.name])}
+
     @property
     def belongs(self) -> str:
         return "a title that ends in its year" if self.lenient else self.holds

@@ -81,6 +81,10 @@ class Several(Choices):
         return super().summed_up(cells.list.explode().drop_nulls())
 
     @classmethod
+    def names_of(cls, cells: "pl.Series") -> list[str]:
+        return super().names_of(cells.list.explode())
+
+    @classmethod
     def shown(cls, cell: Any) -> Any:
         return cell.to_list()
 

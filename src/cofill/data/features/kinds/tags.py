@@ -61,6 +61,10 @@ class Listed(TermKind, WholeSource):
     terms: TermNames
 
     @property
+    def suggestions(self) -> tuple[str, ...]:
+        return tuple(map(str, self.terms))
+
+    @property
     def belongs(self) -> str:
         return f"{self.holds} with '|' between them"
 
@@ -151,6 +155,10 @@ class Tags(Listed):
     @classmethod
     def recognised(cls, raw: Table) -> bool:
         return raw.headed and any(normalised(name) == "tag" for name in raw.names)
+
+    @property
+    def suggestions(self) -> tuple[str, ...]:
+        return tuple(map(str, self.terms))
 
     @classmethod
     def fit_raw(cls, raw: Table, reading: Reading) -> Fitted:

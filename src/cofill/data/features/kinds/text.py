@@ -45,6 +45,7 @@ class Text(TermKind):
 
     called: ClassVar[str] = "text"
     holds: ClassVar[str] = "a text"
+    searched: ClassVar[bool] = True
 
     terms: TermNames
 

@@ -1,0 +1,211 @@
+"""How good predictions are on ratings that the model has not seen, for whom, and how they err, beside the means."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.charts.graphs import Series, bars, curves, histogram
+from cofill.charts.markup import Markup, element
+from cofill.evaluation import Cluster, Evaluation, UserCluster
+from cofill.report.page_parts import beside, code, figure, figures, paragraph, section, table, unfolded, with_figure
+from cofill.report.sections.distributions import round_edges, value_groups
+from cofill.report.subject import Subject
+
+_TITLE = "Predictions"
+_HELD = "within 90 % interval"
+_OURS, _MEANS = "this model", "means alone"
+
+
+def predictions_section(subject: Subject) -> Markup:
+    """How far off predictions are, beside the means alone; how to measure it where nothing was."""
+    if subject.test is None:
+        return section("predictions", _TITLE, _without_test())
+    if not subject.rated:
+        told = paragraph("There are no ratings to compare predictions with: lists alone are measured.")
+        return section("predictions", _TITLE, *_warnings(subject), told)
+    found, means = subject.evaluation, subject.means_evaluation
+    held = () if found.within_interval is None else (found.within_interval,)
+    names, group = value_groups(subject.tested.values)
+    rows = _by_true_rating(subject, names, group)
+    return section(
+        "predictions",
+        _TITLE,
+        *_warnings(subject),
+        paragraph(
+            "How far off predictions are, in points of the rating scale; less is better. The means alone (biases) are "
+            "what is usual, and what this user gives and this item gets above it."
+        ),
+        table(
+            f"On {subject.test_name or 'the test part'}",
+            ("who predicts", "RMSE", "MAE", *(_HELD for _ in held), "ratings", "of these cold"),
+            [
+                ("this model", found.rmse, found.mae, *held, found.ratings, found.cold),
+                ("means alone", means.rmse, means.mae, *(None for _ in held), means.ratings, means.cold),
+            ],
+            own=0,
+        ),
+        *_remarks(found),
+        figures(
+            _cluster_figure(found.clusters, means.clusters, "item"),
+            _cluster_figure(found.user_clusters, means.user_clusters, "user"),
+            _spread(subject),
+        ),
+        unfolded(
+            "The numbers behind these figures",
+            beside(
+                _cluster_table(found.clusters, means.clusters, "item"),
+                _cluster_table(found.user_clusters, means.user_clusters, "user"),
+            ),
+            with_figure(
+                table(
+                    "By the rating that was given",
+                    ("rating", "test ratings", "mean prediction", "RMSE", "mean of the means", "RMSE of the means"),
+                    [(row.name, row.ratings, row.mean, row.rmse, row.mean_of_means, row.rmse_of_means) for row in rows],
+                ),
+                _drawn_to_the_middle(rows),
+            ),
+        ),
+    )
+
+
+def _without_test() -> Markup:
+    return element(
+        "p",
+        "Nothing was measured: a model can only be judged on ratings that it has not seen. ",
+        code("cofill report MODEL --test RATINGS"),
+        " measures it on some, and shows how it errs; ",
+        code("cofill split"),
+        " cuts them off before the training.",
+        class_="note",
+    )
+
+
+def _remarks(found: Evaluation) -> list[Markup]:
+    """About columns of the table that do not explain themselves."""
+    words = []
+    if found.within_interval is not None:
+        words.append(f"Nine tenths of the ratings should lie within their interval; {found.within_interval:.1%} do.")
+    if found.cold:
+        words.append("Cold ratings, whose user or item the model has no rating of, count like all others.")
+    return [paragraph(" ".join(words))] if words else []
+
+
+def _warnings(subject: Subject) -> list[Markup]:
+    warnings = []
+    count = len(subject.tested)
+    if subject.trained_on:
+        warnings.append(
+            f"The model was trained on {subject.trained_on:,} of these {count:,} ratings, so they say little about new "
+            "ones. Cut the data before the training."
+        )
+    low, high = subject.model.scale
+    outside = int(((subject.tested.values < low) | (subject.tested.values > high)).sum())
+    if outside and subject.rated:
+        warnings.append(
+            f"{outside:,} of these {count:,} ratings are outside the scale {low:g} to {high:g} of the training data, "
+            "where no prediction reaches."
+        )
+    return [element("p", warning, class_="note warning") for warning in warnings]
+
+
+def _cluster_figure(
+    clusters: Sequence[Cluster | UserCluster], means: Sequence[Cluster | UserCluster], side: str
+) -> Markup:
+    picture = bars(
+        f"RMSE by number of training ratings of the {side}, from the least to the most rated fifth.",
+        [f"{100 * c.share_from:.0f}-{c.share_to:.0%}" for c in clusters],
+        [cluster.rmse for cluster in clusters],
+        x=f"{side}s, from the least rated to the most",
+        y="RMSE",
+        written=["" if cluster.rmse is None else f"{cluster.rmse:.2f}" for cluster in clusters],
+        name=_OURS,
+        other=(_MEANS, [cluster.rmse for cluster in means]),
+    )
+    return figure(picture, f"In five groups of as many {side}s each, by the number of their training ratings.")
+
+
+def _cluster_table(
+    clusters: Sequence[Cluster | UserCluster], means: Sequence[Cluster | UserCluster], side: str
+) -> Markup:
+    intervals = any(c.within_interval is not None for c in clusters)
+    rows = [
+        (
+            *(f"{c.share_from:.0%} to {c.share_to:.0%}", c.most_training_ratings, c.ratings, c.rmse, other.rmse),
+            *((c.within_interval,) if intervals else ()),
+        )
+        for c, other in zip(clusters, means, strict=True)
+    ]
+    held = (_HELD,) if intervals else ()
+    columns = (f"{side}s", "training ratings up to", "test ratings", "RMSE", "RMSE of the means", *held)
+    return table(f"By number of training ratings of the {side}", columns, rows)
+
+
+def _spread(subject: Subject) -> Markup:
+    ours, means = (
+        said.astype(np.float64) - subject.tested.values for said in (subject.predictions, subject.means_said)
+    )
+    edges = round_edges(float(min(ours.min(), means.min())), float(max(ours.max(), means.max())), 40)
+    counts, others = (np.histogram(errors, edges)[0].tolist() for errors in (ours, means))
+    picture = histogram(
+        f"Histogram of the errors: mean {ours.mean():.3f}, standard deviation {ours.std():.3f}.",
+        edges,
+        counts,
+        x="prediction - rating (points)",
+        y="test ratings",
+        name=_OURS,
+        other=Series(_MEANS, edges[:-1], others),
+    )
+    half = float((np.abs(ours) <= 0.5).mean())
+    return figure(
+        picture,
+        f"How predictions err: by {ours.mean():+.2f} on average; {half:.0%} are at most half a point off. Right of "
+        "zero they are too high.",
+    )
+
+
+class _Row(NamedTuple):
+    """What is predicted where a rating was given."""
+
+    name: str
+    given: float
+    ratings: int
+    mean: float
+    rmse: float
+    mean_of_means: float
+    rmse_of_means: float
+
+
+def _by_true_rating(subject: Subject, names: list[str], group: npt.NDArray[np.int64]) -> list[_Row]:
+    rows = []
+    for number, name in enumerate(names):
+        inside = group == number
+        if not inside.any():
+            continue
+        given = subject.tested.values[inside].astype(np.float64)
+        measured = []
+        for said in (subject.predictions, subject.means_said):
+            predicted = said[inside].astype(np.float64)
+            measured += [float(predicted.mean()), float(np.sqrt(np.mean((predicted - given) ** 2)))]
+        rows.append(_Row(name, float(given.mean()), len(given), *measured))
+    return rows
+
+
+def _drawn_to_the_middle(rows: Sequence[_Row]) -> Markup:
+    places = [row.given for row in rows]
+    picture = curves(
+        "Mean prediction by true rating, beside the means alone and the diagonal of a model that never errs.",
+        [
+            Series(_OURS, places, [row.mean for row in rows]),
+            Series(_MEANS, places, [row.mean_of_means for row in rows]),
+            Series("without any error", places, places),
+        ],
+        x="rating that was given",
+        y="mean prediction (points)",
+    )
+    return figure(
+        picture,
+        "What is predicted where a rating was given. Whoever errs is drawn towards the middle: too high for low "
+        "ratings, too low for high ones.",
+    )

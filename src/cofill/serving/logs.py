@@ -1,0 +1,76 @@
+"""The log of the server, on standard error: plain lines, or one JSON object a line; with or without every request.
+
+By default nothing in it says who asked, or for whom: neither queries nor bodies, ids of people nor addresses. A path
+that is none of the server's own is not told either, because there may be anything in it.
+"""
+
+import json
+import logging
+import sys
+import warnings
+from datetime import UTC, datetime
+from typing import Any
+
+from starlette.types import Scope
+
+from cofill.data.features import UnknownFeatureWarning
+from cofill.serving.request_ids import REQUEST_ID
+from cofill.serving.settings import ServingSettings
+
+log = logging.getLogger("cofill.serving")
+
+
+def set_up_logging(settings: ServingSettings) -> None:
+    """One line for each event, on standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    if settings.log_format == "json":
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.WARNING)
+    log.setLevel(logging.INFO)
+    logging.captureWarnings(True)
+    warnings.simplefilter("ignore", UnknownFeatureWarning)  # what others write is no news to whoever runs the server
+
+
+def about(**fields: Any) -> dict[str, dict[str, Any]]:
+    """Fields of their own for an event in JSON: `log.info("...", extra=about(model="a"))`."""
+    return {"about": {name: value for name, value in fields.items() if value is not None}}
+
+
+class JsonLines(logging.Formatter):
+    """Events as JSON: `time`, `level`, `message`, `process`, fields of their own, and `trace` after an error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        document = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+            "process": record.process,
+            **getattr(record, "about", {}),
+        }
+        if record.exc_info:
+            document["trace"] = self.formatException(record.exc_info)
+        return json.dumps(document, default=str)
+
+
+class AccessLog:
+    """A line for every request that was answered."""
+
+    def __init__(self, settings: ServingSettings) -> None:
+        self._addresses = settings.log_addresses
+
+    def answered(self, scope: Scope, method: str, route: str, status: int, seconds: float) -> None:
+        """`route`: the path that was declared, not the one that was asked for."""
+        client = scope.get("client") if self._addresses else None
+        fields = about(
+            method=method,
+            route=route,
+            status=status,
+            milliseconds=round(1000 * seconds, 1),
+            request_id=scope.get(REQUEST_ID),
+            address=client[0] if client else None,
+        )
+        told = fields["about"]
+        more = "".join(f" {name}={told[name]}" for name in ("request_id", "address") if name in told)
+        log.info("%s %s %d %.1f ms%s", method, route, status, 1000 * seconds, more, extra=fields)

@@ -1,0 +1,275 @@
+// The cover of an item: its picture where it has one, else one that is drawn here, always the same for the same title.
+//
+// A drawn cover has the hue of its kind, one of several motifs, and its title set on it where there is room to read it.
+
+import { keyOf } from "./api.js";
+import { h, svg } from "./dom.js";
+import { colourOf, groupOf } from "./groups.js";
+import { state } from "./state.js";
+import { mayShow, wording } from "./wording.js";
+import { titleAndYear } from "./words.js";
+
+/**
+ * @typedef {() => number} Dice  from 0 to 1
+ * @typedef {{ground: string, far: string, near: string, spark: string, ink: string}} Tones
+ * @typedef {(dice: Dice, tones: Tones, height: number) => SVGElement[]} Motif
+ */
+
+const WIDE = 200;
+const HUES = [256, 52, 150, 24, 305, 92, 205, 350]; // of the groups, as --group-0 to --group-7 have them
+const LETTER = 0.56; // width of a letter, in its height
+const LINE = 1.1; // height of a line, in that of its letters
+const LARGEST = 31;
+const MOST_TITLE = 0.62; // of a cover
+
+/** @param {import("./api.js").Item} item @param {{titled?: boolean}} [how] @returns {HTMLElement} */
+export function cover(item, { titled = false } = {}) {
+  const drawn = () => drawing(item, titled);
+  const element = h("span", { class: `cover${wording().square ? " square" : ""}`, "aria-hidden": "true" });
+  const column = state.model.item_columns.find((one) => one.kind === "image");
+  const address = column && item.attributes?.[column.name];
+  if (typeof address === "string" && mayShow(address)) {
+    element.append(h("img", { src: address, alt: "", loading: "lazy", onerror: () => element.replaceChildren(drawn()) }));
+  } else {
+    element.append(drawn());
+  }
+  return element;
+}
+
+/** @param {import("./api.js").Item} item @param {boolean} titled */
+function drawing(item, titled) {
+  const height = wording().square ? WIDE : WIDE * 1.5;
+  const dice = thrown(item.title || keyOf(item.id));
+  const tones = toned(colourOf(groupOf(item)), dice);
+  const motif = MOTIFS[Math.floor(dice() * MOTIFS.length)];
+  const picture = svg("svg", { viewBox: `0 0 ${WIDE} ${height}`, preserveAspectRatio: "xMidYMid slice" },
+    rect(0, 0, WIDE, height, tones.ground));
+  if (!titled) {
+    picture.append(...motif(dice, tones, height));
+    return picture;
+  }
+  const { title, year } = titleAndYear(item);
+  const { lines, size } = set(title, height * MOST_TITLE - (year ? 46 : 30));
+  const room = lines.length * size * LINE + (year ? 46 : 30);
+  const above = dice() < 0.5; // the title, above or below the picture
+  const art = svg("svg", { x: 0, y: above ? room : 0, width: WIDE, height: height - room });
+  art.append(...motif(dice, tones, height - room));
+  const first = (above ? 0 : height - room) + (year && above ? 36 : 18) + size * 0.62;
+  picture.append(art,
+    ...lines.map((line, i) => svg("text", {
+      x: 16, y: first + i * size * LINE, "font-size": size, class: "cover-title", fill: tones.ink,
+    }, line)),
+    ...(year ? [svg("text", {
+      x: 16, y: above ? 26 : height - 14, "font-size": 11, class: "cover-year", fill: tones.spark,
+    }, year)] : []));
+  return picture;
+}
+
+/** A title in lines, broken so that its letters are as large as can be. @param {string} title @param {number} tall */
+function set(title, tall) {
+  const words = title.replace(/ \([^()]*\)/g, "").split(/\s+/).map((word) => (word.length > 18 ? `${word.slice(0, 17)}…` : word));
+  let best = { lines: words, size: 0 };
+  for (let width = 30; width >= Math.max(...words.map((word) => word.length)); width -= 1) {
+    const lines = filled(words, width);
+    const longest = Math.max(...lines.map((line) => line.length));
+    const size = Math.min(LARGEST, (WIDE - 32) / (LETTER * longest), tall / (LINE * lines.length));
+    if (size > best.size * 1.2) best = { lines, size }; // a line more has to be worth it
+  }
+  return best;
+}
+
+/** @param {string[]} words @param {number} width letters in a line */
+function filled(words, width) {
+  /** @type {string[]} */
+  const lines = [];
+  for (const word of words) {
+    const last = lines.length - 1;
+    if (last >= 0 && `${lines[last]} ${word}`.length <= width) lines[last] += ` ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** The same numbers for the same text (FNV-1a, then mulberry32). @param {string} text @returns {Dice} */
+function thrown(text) {
+  let seed = 2166136261;
+  for (const letter of text) seed = Math.imul(seed ^ (letter.codePointAt(0) ?? 0), 16777619);
+  return () => {
+    seed = (seed + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** Tones of one hue and a spark of another: by night, by day, or in full colour. @param {number} group @param {Dice} dice */
+function toned(group, dice) {
+  const strong = group < 0 ? 0.45 : 1; // what has no kind of its own is quieter
+  const hue = (group < 0 ? dice() * 360 : HUES[group]) + (dice() - 0.5) * 22;
+  const other = hue + [150, 180, 60, -60][Math.floor(dice() * 4)];
+  /** @param {number} light @param {number} colour @param {number} angle */
+  const tone = (light, colour, angle) => `oklch(${light} ${(colour * strong).toFixed(3)} ${((angle + 360) % 360).toFixed(0)})`;
+  const kind = dice();
+  if (kind < 0.45) {
+    return {
+      ground: tone(0.27, 0.055, hue), far: tone(0.42, 0.09, hue), near: tone(0.64, 0.13, hue),
+      spark: tone(0.84, 0.11, other), ink: "oklch(.97 .012 90)",
+    };
+  }
+  if (kind < 0.75) {
+    return {
+      ground: tone(0.93, 0.03, hue), far: tone(0.8, 0.075, hue), near: tone(0.52, 0.13, hue),
+      spark: tone(0.5, 0.13, other), ink: tone(0.27, 0.06, hue),
+    };
+  }
+  return {
+    ground: tone(0.45, 0.12, hue), far: tone(0.57, 0.13, hue), near: tone(0.87, 0.06, hue),
+    spark: tone(0.88, 0.1, other), ink: "oklch(.985 .01 90)",
+  };
+}
+
+/** @param {number} x @param {number} y @param {number} width @param {number} height @param {string} fill */
+function rect(x, y, width, height, fill) {
+  return svg("rect", { x, y, width, height, fill });
+}
+
+/** @param {number} cx @param {number} cy @param {number} r @param {string} fill */
+function disc(cx, cy, r, fill) {
+  return svg("circle", { cx, cy, r, fill });
+}
+
+/** @param {string} d @param {string} fill */
+function path(d, fill) {
+  return svg("path", { d, fill });
+}
+
+/** @type {Motif} a sun over a striped sea */
+function sea(dice, { far, near, spark }, height) {
+  const horizon = height * (0.5 + dice() * 0.15);
+  const radius = 42 + dice() * 26;
+  const x = 60 + dice() * 80;
+  const stripes = Array.from({ length: 9 }, (_, i) =>
+    rect(0, horizon + i * 17, WIDE, 3 + i * 1.35, i % 2 ? near : far));
+  return [rect(0, 0, WIDE, horizon, far), disc(x, horizon - radius * (dice() * 0.5), radius, spark),
+    rect(0, horizon, WIDE, height - horizon, near), ...stripes.filter((_, i) => i % 2 === 0)];
+}
+
+/** @type {Motif} rings around a corner */
+function rings(dice, { far, near, spark }, height) {
+  const [x, y] = [dice() < 0.5 ? 0 : WIDE, dice() < 0.5 ? 0 : height];
+  const step = 26 + dice() * 12;
+  return [9, 8, 7, 6, 5, 4, 3, 2, 1].map((i) => disc(x, y, i * step, i === 1 ? spark : [near, far][i % 2]))
+    .filter((_, i) => i !== 0 || height > WIDE);
+}
+
+/** @type {Motif} slanting bands */
+function bands(dice, { far, near, spark }, height) {
+  const slope = (dice() < 0.5 ? 1 : -1) * (40 + dice() * 90);
+  const shapes = [];
+  let y = -150;
+  for (let i = 0; y < height + 150; i += 1) {
+    const thick = 12 + dice() * 46;
+    const fill = i % 5 === 3 ? spark : i % 2 ? near : far;
+    shapes.push(path(`M0 ${y}L${WIDE} ${y + slope}v${thick}L0 ${y + thick}z`, fill));
+    y += thick + 8 + dice() * 30;
+  }
+  return shapes;
+}
+
+/** @type {Motif} tiles of quarter circles */
+function tiles(dice, { ground, far, near, spark }, height) {
+  const side = 50;
+  const shapes = [];
+  for (let top = 0; top < height; top += side) {
+    for (let left = 0; left < WIDE; left += side) {
+      const [back, front] = dice() < 0.5 ? [far, near] : [ground, dice() < 0.22 ? spark : far];
+      const [x, y] = [left + (dice() < 0.5 ? 0 : side), top + (dice() < 0.5 ? 0 : side)];
+      const [toX, toY] = [x === left ? side : -side, y === top ? side : -side];
+      const sweep = (toX > 0) === (toY > 0) ? 1 : 0;
+      shapes.push(rect(left, top, side + 0.5, side + 0.5, back),
+        path(`M${x} ${y}h${toX}A${side} ${side} 0 0 ${sweep} ${x} ${y + toY}z`, front));
+    }
+  }
+  return shapes;
+}
+
+/** @type {Motif} hills behind hills */
+function hills(dice, { far, near, spark, ground }, height) {
+  const moon = disc(40 + dice() * 120, height * (0.16 + dice() * 0.14), 18 + dice() * 16, spark);
+  const layers = [far, near, ground, far].map((fill, i) => {
+    const y = height * (0.36 + i * 0.17);
+    const [a, b] = [30 + dice() * 60, 20 + dice() * 50];
+    return path(`M0 ${y}C50 ${y - a} 80 ${y + b} 120 ${y - b / 2}S180 ${y - a} ${WIDE} ${y}V${height}H0z`, fill);
+  });
+  return [moon, ...layers];
+}
+
+/** @type {Motif} circles that overlap */
+function circles(dice, { far, near, spark }, height) {
+  return [far, near, spark, far].map((fill, i) => {
+    const circle = disc(20 + dice() * 160, height * (0.12 + dice() * 0.76), 70 - i * 13 + dice() * 22, fill);
+    circle.setAttribute("fill-opacity", "0.86");
+    return circle;
+  });
+}
+
+/** @type {Motif} rays from a point */
+function rays(dice, { far, near, spark }, height) {
+  const [x, y] = [WIDE * (0.2 + dice() * 0.6), height * (0.3 + dice() * 0.5)];
+  const n = 11 + Math.floor(dice() * 6);
+  const turn = dice();
+  const shapes = Array.from({ length: n }, (_, i) => {
+    const [from, to] = [i + turn, i + 0.5 + turn].map((part) => (part / n) * 2 * Math.PI);
+    const reach = 420;
+    return path(`M${x} ${y}L${x + Math.cos(from) * reach} ${y + Math.sin(from) * reach}`
+      + `L${x + Math.cos(to) * reach} ${y + Math.sin(to) * reach}z`, i % 2 ? near : far);
+  });
+  return [...shapes, disc(x, y, 24 + dice() * 14, spark)];
+}
+
+/** @type {Motif} a field of dots that swell */
+function dots(dice, { far, near, spark }, height) {
+  const [x, y] = [dice() * WIDE, dice() * height];
+  const shapes = [rect(0, 0, WIDE, height, far)];
+  const chosen = Math.floor(dice() * 40);
+  let n = 0;
+  for (let top = 12.5; top < height + 12; top += 25) {
+    for (let left = 12.5; left < WIDE; left += 25) {
+      const away = Math.hypot(left - x, top - y) / Math.hypot(WIDE, height);
+      shapes.push(disc(left, top, Math.max(2, 13.5 * (1 - away * 1.15)), n === chosen ? spark : near));
+      n += 1;
+    }
+  }
+  return shapes;
+}
+
+/** @type {Motif} arches within arches */
+function arches(dice, { far, near, spark, ground }, height) {
+  const x = WIDE * (0.38 + dice() * 0.24);
+  const top = height * (0.16 + dice() * 0.12);
+  return [92, 70, 49, 29].map((half, i) => path(
+    `M${x - half} ${height}V${top + 92 - half + half + i * 12}a${half} ${half} 0 0 1 ${2 * half} 0V${height}z`,
+    [far, near, ground, spark][i]));
+}
+
+/** @type {Motif} blocks of a building */
+function blocks(dice, { far, near, spark, ground }, height) {
+  const shapes = [];
+  let x = 0;
+  while (x < WIDE) {
+    const wide = 24 + dice() * 30;
+    const tall = height * (0.25 + dice() * 0.6);
+    const fill = [far, near][Math.floor(dice() * 2)];
+    shapes.push(rect(x, height - tall, wide + 0.5, tall, fill));
+    for (let y = height - tall + 12; y < height - 10; y += 18) {
+      for (let at = x + 6; at < x + wide - 8; at += 12) {
+        if (dice() < 0.5) shapes.push(rect(at, y, 6, 9, dice() < 0.3 ? spark : ground));
+      }
+    }
+    x += wide;
+  }
+  return shapes;
+}
+
+/** @type {Motif[]} */
+const MOTIFS = [sea, rings, bands, tiles, hills, circles, rays, dots, arches, blocks];

@@ -1,0 +1,121 @@
+"""Tables and notes on terminals of any width: no word is broken, and no number."""
+
+import re
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cofill.cli.notes import note, wrapped
+from cofill.cli.output import print_table
+from cofill.cli.table_layout import Layout
+
+WIDTHS = (60, 80, 100)
+CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
+MEASURES = (
+    "lists by",
+    "NDCG",
+    "precision",
+    "recall",
+    "F1",
+    "MRR",
+    "coverage",
+    "novelty",
+    "capped recall@20",
+    "NDCG@100",
+)
+TABLES: dict[str, tuple[tuple[str, ...], list[tuple[object, ...]]]] = {
+    "clusters": (CLUSTERS, [("0% to 20%", 30, 203, 0.8918, 0.8818), ("80% to 100%", 848, 6741, 0.8188, 0.8136)]),
+    "measures": (MEASURES, [(name, *(0.1234 for _ in MEASURES[1:])) for name in ("list", "rating", "popularity")]),
+    "names": (("who predicts", "known films", "new people"), [("the truth, which nobody can beat", 0.7746, None)]),
+    "features": (
+        ("source", "column", "kind", "columns made", "missing", "example"),
+        [("movies.csv", "genres", "several", 18, 0, "Adventure, Animation, Children's, Comedy, Fantasy")],
+    ),
+    "nothing": (("name", "made"), []),
+    "no name": (("", "item", "score", "title"), [(1, "a" * 30, 0.5, "The Scarlet Wolf of Frank Fairview (1993)")] * 12),
+}
+
+
+def words_of(text: str) -> list[str]:
+    """What stands between the lines of a table, in order; cells that are broken are joined by a blank."""
+    return re.findall(r"[^\s│┃┏┓┗┛━─┌┐└┘├┤┡┩╇┴┳┬]+", text)
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_word_of_a_table_is_broken(
+    name: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    columns, rows = TABLES[name]
+    print_table("A title of a table, which may be longer than the table itself is wide", columns, rows)
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= width
+    printed = set(words_of(told))
+    assert "…" not in told
+    filled = [at for at in range(len(columns)) if not rows or any(row[at] is not None for row in rows)]
+    for at in filled:
+        assert set(columns[at].split()) <= printed
+        for row in rows:
+            cell = row[at]
+            expected = f"{cell:,}" if isinstance(cell, int) else f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+            assert set(expected.split()) <= printed | {"None"}
+
+
+def test_a_table_that_is_too_wide_is_turned() -> None:
+    columns, rows = TABLES["measures"]
+    cells = tuple(tuple(cell if isinstance(cell, str) else f"{cell:.4f}" for cell in row) for row in rows)
+    layout = Layout(columns, cells, (False, *(True for _ in columns[1:]))).fitted(60)
+    assert layout.columns == ("lists by", "list", "rating", "popularity")
+    assert [row[0] for row in layout.rows] == list(columns[1:])
+
+
+def test_a_word_longer_than_the_terminal_is_all_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = "0123456789" * 9
+    print_table("Ids", ("item", "score"), [(long, 0.5)])
+    told = capsys.readouterr().out
+    assert long in "".join(words_of(told))
+    assert max(map(len, told.splitlines())) <= 40
+
+
+word = st.text("abcdefg-", min_size=1, max_size=12)
+cell = st.lists(word, min_size=1, max_size=8).map(" ".join)
+
+
+@given(
+    st.integers(1, 6).flatmap(lambda n: st.lists(st.tuples(*[cell] * n), min_size=2, max_size=5)), st.integers(40, 120)
+)
+def test_a_layout_has_room_for_every_word(lines: list[tuple[str, ...]], room: int) -> None:
+    header, *rows = lines
+    layout = Layout(header, tuple(rows), tuple(False for _ in header)).fitted(room)
+    assert sum(layout.widths) + 3 * len(layout.widths) + 1 <= room
+    for at, width in enumerate(layout.widths):
+        texts = [layout.columns[at], *(row[at] for row in layout.rows)]
+        assert all(len(part) <= width for text in texts for part in text.split())
+
+
+@settings(deadline=None)
+@given(st.lists(word, min_size=1, max_size=60), st.integers(30, 100))
+def test_notes_are_broken_between_words(words: list[str], width: int) -> None:
+    text = " ".join(words)
+    assert wrapped(text, width).split() == words
+    assert all(len(line) <= width for line in wrapped(text, width).split("\n"))
+
+
+def test_a_note_goes_on_under_its_first_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    long = "next:   cofill recommend model --describe age=13 --describe occupation=pupil"
+    note(long)
+    assert capsys.readouterr().err == f"{long}\n"  # a file, or another program: one line
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    note(long)
+    assert capsys.readouterr().err == (
+        "next:   cofill recommend model --describe age=13 \\\n        --describe occupation=pupil\n"
+    )

@@ -1,0 +1,214 @@
+"""What every route has in common: ids of requests, kinds of problems, HEAD, rate limits, other origins."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+import cofill.serving
+from cofill.errors import SettingsError
+from cofill.serving.keys import new_key
+from cofill.serving.problem_types import ProblemType, as_markdown, usual_type
+from cofill.serving.request_ids import REQUEST_ID
+from cofill.serving.settings import ServingSettings
+from tests.serving.running_server import Server, problem
+from tests.serving.test_guard import guarded
+
+DOCS = Path(__file__).parents[2] / "docs"
+SERVING = Path(cofill.serving.__file__).parent
+SHOP = "https://shop.example"
+MADE = re.compile("[0-9a-f]{32}")
+
+
+async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that tells the id and the method that it was given."""
+    await Response(f"{scope[REQUEST_ID]} {scope['method']}")(scope, receive, send)
+
+
+def asked(requests: Sequence[tuple[str, str, dict[str, str]]], **limits: Any) -> list[httpx.Response]:
+    async def ask() -> list[httpx.Response]:
+        async with guarded(answering, **limits) as client:
+            return [await client.request(method, path, headers=headers) for method, path, headers in requests]
+
+    return asyncio.run(ask())
+
+
+# Ids of requests
+
+
+@pytest.mark.parametrize("given", ["7", "a-b_c.D:9", "018f3c2e-5d7a-7c1e-9f4b-aaaaaaaaaaaa", "x" * 128])
+def test_the_callers_id_is_taken(given: str) -> None:
+    (answer,) = asked([("GET", "/v1/model", {"x-request-id": given})])
+    assert answer.headers["x-request-id"] == given
+    assert answer.text == f"{given} GET"  # whoever writes the log finds it in the scope
+
+
+@pytest.mark.parametrize("given", [None, "", "-a", "a b", "a\tb", '"', "x" * 129, "a,b", "a;b"])
+def test_an_id_is_made_where_none_is_sane(given: str | None) -> None:
+    headers = {} if given is None else {"x-request-id": given}
+    first, second = asked([("GET", "/v1/model", headers)] * 2)
+    ids = [answer.headers["x-request-id"] for answer in (first, second)]
+    assert all(map(MADE.fullmatch, ids))
+    assert ids[0] != ids[1]
+    assert first.text == f"{ids[0]} GET"
+
+
+def test_refusals_have_the_id_too(server: Server) -> None:
+    for method, path in (("GET", "/v1/nothing"), ("PATCH", "/v1/item"), ("GET", "/v1/item?id=nobody")):
+        answer = server.client.request(method, path, headers={"x-request-id": "mine"})
+        assert answer.status_code >= 400
+        assert answer.headers["x-request-id"] == "mine"
+
+
+# Kinds of problems
+
+
+def test_the_page_of_problems_is_made_from_the_code() -> None:
+    written = (DOCS / "problems.md").read_text(encoding="utf-8")
+    assert written == as_markdown(), "run: python -m cofill.serving.problem_types > docs/problems.md"
+    assert re.findall(r"^## (.+)$", written, re.MULTILINE) == [kind.slug for kind in ProblemType]
+
+
+def test_each_kind_has_a_page(untouched: Server) -> None:
+    overview = untouched.client.get("/problems").text
+    for kind in ProblemType:
+        answer = untouched.client.get(kind.uri)
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert f"<h1>{kind.title}</h1>" in answer.text
+        assert f'href="problems/{kind.slug}"' in overview
+    assert all(usual_type(kind.status).status == kind.status for kind in ProblemType)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "kind"),
+    [
+        ("GET", "/v1/nothing", None, ProblemType.NO_SUCH_ADDRESS),
+        ("GET", "/v1/item?id=nobody", None, ProblemType.UNKNOWN_ID),
+        ("PATCH", "/v1/item", None, ProblemType.METHOD_NOT_ALLOWED),
+        ("GET", "/v1/recommendations", None, ProblemType.INVALID_REQUEST),
+        ("GET", "/v1/recommendations?user=1&where=colour:red", None, ProblemType.UNFIT_FOR_MODEL),
+        ("PUT", "/v1/ratings", {"user": 1, "ratings": [{"item": 1, "rating": 99}]}, ProblemType.UNFIT_FOR_MODEL),
+    ],
+)
+def test_programs_tell_problems_apart(server: Server, method: str, path: str, body: Any, kind: ProblemType) -> None:
+    answer = server.client.request(method, path, json=body)
+    problem(answer, kind.status)
+    assert answer.json()["type"] == kind.uri
+
+
+def test_what_a_method_is_refused_for_is_told(server: Server) -> None:
+    assert server.client.patch("/v1/ratings").headers["allow"] == "DELETE, GET, HEAD, PUT"
+    assert server.client.get("/v1/model/reload").headers["allow"] == "POST"
+
+
+def test_every_status_that_the_code_refuses_with_has_a_kind() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in SERVING.glob("*.py"))
+    statuses = {int(status) for status in re.findall(r"(?:ProblemError|problem)\(\s*(\d{3})", code)}
+    assert statuses >= {400, 403, 404, 405, 413, 422, 429, 500, 503}
+    assert [usual_type(status).status for status in sorted(statuses)] == sorted(statuses)
+
+
+# HEAD
+
+
+def test_head_wherever_get_is(untouched: Server) -> None:
+    queries = {"/v1/item": "?id=1", "/v1/ratings": "?user=1", "/v1/recommendations": "?user=1"}
+    queries |= {"/v1/similar": "?item=1", "/v1/why": "?user=1&item=1"}
+    paths = untouched.client.get("/openapi.json").json()["paths"]
+    for path in ("/", "/docs", "/openapi.json", *(path for path, of in paths.items() if "get" in of)):
+        asked_for = path + queries.get(path, "")
+        head = untouched.client.head(asked_for)
+        if path == "/v1/map" and head.status_code == 503:
+            continue  # it is being drawn
+        get = untouched.client.get(asked_for)
+        assert (head.status_code, head.content) == (200, b""), path
+        assert head.headers["content-type"] == get.headers["content-type"]
+        if path not in ("/metrics", "/v1/model"):
+            assert head.headers["content-length"] == get.headers["content-length"], path
+
+
+# Rate limits
+
+
+def test_what_is_left_of_the_rate_is_told() -> None:
+    answers = asked([("GET", "/v1/model", {})] * 4 + [("GET", "/health", {})], requests_per_second=0.5, burst=3)
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 200]
+    *limited, free = answers
+    assert {answer.headers["ratelimit-policy"] for answer in limited} == {'"default";q=3;w=6'}
+    assert [answer.headers["ratelimit"] for answer in limited] == [
+        '"default";r=2;t=2',
+        '"default";r=1;t=4',
+        '"default";r=0;t=6',
+        '"default";r=0;t=6',
+    ]
+    assert limited[-1].headers["retry-after"] == "2"
+    assert "ratelimit" not in free.headers
+    (unlimited,) = asked([("GET", "/v1/model", {})], requests_per_second=0)
+    assert "ratelimit" not in unlimited.headers
+
+
+# Pages of other origins
+
+PREFLIGHT = {"access-control-request-method": "PUT", "access-control-request-headers": "authorization,content-type"}
+
+
+def test_pages_of_allowed_origins_may_ask_and_write(tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    key = {"authorization": f"Bearer {new_key(keys, 'shop', write=True)}"}
+    asks = [
+        ("OPTIONS", "/v1/ratings", {"origin": SHOP, **PREFLIGHT}),
+        ("PUT", "/v1/ratings", {"origin": SHOP, **key}),
+        ("PUT", "/v1/ratings", {"origin": SHOP}),
+        ("GET", "/v1/model", {"origin": "https://other.example", **key}),
+        ("OPTIONS", "/v1/ratings", {"origin": "https://other.example", **PREFLIGHT, **key}),
+        ("OPTIONS", "/v1/nothing", {"origin": SHOP, **PREFLIGHT, **key}),
+    ]
+    preflight, written, without_key, read, refused, nothing = asked(asks, keys=keys, allow_origin=(SHOP,))
+    assert preflight.status_code == 204
+    assert preflight.headers["access-control-allow-methods"] == "DELETE, GET, HEAD, PUT"
+    assert "authorization" in preflight.headers["access-control-allow-headers"]
+    for answer in (preflight, written, without_key):
+        assert answer.headers["access-control-allow-origin"] == SHOP
+        assert "x-request-id" in answer.headers["access-control-expose-headers"]
+    assert (written.status_code, without_key.status_code) == (200, 401)
+    for answer in (read, refused, nothing):
+        assert answer.headers["vary"] == "origin"
+    assert (read.status_code, refused.status_code) == (200, 405)
+    assert "access-control-allow-origin" not in read.headers
+    assert "access-control-allow-methods" not in refused.headers
+    assert "access-control-allow-methods" not in nothing.headers
+
+
+def test_without_keys_only_allowed_origins_may_write() -> None:
+    origins: list[tuple[dict[str, str], int]] = [
+        ({"origin": SHOP, "sec-fetch-site": "cross-site"}, 200),
+        ({"origin": SHOP.upper()}, 200),
+        ({"origin": f"{SHOP}.attacker.example"}, 403),
+        ({"origin": SHOP.replace("https", "http")}, 403),
+        ({"origin": f"{SHOP}:444"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({}, 200),
+    ]
+    answers = asked([("PUT", "/v1/ratings", headers) for headers, _ in origins], allow_origin=(f"{SHOP}:443",))
+    assert [answer.status_code for answer in answers] == [status for _, status in origins]
+    assert problem(answers[2], 403)
+
+
+def test_without_a_list_no_origin_is_allowed() -> None:
+    for answer in asked([("GET", "/v1/model", {"origin": SHOP}), ("OPTIONS", "/v1/model", {"origin": SHOP})]):
+        assert not [name for name in answer.headers if name.startswith("access-control") or name == "vary"]
+
+
+@pytest.mark.parametrize(
+    "wrong", ["*", "null", "shop.example", "https://shop.example/", "https://a b", "ftp://shop.example"]
+)
+def test_what_is_no_origin_is_refused(wrong: str) -> None:
+    with pytest.raises(SettingsError, match="--allow-origin must be an origin such as"):
+        ServingSettings.of({"model": Path("model"), "allow_origin": [wrong]})

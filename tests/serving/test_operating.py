@@ -1,0 +1,157 @@
+"""What operators see and rely on: logs that name nobody, a full disk, a server that keeps nothing."""
+
+import json
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from cofill.cli import main
+from tests.serving.running_server import Server, problem
+
+SECRET = "somebody@example.org"
+
+
+def comes(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+# A database on a disk that is soon full, and a log in JSON
+
+
+@pytest.fixture(scope="module")
+def small_disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("small-disk")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    ) if os.geteuid() == 0 and shutil.which("mount") else None  # fmt: skip
+    if mounted is None or mounted.returncode:
+        pytest.skip("a disk of 2 MiB can be mounted by root alone")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def logging_server(trained: Path, small_disk: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    model = shutil.copytree(trained, tmp_path_factory.mktemp("logging") / "model")
+    options = ["--log-format=json", "--access-log", f"--database=sqlite:///{small_disk}/live.sqlite"]
+    running = Server(model, *options, "--requests-per-second=0")
+    yield running
+    assert running.stop() == 0, running.errors()
+    assert [event["message"] for event in events(running) if event["level"] == "error"] == [
+        f"sqlite:///{small_disk}/live.sqlite: the disk is full: writes fail and /ready says 503 until there is space"
+    ]
+
+
+def events(server: Server) -> list[dict[str, Any]]:
+    """Whole lines alone: the last one may be being written."""
+    return [json.loads(line) for line in server.errors().split("\n")[:-1]]
+
+
+def test_every_request_is_logged_and_nobody_is_named(logging_server: Server) -> None:
+    client = logging_server.client
+    client.get("/v1/recommendations", params={"user": SECRET})
+    client.get(f"/v1/people/{SECRET}")
+    client.put("/v1/ratings", json={"user": SECRET, "ratings": [{"item": 1, "rating": 99}]})
+    client.request("PATCH", "/v1/ratings")
+    comes(lambda: sum("route" in event for event in events(logging_server)) >= 4)
+    logged = [event for event in events(logging_server) if "route" in event]
+    assert [(event["method"], event["route"], event["status"]) for event in logged[:2]] == [
+        ("GET", "/v1/recommendations", 200),
+        ("GET", "none", 404),
+    ]
+    assert (logged[2]["method"], logged[2]["route"]) == ("PUT", "/v1/ratings")
+    assert logged[3]["method"] == "other"
+    for event in logged:
+        assert event["milliseconds"] >= 0
+        assert event.keys() >= {"time", "level", "message", "process"}
+        assert "address" not in event
+    first = events(logging_server)[0]
+    assert first["message"].startswith("serving ")
+    assert (first["level"], first["live_ratings"]) == ("info", 0)
+    assert SECRET not in logging_server.errors()
+    assert "127.0.0.1" not in logging_server.errors()
+
+
+def test_a_full_disk_is_told_and_reads_go_on(logging_server: Server, small_disk: Path) -> None:
+    client = logging_server.client
+    logging_server.rate(7, {1: 4.0})
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+    ratings = [{"item": item, "rating": 2.0} for item in range(1, 81)]
+
+    def write() -> httpx.Response:
+        return client.put("/v1/ratings", json={"user": 8, "ratings": ratings})
+
+    comes(lambda: write().status_code == 507)  # what is left of the last page of its log may still be written
+    assert "the disk with the database is full" in problem(write(), 507)
+    assert "the disk with the database is full" in problem(client.get("/ready"), 503)
+    assert logging_server.recommended(7)
+    assert client.get("/health").status_code == 200
+    figures = client.get("/metrics").text
+    assert "\ncofill_disk_full 1.0\n" in figures
+    assert "\ncofill_disk_free_bytes 0.0\n" in figures
+    filler.unlink()
+    comes(lambda: client.get("/ready").status_code == 200)
+    assert write().status_code == 200
+    assert "\ncofill_disk_full 0.0\n" in client.get("/metrics").text
+    assert logging_server.ratings(8).keys() == set(range(1, 81))
+    comes(lambda: "there is space on the disk again" in logging_server.errors())
+
+
+# A server that keeps nothing
+
+
+@pytest.fixture(scope="module")
+def read_only(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    model = shutil.copytree(trained, tmp_path_factory.mktemp("read-only") / "model")
+    running = Server(model, "--read-only", "--workers=2", "--access-log", "--log-addresses", "--requests-per-second=0")
+    yield running
+    assert running.stop() == 0, running.errors()
+    left = sorted(path.name for path in model.parent.iterdir() if path.suffix != ".log")
+    assert [name for name in left if "sqlite" in name] == []
+
+
+def test_nothing_can_be_written_and_everything_be_asked(read_only: Server) -> None:
+    client = read_only.client
+    assert client.get("/ready").status_code == 200
+    assert read_only.recommended(7)
+    assert read_only.ratings(7)
+    about = client.get("/v1/model").json()
+    assert (about["read_only"], about["ratings"]["live"]) == (True, 0)
+    writes = [("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("POST", "/v1/users"), ("PUT", "/v1/item")]
+    for method, path in writes:
+        assert "this server keeps nothing (--read-only)" in problem(client.request(method, path), 403)
+    comes(lambda: "GET /v1/recommendations 200 " in read_only.errors())
+    assert "address=127.0.0.1" in read_only.errors()
+
+
+def test_all_workers_follow_a_reload_without_a_database(read_only: Server) -> None:
+    model = Path(read_only.told["model"])
+    card = json.loads((model / "model.json").read_text())
+    card["trained"] = "2020-02-02T02:02:02+00:00"
+    (model / "new.json").write_text(json.dumps(card))
+    (model / "new.json").replace(model / "model.json")
+    before = read_only.errors().count(f"serving {model}, version ")
+    assert read_only.client.post("/v1/model/reload").status_code == 200
+    comes(lambda: read_only.errors().count(f"serving {model}, version ") == before + 2)
+    assert read_only.client.get("/v1/model").json()["trained"] == "2020-02-02T02:02:02+00:00"
+
+
+def test_either_a_database_or_none(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", str(trained), "--read-only", "--database=sqlite:///x"]) == 1
+    assert "read-only means without a database; leave out --database" in capsys.readouterr().err
