@@ -14,7 +14,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
 from cofill.files import json_of
-from cofill.models.lists.rules import By, Rules, SimilarRules
+from cofill.models.lists.rules import By, SimilarRules
 from cofill.models.recommender import Recommender, Side
 from cofill.serving.availability import Availability, OrderedIds
 from cofill.serving.database import Changes, LiveInteraction, LiveItem, LiveRating, LiveUser
@@ -40,7 +40,7 @@ class Card(NamedTuple):
     trained_is_known: bool
 
 
-_Rules = TypeVar("_Rules", Rules, SimilarRules)
+_Rules = TypeVar("_Rules", bound=SimilarRules)
 
 
 class ServedModel:
