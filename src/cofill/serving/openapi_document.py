@@ -72,6 +72,7 @@ _FIELDS = {
     "low": "the least value; null if there is none",
     "mean": "the mean of all ratings; null if there are none",
     "measures": "what was measured when the model was trained",
+    "model": "the name of the model",
     "model_version": "the version of the model that answered",
     "n": "how many at most",
     "name": "a name",
@@ -115,7 +116,7 @@ def published(api: FastAPI, routes: Routes, keys: bool) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
     problem = ProblemMessage.model_json_schema(ref_template="#/components/schemas/{model}")
-    components["schemas"] |= problem.pop("$defs") | {"Problem": problem}
+    components["schemas"] |= problem.pop("$defs") | {"Problem": problem | {"title": "Problem"}}
     components["headers"] = {
         name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()
     }
