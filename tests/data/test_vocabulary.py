@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,11 +126,32 @@ def test_refused_ids(ids: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize("id", ["x", "042", "99999999999999999999", "4 2"])
-def test_a_word_cannot_join_integers_and_nothing_is_added(id: str) -> None:
+def test_a_word_joins_integers_and_both_come_back_as_they_are(id: str) -> None:
     vocabulary = Vocabulary([1])
-    with pytest.raises(DataError, match=f"the id '{id}' cannot join a vocabulary of integers"):
-        vocabulary.add([2, id])
-    assert vocabulary.ids == [1]
+    assert (vocabulary.integers, vocabulary.mixed) == (True, False)
+    assert vocabulary.add([2, id, "3", 1]).tolist() == [1, 2, 3, 0]
+    assert vocabulary.ids == [1, 2, id, 3]
+    assert (vocabulary.integers, vocabulary.mixed) == (False, True)
+    assert vocabulary.find([id, "2", 3, "unknown"]).tolist() == [2, 1, 3, -1]
+    assert id in vocabulary
+    assert vocabulary.array().tolist() == [1, 2, id, 3]
+    assert vocabulary.column().to_list() == ["1", "2", id, "3"]
+    assert (vocabulary.own("7"), vocabulary.own(id)) == (7, id)
+    twin = vocabulary.copy()
+    assert twin == vocabulary
+    assert twin.add(["4"]).tolist() == [4]
+    assert vocabulary.only([2, 0]).ids == [id, 1]
+    kinds = pl.Series([isinstance(one, int) for one in vocabulary])
+    assert Vocabulary.restored(vocabulary.column(), kinds) == vocabulary
+    with pytest.raises(DataError, match="do not fit together"):
+        Vocabulary.restored(vocabulary.column(), ~kinds)
+    with pytest.raises(UnknownIdError, match="each an integer or a string"):
+        vocabulary.index("unknown")
+
+
+def test_in_a_data_set_a_word_among_integers_is_a_mistake() -> None:
+    with pytest.raises(DataError, match="ids are all strings or all integers: found 1 and 'x'"):
+        Vocabulary([1, "x"])
 
 
 def test_unknown_ids_and_indices() -> None:

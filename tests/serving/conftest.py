@@ -87,6 +87,17 @@ def untouched(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     assert running.stop() == 0, running.errors()
 
 
+@pytest.fixture(scope="session")
+def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Of two processes, for tests of events and of the catalogue: each with users and items of its own."""
+    folder = shutil.copytree(trained, tmp_path_factory.mktemp("shop") / "model")
+    running = Server(folder, "--requests-per-second=0", "--workers=2", "--event-weight", "cart=3")
+    yield running
+    assert running.stop() == 0, running.errors()
+    assert "ERROR" not in running.errors()
+    assert "Traceback" not in running.errors()
+
+
 @pytest.fixture
 def start() -> Iterator[Start]:
     """Servers that are gone when the test is."""
@@ -105,5 +116,5 @@ def declared_routes(app: FastAPI) -> Routes:
     """All routes that there are, with nothing behind them."""
     nothing: Any = None
     routes = Routes(app.router)
-    add_routes(routes, nothing, nothing, nothing, nothing, ServingSettings(model=Path("model")))
+    add_routes(routes, nothing, nothing, nothing, nothing, nothing, ServingSettings(model=Path("model")))
     return routes

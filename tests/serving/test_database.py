@@ -6,10 +6,21 @@ import threading
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cofill.errors import CofillError, SettingsError
-from cofill.serving.database import Changes, LiveItem, LiveUser, Store, database_url, shown_url, url_of
+from cofill.serving.database import (
+    Changes,
+    ItemToKeep,
+    LiveItem,
+    LiveUser,
+    Store,
+    database_url,
+    shown_url,
+    url_of,
+)
+from cofill.serving.event_log import Event, EventLog
 from cofill.serving.settings import live_file
 
 
@@ -60,19 +71,115 @@ def test_changes_are_numbered_and_the_last_state_counts(store: Store) -> None:
 
 
 def test_descriptions_keep_what_is_not_said_again(store: Store) -> None:
-    store.put_item("a", "Title", {"year": 1999, "genres": ["Drama"]})
-    store.put_item("a", None, {"year": 2000})
-    store.put_item("a", "Another", None)
-    store.put_user("1", None)
-    store.put_user("1", {"age": 3})
+    store.put_items([ItemToKeep("a", "Title", {"year": 1999, "genres": ["Drama"]})])
+    store.put_items([ItemToKeep("a", None, {"year": 2000})])
+    store.put_items([ItemToKeep("a", "Another")])
+    store.put_users([("1", None)])
+    store.put_users([("1", {"age": 3})])
     changes = store.changes_since(0)
     assert changes.items == [LiveItem("a", "Another", {"year": 2000})]
     assert changes.users == [LiveUser("1", {"age": 3})]
 
 
+def test_what_is_hidden_or_deleted_is_said_and_comes_back_without_what_was_known(store: Store) -> None:
+    store.put_items([ItemToKeep("a", "Title", {"year": 1999}, available=False), ItemToKeep("b", "Other")])
+    assert store.changes_since(0).items == [
+        LiveItem("a", "Title", {"year": 1999}, available=False),
+        LiveItem("b", "Other", None),
+    ]
+    store.put_items([ItemToKeep("a", available=True)])
+    assert store.changes_since(1).items == [LiveItem("a", "Title", {"year": 1999})]
+    store.delete_item("a")
+    assert store.changes_since(2).items == [LiveItem("a", None, None, deleted=True)]
+    store.put_items([ItemToKeep("a", "New"), ItemToKeep("b", available=False)])
+    assert store.changes_since(3).items == [LiveItem("a", "New", {}), LiveItem("b", "Other", None, available=False)]
+
+
+def test_of_somebody_forgotten_only_the_id_is_left(store: Store) -> None:
+    log = EventLog(store)
+    store.put_ratings("1", [("a", 3.0), ("b", None)])
+    store.put_users([("1", {"age": 3})])
+    log.put([Event("1", "a", "buy", 5.0, id="x"), Event("1", "b", "shown", 0.0), Event("2", "a", "buy", 5.0)])
+    store.forget_user("1")
+    assert store.changes_since(0).users == [LiveUser("1", None, forgotten=True)]
+    assert given(store.changes_since(0)) == []
+    assert [(one.user, one.item) for one in store.changes_since(0).interactions] == [("2", "a")]
+    assert log.shown_to("1") == []
+    assert store.forgotten() == ["1"]
+    store.put_ratings("1", [("a", 4.0)])  # somebody comes back
+    back = store.changes_since(3)
+    assert (back.users, given(back)) == ([LiveUser("1", None, forgotten=True)], [("1", "a", 4.0)])
+    assert store.changes_since(4).users == []  # whoever has forgotten them does not forget them again
+    store.put_users([("1", {"age": 4})])
+    assert store.changes_since(4).users == [LiveUser("1", {"age": 4})]
+    assert store.changes_since(0, learned=4).users == [LiveUser("1", {"age": 4})]
+
+
+FORMAT_1 = """
+CREATE TABLE cofill_counter (
+    id INTEGER NOT NULL, format INTEGER NOT NULL, change BIGINT NOT NULL, generation BIGINT NOT NULL, PRIMARY KEY (id));
+CREATE TABLE cofill_ratings (
+    "user" TEXT NOT NULL, item TEXT NOT NULL, rating DOUBLE PRECISION, time DOUBLE PRECISION NOT NULL,
+    change BIGINT NOT NULL, PRIMARY KEY ("user", item));
+CREATE INDEX cofill_ratings_change ON cofill_ratings (change);
+CREATE TABLE cofill_items (
+    item TEXT NOT NULL, title TEXT, features TEXT, change BIGINT NOT NULL, PRIMARY KEY (item));
+CREATE INDEX cofill_items_change ON cofill_items (change);
+CREATE TABLE cofill_users ("user" TEXT NOT NULL, features TEXT, change BIGINT NOT NULL, PRIMARY KEY ("user"));
+CREATE INDEX cofill_users_change ON cofill_users (change);
+INSERT INTO cofill_counter VALUES (1, 1, 4, 2);
+INSERT INTO cofill_ratings VALUES ('1', 'a', 3.5, 1000.0, 1), ('1', 'b', NULL, 1001.0, 2);
+INSERT INTO cofill_items VALUES ('a', 'Title', '{"year": 1999}', 3);
+INSERT INTO cofill_users VALUES ('1', '{"age": 3}', 4);
+"""
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_database_of_format_1_goes_on(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """As the first cofill made it, word by word."""
+    url = database_url(f"sqlite:///{tmp_path}/old.sqlite")
+    if kind == "postgresql":
+        url = database_url(request.getfixturevalue("postgresql"))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        if kind == "postgresql":
+            connection.exec_driver_sql("DROP SCHEMA public CASCADE")
+            connection.exec_driver_sql("CREATE SCHEMA public")
+        for statement in FORMAT_1.split(";\n"):
+            if statement.strip():
+                connection.exec_driver_sql(statement)
+    for _ in range(2):  # the second time it is of this format already
+        store = Store(url)
+        store.open()
+        changes = store.changes_since(0)
+        assert given(changes) == [("1", "a", 3.5), ("1", "b", None)]
+        assert [one.time for one in changes.ratings] == [1000.0, 1001.0]
+        assert changes.items == [LiveItem("a", "Title", {"year": 1999})]
+        assert changes.users == [LiveUser("1", {"age": 3})]
+        assert store.counter() == (4, 2)
+        identity = store.identity()
+        store.close()
+    assert len(identity) == 32
+    store = Store(url)
+    store.open()
+    assert store.identity() == identity
+    EventLog(store).put([Event("1", "a", "buy", 5.0)])
+    store.delete_item("a")
+    store.forget_user("1")
+    assert store.counter() == (7, 2)
+    store.close()
+    with engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE cofill_counter SET format = 3")
+    engine.dispose()
+    newer = Store(url)
+    with pytest.raises(CofillError, match=r"written by a newer cofill \(format 3\); upgrade cofill"):
+        newer.open()
+    newer.close()
+
+
 def test_a_new_user_gets_an_id_that_nobody_has(store: Store) -> None:
     store.put_ratings("1", [("a", 3.0)])
-    store.put_user("2", None)
+    store.put_users([("2", None)])
     names = iter(["1", "2", "3", "4"])
     assert store.new_user(lambda: next(names), None) == "3"
     assert store.changes_since(2).users == [LiveUser("3", None)]
@@ -81,7 +188,8 @@ def test_a_new_user_gets_an_id_that_nobody_has(store: Store) -> None:
 def test_what_looks_like_sql_is_text(store: Store) -> None:
     nasty = "'; DROP TABLE cofill_ratings; --"
     store.put_ratings(nasty, [(nasty, 3.0)])
-    store.put_item(nasty, nasty, {nasty: nasty})
+    store.put_items([ItemToKeep(nasty, nasty, {nasty: nasty})])
+    EventLog(store).put([Event(nasty, nasty, nasty, 1.0, id=nasty, model_version=nasty)])
     assert given(store.changes_since(0)) == [(nasty, nasty, 3.0)]
     assert [one.user for one in store.ratings_of(nasty)] == [nasty]
 
@@ -121,7 +229,7 @@ def test_writers_at_the_same_time_lose_nothing_and_readers_see_numbers_in_order(
 def test_a_write_that_fails_leaves_nothing(store: Store) -> None:
     with pytest.raises(SQLAlchemyError):
         store.put_ratings("1", [("a", 3.0), ("b", object())])  # type: ignore[list-item]
-    assert store.changes_since(0) == Changes([], [], [])
+    assert store.changes_since(0) == Changes([], [], [], [])
     assert store.counter() == (0, 0)
 
 

@@ -55,7 +55,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     words += [f"--titles={folder / 'movies.csv'}", f"--item-features={folder / 'movies.csv'}", "--feature-size=2"]
     assert main(["train", str(folder / "ratings.csv"), *words]) == 0
     shutil.rmtree(folder / "world")
-    running = Server(folder / "model", "--requests-per-second=0", f"--seconds={SECONDS}")
+    running = Server(folder / "model", "--requests-per-second=0", f"--seconds={SECONDS}", "--open-catalogue")
     yield running
     assert running.stop() == 0, running.errors()
     assert "Traceback" not in running.errors()
@@ -186,6 +186,75 @@ BOUNDS = [
     Sent("PUT", "/v1/item", {"id": "a"}, 422, "nothing is said about item 'a'"),
     Sent("PUT", "/v1/ratings", b" " * (1 << 20) + b"{}", 413, "a body has at most 1048576 bytes"),
 ]
+LINES = {"content-type": "application/x-ndjson"}
+
+
+def event(**more: Any) -> dict[str, Any]:
+    return {"events": [{"user": "user 1", "item": "item 1", "kind": "view"} | more]}
+
+
+CATALOGUE_AND_EVENTS = [
+    Sent("POST", "/v1/events", {"events": []}, 422, "at least 1 item"),
+    Sent("POST", "/v1/events", {"events": event()["events"] * 1001}, 422, "at most 1000 items"),
+    Sent("POST", "/v1/events", event(kind=""), 422, "events.0.kind"),
+    Sent("POST", "/v1/events", event(kind=SCRIPT), 422, "events.0.kind"),
+    Sent("POST", "/v1/events", event(kind="x" * 65), 422, "events.0.kind"),
+    Sent("POST", "/v1/events", event(kind=SQL), 422, "events.0.kind"),
+    Sent("POST", "/v1/events", event(kind="unheard-of"), 422, "no weight is known of the kind 'unheard-of'"),
+    Sent("POST", "/v1/events", event(kind="shown", weight=1), 422, "counts for nothing"),
+    Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": NaN}]}', 400, "NaN"),
+    Sent("POST", "/v1/events", '{"events": [{"user": 1, "item": 1, "kind": "view", "weight": 1e999}]}', 422, "finite"),
+    Sent("POST", "/v1/events", event(weight=-1), 422, "greater than 0"),
+    Sent("POST", "/v1/events", event(weight="5"), 422, "valid number"),
+    Sent("POST", "/v1/events", event(time=1e300), 422, "a time is seconds since 1970"),
+    Sent("POST", "/v1/events", event(time="9" * 5000), 422, "a time is seconds since 1970"),
+    Sent("POST", "/v1/events", event(time="2026-01-01T00:00:00+99:99"), 422, "a time is seconds since 1970"),
+    Sent("POST", "/v1/events", event(id="x" * 257), 422, "an id is a text"),
+    Sent("POST", "/v1/events", event(id="a\0b"), 422, "NUL"),
+    Sent("POST", "/v1/events", event(item=2**63), 422, "a whole number that fits 64 bits"),
+    Sent("POST", "/v1/events", event(model_version=SQL), 422, "model_version"),
+    Sent("POST", "/v1/events", event(__proto__=1), 422, "Extra inputs"),
+    Sent("POST", "/v1/events?kind=view", event(), 422, "takes a body and no query"),
+    Sent("GET", "/v1/events", None, 405, "does not take that method"),
+    Sent("PUT", "/v1/ratings", '{"user": 1, "ratings": [{"item": 1, "rating": 4, "time": true}]}', 422, "a time is"),
+    Sent("GET", "/v1/recommendations?user=1&exclude_shown=maybe", None, 422, "exclude_shown: must be a valid boolean"),
+    Sent("POST", "/v1/recommendations", {"exclude_shown": True}, 422, "give a user"),
+    Sent("POST", "/v1/recommendations", {"user": "a", "exclude_shown": "true"}, 422, "exclude_shown"),
+    Sent("PUT", "/v1/item", {"id": "item 1", "available": "no"}, 422, "available"),
+    Sent("PUT", "/v1/item", {"id": "item 1", "available": 0}, 422, "available"),
+    Sent("GET", "/v1/items/list?cursor=" + "A" * 5000, None, 422, "cursor"),
+    Sent("GET", "/v1/items/list?cursor=%00", None, 422, "the cursor is none of ours"),
+    Sent("GET", "/v1/items/list?cursor=_w", None, 422, "the cursor is none of ours"),  # no UTF-8
+    Sent("GET", f"/v1/items/list?cursor={quote(SQL)}", None, 422, "the cursor is none of ours"),
+    Sent("GET", "/v1/items/list?n=1001", None, 422, "less than or equal to 1000"),
+    Sent("GET", "/v1/users/list?n=0", None, 422, "greater than or equal to 1"),
+    Sent("GET", "/v1/users/list?cursor=AA&cursor=AA", None, 422, "query.cursor: is given twice"),
+    Sent(
+        "POST", "/v1/items/bulk", '{"id": 1, "title": "x"}', 415, "lines of JSON: send Content-Type: application/x-nd"
+    ),
+    Sent("POST", "/v1/items/bulk", "", 422, "there are no lines", LINES),
+    Sent("POST", "/v1/items/bulk", "\n\n \n", 422, "there are no lines", LINES),
+    Sent("POST", "/v1/items/bulk", "\n{", 400, "line 2: is not JSON", LINES),
+    Sent("POST", "/v1/items/bulk", b'{"id": "\xff"}', 400, "line 1: is not JSON: it is not UTF-8", LINES),
+    Sent("POST", "/v1/items/bulk", "[" * 100_000, 400, "line 1: is not JSON: it is nested too deep", LINES),
+    Sent("POST", "/v1/items/bulk", '{"id": 1, "id": 2}', 400, "the name 'id' stands twice", LINES),
+    Sent("POST", "/v1/items/bulk", '{"id": "\\ud800", "title": "x"}', 422, "half of a surrogate pair", LINES),
+    Sent("POST", "/v1/items/bulk", '{"id": "x", "title": "a"}\n' * 2, 422, "line 2: 'x' stands in line 1", LINES),
+    Sent("POST", "/v1/items/bulk", '{"id": "x", "features": {"year": [[[[[[[1]]]]]]]}}', 422, "5 deep", LINES),
+    Sent("POST", "/v1/items/bulk", '{"id": "x", "title": "a"}\r\u2028', 400, "line 1: is not JSON", LINES),
+    Sent("POST", "/v1/items/bulk", b" " * (1 << 20) + b"{}", 413, "a body has at most 1048576 bytes", LINES),
+    Sent("POST", "/v1/users/bulk", '{"id": "x", "features": {"age": 1}}', 422, "line 1: the model was trained", LINES),
+    Sent("POST", "/v1/users/bulk", "{}\n" * 10_001, 422, "line 1.id: Field required", LINES),
+    Sent("PUT", "/v1/ratings", given(), 415, "a body here is JSON", LINES),
+    Sent("DELETE", "/v1/user", None, 422, "query.id: Field required"),
+    Sent("DELETE", "/v1/user?id=", None, 422, "at least 1 character"),
+    Sent("DELETE", "/v1/user?id=%00", None, 422, "NUL"),
+    Sent("DELETE", "/v1/user?id=a&id=b", None, 422, "query.id: is given twice"),
+    Sent("DELETE", "/v1/user?id=a", None, 403, "another origin", {"origin": "http://attacker.example"}),
+    Sent("DELETE", "/v1/item?id=" + "x" * 257, None, 422, "at most 256 characters"),
+    Sent("DELETE", "/v1/item?id=a", None, 403, "another origin", {"sec-fetch-site": "cross-site"}),
+    Sent("POST", "/v1/events", event(), 403, "another origin", {"origin": "http://attacker.example"}),
+]
 PATHS = [
     Sent("GET", "/page/..%2f..%2fapp.py", None, 404, "the page has no file"),
     Sent("GET", "/page/%2e%2e/%2e%2e/settings.py", None, 404, "the page has no file"),
@@ -245,7 +314,7 @@ def in_short(sent: Sent) -> str:
     return " ".join(repr(f"{sent.method} {sent.path[:40]} {str(shown)[:60]}").split())
 
 
-@pytest.mark.parametrize("sent", [*NUMBERS, *SHAPES, *BOUNDS, *PATHS, *HEADERS], ids=in_short)
+@pytest.mark.parametrize("sent", [*NUMBERS, *SHAPES, *BOUNDS, *CATALOGUE_AND_EVENTS, *PATHS, *HEADERS], ids=in_short)
 def test_what_each_gets(hostile: Server, sent: Sent) -> None:
     body = json.dumps(sent.body) if isinstance(sent.body, dict) else sent.body
     headers = ({} if body is None else JSON) | (sent.headers or {})
@@ -288,6 +357,20 @@ def test_a_text_stays_a_text(hostile: Server, kind: str) -> None:
     assert hostile.client.get("/v1/item", params={"id": wild}).json()["ratings"]["count"] == 1
     assert hostile.client.delete("/v1/ratings", params={"user": wild, "item": wild}).status_code == 204
     assert hostile.ratings(wild) == {"item 1": 1.0}
+    sent = {"user": wild, "item": wild, "kind": "buy", "id": f"event of {wild}"}
+    for stored in (1, 0):
+        answer = hostile.client.post("/v1/events", json={"events": [sent]})
+        assert answer.json() == {"stored": stored, "repeated": 1 - stored}
+    lines = json.dumps({"id": wild, "title": wild, "available": False})
+    assert hostile.client.post("/v1/items/bulk", content=lines, headers=LINES).json() == {"stored": 1}
+    for side in ("items", "users"):
+        found = hostile.client.get(f"/v1/{side}/list", params={"n": 1000}).json()[side]
+        assert wild in [entry["id"] for entry in found]
+    assert hostile.client.delete("/v1/user", params={"id": wild}).status_code == 204
+    assert hostile.client.delete("/v1/item", params={"id": wild}).status_code == 204
+    for path, query in {"/v1/ratings": {"user": wild}, "/v1/item": {"id": wild}}.items():
+        problem(hostile.client.get(path, params=query), 404)
+    hostile.rate("user 1", {"item 1": 3})
     stored = hostile.client.get("/v1/model").json()["ratings"]["live"]
     assert stored >= 1  # and the table is there
 

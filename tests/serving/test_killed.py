@@ -198,7 +198,7 @@ def writing(address: str) -> Iterator[tuple[Story, list[Writer]]]:
 
 
 def options_of(database: str | None) -> list[str]:
-    return ["--requests-per-second=0", *([] if database is None else [f"--database={database}"])]
+    return ["--requests-per-second=0", "--open-catalogue", *([] if database is None else [f"--database={database}"])]
 
 
 def check(

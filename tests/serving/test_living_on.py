@@ -55,7 +55,7 @@ def waited_for(condition: object, seconds: float = 30) -> None:
 
 
 def test_a_restart_keeps_everything(model: Path, start: Start) -> None:
-    server = start(model)
+    server = start(model, "--open-catalogue")
     user = server.client.post("/v1/users", json={"features": {"age": 60}}).json()["id"]
     server.rate(user, {1: 5, 2: 0.5})
     taken = next(iter(server.ratings(3)))
@@ -66,7 +66,7 @@ def test_a_restart_keeps_everything(model: Path, start: Start) -> None:
     before = [server.recommended(user, 100), server.recommended(3, 100), server.ratings(3)]
     server.process.kill()
     server.stop()
-    again = start(model)
+    again = start(model, "--open-catalogue")
     assert again.told["live_ratings"] == 3
     assert [again.recommended(user, 100), again.recommended(3, 100), again.ratings(3)] == before
     assert again.client.get("/v1/items", params={"query": "new"}).json()["items"][0]["id"] == 700

@@ -56,9 +56,9 @@ def test_a_failure_in_passing_loses_no_reload(
     before = live.served
     failed = threading.Event()
 
-    def failing(change: int, read: Callable[[int], Changes] = store.changes_since) -> Changes:
+    def failing(change: int, learned: int, read: Callable[[int, int], Changes] = store.changes_since) -> Changes:
         if failed.is_set():
-            return read(change)
+            return read(change, learned)
         failed.set()
         raise failure
 
@@ -139,7 +139,7 @@ def test_one_reload_at_a_time_is_waited_for() -> None:
     add_handlers(app)
     live: Any = SimpleNamespace(reload=lambda model: reload())
     nothing: Any = None
-    add_model(Routes(app.router), live, nothing, nothing)
+    add_model(Routes(app.router), live, nothing, nothing, nothing)
 
     async def ask() -> list[httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "tune": "search for the best settings on validation data",
     "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
     "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
+    "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
     "export-ratings": "write the ratings that a server has stored, for the next training",
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",

@@ -30,10 +30,10 @@ def run(options: argparse.Namespace) -> int:
     check_table_file(options.out)
 
     from cofill.data.table import write_frame
-    from cofill.serving.live_export import export_frame
+    from cofill.serving.live_export import export_frame, safe_in_a_spreadsheet
 
     frame = export_frame(database, options.model)
-    write_frame(frame, options.out)
+    write_frame(frame if options.out.suffix == ".parquet" else safe_in_a_spreadsheet(frame), options.out)
     removed = frame["rating"].null_count()
     if options.json:
         print_json({"file": str(options.out), "ratings": frame.height - removed, "taken_back": removed})

@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
@@ -19,6 +20,9 @@ _METAVARS = {
     "body_bytes": "BYTES",
     "requests_per_second": "N",
     "drain_seconds": "SECONDS",
+    "event_weight": "KIND=WEIGHT",
+    "keep_shown_days": "DAYS",
+    "keep_events_days": "DAYS",
 }
 _DATABASE = "COFILL_DATABASE"
 
@@ -36,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     for name, field in ServingSettings.model_fields.items():
         if name in ("model", "models"):
             continue
-        several = isinstance(field.default, tuple)
+        several = isinstance(field.default, tuple | Mapping)
         default = "" if several or field.default is None else f" (default {field.default})"
         also = f"; also ${_DATABASE}" if name == "database" else ""
         flag: dict[str, Any] = {"metavar": _METAVARS.get(name, name.upper())}

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from cofill.data.features import Features
     from cofill.data.ratings import Ratings
     from cofill.models.recommender import Recommender
+    from cofill.serving.next_training import NextTraining
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -84,8 +85,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--with",
         dest="export",
         type=Path,
-        metavar="FILE",
-        help="what `cofill export-ratings` wrote: it overrides older ratings, and withdrawn ratings are removed",
+        metavar="EXPORT",
+        help="what `cofill export` wrote, or `cofill export-ratings`: it overrides older ratings and descriptions, and "
+        "what was withdrawn, deleted or forgotten is removed",
     )
     parser.add_argument(
         "--resume",
@@ -118,16 +120,22 @@ def run(options: argparse.Namespace) -> int:
         return _run_with_workers(options)
     if options.ray is not None:
         raise SettingsError("--ray ADDRESS is where workers train; say how many with --workers N")
-    ratings = _with_export(load_ratings(options.ratings, _reading_of_ratings(options)), options)
+    export = _export(options)
+    ratings = load_ratings(options.ratings, _reading_of_ratings(options))
+    ratings = ratings if export is None else export.ratings(ratings)
     if not ratings.rated and options.algorithm is None:
         made_by = algorithm("lists")
     settings = settings_of(options, made_by.settings_class)
     _check_call(made_by, options)
     beside = _interactions(options, ratings)
     side = side_information_from(options) if made_by.takes_features else SideInformation(None, None)
+    if export is not None:
+        beside = export.interactions(beside) if ratings.rated else beside
+        side = export.side_information(side)
     found_items = matched_side("item", side.items, ratings)
     found_users = matched_side("user", side.users, ratings)
     ratings = _with_titles(ratings, options, side.items)
+    ratings = ratings if export is None else export.titles(ratings)
     _check_writable(out)
     if not options.quiet:
         note(f"{len(ratings):,} {ratings.plural} of {len(ratings.items):,} items by {len(ratings.users):,} users")
@@ -139,6 +147,8 @@ def run(options: argparse.Namespace) -> int:
     started = time.perf_counter()
     model = _fitted(made_by(settings), ratings, side, beside, options)
     seconds = time.perf_counter() - started
+    if export is not None and export.learned is not None:
+        model.data_summary["live"] = export.learned
     model.save(out)
     from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
 
@@ -301,10 +311,10 @@ def _is_ours(folder: Path) -> bool:
     return all(ours.fullmatch(path.name) or path.match(DRAFTS_OF_SAFETENSORS) for path in folder.iterdir())
 
 
-def _with_export(ratings: "Ratings", options: argparse.Namespace) -> "Ratings":
-    from cofill.serving.live_export import with_export
+def _export(options: argparse.Namespace) -> "NextTraining | None":
+    from cofill.serving.next_training import NextTraining
 
-    return ratings if options.export is None else with_export(ratings, options.export)
+    return None if options.export is None else NextTraining.read(options.export)
 
 
 def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Features | None") -> "Ratings":

@@ -66,14 +66,15 @@ class SideFeatures:
             self.described = np.concatenate([self.described, np.zeros(more, np.bool_)])
 
     def describe(self, index: int, vector: Floats) -> None:
-        """Set the features of one index."""
+        """Set the features of one index; NaN throughout: nothing is known of it any more."""
         self.grow(index + 1)
         if self.values is self.trained:
             self.values = self.trained.copy()
         if self.described is self.trained_described:
             self.described = self.trained_described.copy()
-        self.values[index] = vector
-        self.described[index] = True
+        known = not np.isnan(vector).any()
+        self.values[index] = vector if known else 0
+        self.described[index] = known
         self._later.add(index)
 
     def later(self) -> tuple[Longs, Floats]:

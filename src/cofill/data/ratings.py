@@ -197,8 +197,7 @@ class Ratings:
         import polars as pl
 
         def column(vocabulary: Vocabulary, index: Indices) -> pl.Series:
-            ids = pl.Series(vocabulary.ids, dtype=pl.Int64 if vocabulary.integers else pl.String)
-            return ids.gather(index)
+            return vocabulary.column().gather(index)
 
         columns = {
             "user": column(self.users, self.user_index),

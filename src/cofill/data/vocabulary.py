@@ -25,7 +25,9 @@ FEW_IDS = 64
 class Vocabulary:
     """The ids of one side (users or items), in the order of their indices. Grows; never forgets.
 
-    All ids of a vocabulary are strings or all are integers (`integers`), and they come back as they went in.
+    All ids of a vocabulary are strings, or all are integers, and they come back as they went in. Strings may join
+    integers later, if they are not written as one: visitors beside the customers of a numbered history. Of a data set
+    they may not, where a string among integers is more likely a mistake.
     A look-up takes either form as long as it is unambiguous: "42" finds the integer 42 in a vocabulary of
     integers (a command line only has strings), and 42 finds "42" in a vocabulary of strings; "042" does not
     find 42.
@@ -34,7 +36,8 @@ class Vocabulary:
     def __init__(self, ids: Sequence[Id] | npt.NDArray[np.generic] = ()) -> None:
         self._ids: list[Id] = []
         self._index: dict[Id, int] = {}
-        self._integers: bool | None = None  # None: the first id decides
+        self._integers: bool | None = None  # whether what is written as an integer is one; None: the first id decides
+        self._strings = 0  # that joined integers
         self._sorted: tuple[npt.NDArray[np.int64], Indices] | None = None
         if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
             self._integers = True  # an empty array of integers still says what is to come
@@ -44,8 +47,17 @@ class Vocabulary:
 
     @property
     def integers(self) -> bool:
-        """Whether the ids are integers; False for an empty vocabulary that has yet to see its first id."""
-        return bool(self._integers)
+        """Whether all ids are integers; False for an empty vocabulary that has yet to see its first id."""
+        return bool(self._integers) and not self._strings
+
+    @property
+    def mixed(self) -> bool:
+        """Whether strings have joined integers."""
+        return bool(self._strings)
+
+    def own(self, id: Id) -> Id:
+        """An id, known or new, in the form in which it is kept here."""
+        return self._key(_checked(id))
 
     @property
     def ids(self) -> list[Id]:
@@ -66,12 +78,12 @@ class Vocabulary:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Vocabulary):
             return NotImplemented
-        return self.integers == other.integers and self._ids == other._ids
+        return bool(self._integers) == bool(other._integers) and self._ids == other._ids
 
     __hash__ = None  # type: ignore[assignment]  # it grows
 
     def __repr__(self) -> str:
-        kind = "integer" if self.integers else "string"
+        kind = "integer" if self.integers else "integer and string" if self.mixed else "string"
         return f"Vocabulary({len(self)} {kind} ids)"
 
     def id(self, index: int) -> Id:
@@ -84,14 +96,14 @@ class Vocabulary:
         """The index of `id`; UnknownIdError if it is not there."""
         found = self._index.get(self._key(_checked(id)), -1)
         if found < 0:
-            kind = "an integer" if self.integers else "a string"
+            kind = "an integer" if self.integers else "an integer or a string" if self.mixed else "a string"
             raise UnknownIdError(f"unknown id {id!r}: it is not among the {len(self)} known ids (each {kind})")
         return found
 
     def find(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Indices:
         """Indices of `ids`, int32 of the same length; -1 where an id is unknown."""
         if isinstance(ids, np.ndarray):
-            if self._integers and len(ids) > FEW_IDS and np.issubdtype(ids.dtype, np.integer):
+            if self.integers and len(ids) > FEW_IDS and np.issubdtype(ids.dtype, np.integer):
                 return self._find_integers(ids)
             ids = ids.tolist()
         keys = [self._key(_checked(id)) for id in ids]
@@ -117,34 +129,63 @@ class Vocabulary:
                 raise DataError(
                     f"ids are all strings or all integers: found {checked[0]!r} and {mixed!r}", "use one type"
                 )
-        keys: list[Id] = [_as_integer(id) for id in checked] if integers else [str(id) for id in checked]
         self._integers = integers
         self._sorted = None
+        keys: list[Id] = [self._key(id) for id in checked]
         if not self._ids:
             index_of = dict(zip(keys, range(len(keys)), strict=True))
             if len(index_of) == len(keys):  # the usual beginning: ids that do not repeat
                 self._ids, self._index = keys, index_of
+                self._strings = sum(isinstance(key, str) for key in keys) if integers else 0
                 return np.arange(len(keys), dtype=np.int32)
         found = np.empty(len(keys), np.int32)
         for position, key in enumerate(keys):
             index = self._index.setdefault(key, len(self._ids))
             if index == len(self._ids):
                 self._ids.append(key)
+                self._strings += integers and isinstance(key, str)
             found[position] = index
         return found
+
+    def only(self, indices: Iterable[int]) -> "Vocabulary":
+        """A vocabulary of some of the ids, in the order of their indices here as given."""
+        some = Vocabulary()
+        some._integers = self._integers
+        some.add([self._ids[index] for index in indices])
+        return some
+
+    @classmethod
+    def restored(cls, ids: "pl.Series", integers: "pl.Series | None" = None) -> "Vocabulary":
+        """From a column of ids; where strings have joined integers, `integers` (n,) says which are which."""
+        if integers is None:
+            return cls(ids.to_list())
+        made = cls()
+        made._integers = True
+        made.add(ids)
+        if [isinstance(id, int) for id in made] != integers.to_list():
+            raise DataError("ids and what is said of their kind do not fit together", "save the vocabulary again")
+        return made
 
     def copy(self) -> "Vocabulary":
         """A vocabulary with the same ids that grows on its own."""
         twin = Vocabulary()
         twin._ids, twin._index = list(self._ids), dict(self._index)
-        twin._integers, twin._sorted = self._integers, self._sorted
+        twin._integers, twin._strings, twin._sorted = self._integers, self._strings, self._sorted
         return twin
 
     def array(self) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
-        """The ids as an int64 array or as an object array of str."""
-        if self._integers:
+        """The ids as an int64 array, or as an object array if there are strings."""
+        if self.integers:
             return np.array(self._ids, dtype=np.int64)
         return np.array(self._ids, dtype=np.object_)
+
+    def column(self) -> "pl.Series":
+        """The ids as a column of a table: of integers, or of text if one of them is a string."""
+        import polars as pl
+
+        if self.integers:
+            return pl.Series(self._ids, dtype=pl.Int64)
+        return pl.Series([str(id) for id in self._ids] if self.mixed else self._ids, dtype=pl.String)
 
     def keys(self) -> npt.NDArray[np.uint64]:
         """A number of 64 bits for each id, from its text alone: whatever is drawn for an id is drawn by its key."""
@@ -155,7 +196,7 @@ class Vocabulary:
         if not self._integers:
             return str(id)
         if isinstance(id, str):
-            return int(id) if CANONICAL_INTEGER.fullmatch(id) else id
+            return int(id) if CANONICAL_INTEGER.fullmatch(id) and INT64.min <= int(id) <= INT64.max else id
         return int(id)
 
     def _find_integers(self, ids: npt.NDArray[np.generic]) -> Indices:
@@ -198,17 +239,6 @@ def _checked(id: object) -> Id:
             ".astype('int64'))",
         )
     raise DataError(f"an id is {id!r} of type {type(id).__name__}", "ids are strings or integers")
-
-
-def _as_integer(id: Id) -> int:
-    if isinstance(id, int):
-        return id
-    if CANONICAL_INTEGER.fullmatch(id) and INT64.min <= int(id) <= INT64.max:
-        return int(id)
-    raise DataError(
-        f"the id {id!r} cannot join a vocabulary of integers",
-        "use integers throughout, or read the first ratings with ids that are strings",
-    )
 
 
 # Ids into indices, and pairs into order, without comparing them: tables and counting sorts

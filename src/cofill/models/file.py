@@ -114,7 +114,7 @@ def write_arrays(folder: Path, arrays: Mapping[str, Arrays]) -> dict[str, FileCa
 def write_ids(folder: Path, side: Sides, ids: Sequence[Id], contents: Contents) -> FileCard:
     """Write ids of users or items; of the latter also the titles."""
     vocabulary = contents.users if side == "users" else contents.items
-    frame = _ids_frame(ids, integers=vocabulary.integers)
+    frame = _ids_frame(ids, vocabulary)
     if side == "items":
         titles = [contents.titles.get(item) for item in ids]
         frame = frame.with_columns(title=pl.Series(titles, dtype=pl.String))
@@ -244,7 +244,7 @@ def read_outline(folder: Path) -> Outline:
         scale=Scale(*card.scale),
         users=sum(int(some.select(pl.len()).collect().item()) for some in people),
         users_are_integers=people[0].collect_schema()["id"] == pl.Int64,
-        items=Vocabulary(items["id"].to_list()),
+        items=ids_in(items),
         attributes=attributes,
         parts=[shard.columns for shard in card.shards] if card.columns == "users" and not card.changed else [],
     )
@@ -252,8 +252,7 @@ def read_outline(folder: Path) -> Outline:
 
 def read_people(folder: Path) -> Vocabulary:
     """The ids of all people of the model in a folder."""
-    found = [load_frame(path)["id"] for path in _tables_of(folder, read_card(folder), "users")]
-    return Vocabulary(pl.concat(found).to_list())
+    return ids_in(pl.concat([load_frame(path) for path in _tables_of(folder, read_card(folder), "users")]))
 
 
 def _tables_of(folder: Path, card: Card, kind: Sides) -> list[Path]:
@@ -359,9 +358,9 @@ def _contents(
         trained=card.trained,
         learned=card.features,
         arrays=arrays,
-        users=Vocabulary(users["id"].to_list()),
-        items=Vocabulary(items["id"].to_list()),
-        titles={item: title for item, title in zip(items["id"], items["title"], strict=True) if title is not None},
+        users=ids_in(users),
+        items=(known := ids_in(items)),
+        titles={item: title for item, title in zip(known, items["title"], strict=True) if title is not None},
         attributes=frames.get("attributes"),
         numbers={name: value for name, value in numbers.items() if value is not None} | card.networks,
         format_version=card.format_version,
@@ -436,8 +435,17 @@ def load_frame(path: Path) -> pl.DataFrame:
         raise ModelFileError(f"{path}: not a Parquet file ({error}); copy or train the model again") from None
 
 
-def _ids_frame(ids: Sequence[Id], *, integers: bool) -> pl.DataFrame:
-    return pl.DataFrame({"id": pl.Series(ids, dtype=pl.Int64 if integers else pl.String)})
+def _ids_frame(ids: Sequence[Id], of: Vocabulary) -> pl.DataFrame:
+    """Some ids of a vocabulary; where strings have joined integers, which are which stands beside them."""
+    if not of.mixed:
+        return pl.DataFrame({"id": pl.Series(ids, dtype=pl.Int64 if of.integers else pl.String)})
+    integers = pl.Series([isinstance(id, int) for id in ids], dtype=pl.Boolean)
+    return pl.DataFrame({"id": pl.Series([str(id) for id in ids], dtype=pl.String), "integer": integers})
+
+
+def ids_in(frame: pl.DataFrame) -> Vocabulary:
+    """The vocabulary that `write_ids` wrote."""
+    return Vocabulary.restored(frame["id"], frame["integer"] if "integer" in frame.columns else None)
 
 
 def _sha256(path: Path) -> str:

@@ -76,7 +76,7 @@ class SavedModel(ABC):
     def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback: ...
 
     @abstractmethod
-    def _grades(self, scale: Scale, *, rated: bool) -> Grades: ...
+    def _grades_beside(self, scale: Scale, *, trained: bool) -> Grades: ...
 
     @abstractmethod
     def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer: ...
@@ -268,7 +268,7 @@ def _restored_beside(model: SavedModel, lists: Arrays, rows: Arrays | None) -> G
     scale = Scale(*own["scale"].tolist())
     whole = None if rows is None else all_columns(rows, _BESIDE)
     known = known_from(own, scale, len(model.users), len(model.items), whole)
-    return GradedRatings.of(known, model._grades(scale, rated=False), own.get("decay"))
+    return GradedRatings.of(known, model._grades_beside(scale, trained=known.trained.nnz > 0), own.get("decay"))
 
 
 def _with_those_of_parts(settings: dict[str, Any], own: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -281,12 +281,13 @@ def _with_those_of_parts(settings: dict[str, Any], own: Mapping[str, Mapping[str
 def _side_arrays(features: SideFeatures) -> Arrays:
     """The vectors of one side as a model file keeps them."""
     indices, values = features.later()
+    forgotten = indices[~features.described[indices]]
     return {
         "trained": features.trained,
         "described": features.trained_described,
         "later.indices": indices,
         "later.values": values,
-    }
+    } | ({"later.forgotten": forgotten} if len(forgotten) else {})
 
 
 def _side_from(arrays: Arrays, side: str) -> SideFeatures | None:
@@ -301,6 +302,10 @@ def _side_from(arrays: Arrays, side: str) -> SideFeatures | None:
     features.grow(int(indices.max(initial=-1)) + 1)
     for index, vector in zip(indices.tolist(), vectors, strict=True):
         features.describe(index, vector)
+    for index in arrays.get(f"{side}.later.forgotten", np.empty(0, np.int64)).tolist():
+        if index not in indices:
+            raise ValueError(f"the features of the {side} are said to be forgotten where there are none")
+        features.describe(index, np.full(features.width, np.nan, np.float32))
     return features
 
 
@@ -309,4 +314,4 @@ def _features_from(card: dict[str, Any], arrays: Arrays, side: str, ids: Vocabul
     own = {name.removeprefix(f"{side}."): array for name, array in arrays.items() if name.startswith(f"{side}.")}
     described = np.flatnonzero(own["described"])
     values = {"values": own["trained"][described]}
-    return Features.restored(card, {**own, **values}, Vocabulary([ids.id(int(i)) for i in described]))
+    return Features.restored(card, {**own, **values}, ids.only(described.tolist()))

@@ -55,6 +55,15 @@ class KnownRatings:
                 raise ValueError("the counts of ratings are of another number of rows")
             self._of_rows.of_all, self._spread = all_columns
 
+    @classmethod
+    def none(cls, rows: int, columns: int) -> "KnownRatings":
+        """Of a training that had so many rows and columns, and none of these ratings."""
+
+        def empty(count: int, others: int) -> SparseRows:
+            return SparseRows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), others)
+
+        return cls(empty(rows, columns), empty(columns, rows))
+
     def transposed(self) -> "KnownRatings":
         """The same ratings with rows and columns exchanged: a view, so that each sees every change of the other."""
         view = object.__new__(KnownRatings)
@@ -97,7 +106,7 @@ class KnownRatings:
     def spread(self) -> float:
         """The standard deviation of the ratings of the training."""
         if self._spread is None:
-            self._spread = float(self.trained.values.std(dtype=np.float64))
+            self._spread = float(self.trained.values.std(dtype=np.float64)) if self.trained.nnz else 0.0
         return self._spread
 
     @property
@@ -125,7 +134,7 @@ class KnownRatings:
         self._of_columns.count = max(self.columns, columns)
 
     def _lay(self, row: int, column: int, rating: float | None) -> bool:
-        trained = self._trained_rating(row, column)
+        trained = self.trained_rating(row, column)
         if rating == self._of_rows.overlays.get(row, {}).get(column, trained):
             return False
         for overlays, one, other in ((self._of_rows.overlays, row, column), (self._of_columns.overlays, column, row)):
@@ -137,7 +146,8 @@ class KnownRatings:
                     del overlays[one]
         return True
 
-    def _trained_rating(self, row: int, column: int) -> float | None:
+    def trained_rating(self, row: int, column: int) -> float | None:
+        """The rating of a pair in training; None where there was none."""
         if row >= self.trained.rows:
             return None
         columns, ratings = self.trained.row(row)

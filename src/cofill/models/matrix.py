@@ -159,11 +159,11 @@ class Matrix(ABC):
 
     @abstractmethod
     def describe_rows(self, rows: Ints, features: Floats) -> None:
-        """Set the features of some rows, old or new: (n,), (n, P)."""
+        """Set the features of some rows, old or new: (n,), (n, P). NaN throughout: a row is no longer described."""
 
     @abstractmethod
     def describe_columns(self, columns: Ints, features: Floats) -> None:
-        """Set the features of some columns, old or new: (n,), (n, Q)."""
+        """Set the features of some columns, old or new: (n,), (n, Q), likewise."""
 
     def transposed(self) -> "Matrix":
         """The same matrix with rows and columns exchanged: a view."""

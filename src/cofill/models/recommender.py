@@ -31,7 +31,7 @@ from cofill.models.item_places import ItemPlaces, most_rated, placed
 from cofill.models.keeping import SavedModel
 from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
-from cofill.models.lists.grades import Grades, time_decay
+from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
 from cofill.models.lists.ranked import Recommendation, Similar, check_count
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
@@ -288,7 +288,7 @@ class Recommender(SavedModel):
         if beside is None:
             return self._feedback(self._decay(data.ratings), None)
         known = KnownRatings(beside.rows("user"), beside.rows("item"))
-        graded = GradedRatings.of(known, self._grades(beside.scale, rated=False), self._decay(beside))
+        graded = GradedRatings.of(known, self._grades_beside(beside.scale, trained=True), self._decay(beside))
         return self._feedback(self._decay(data.ratings), graded)
 
     def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
@@ -299,6 +299,10 @@ class Recommender(SavedModel):
     def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
         return Grades(scale, rated, power=own.list_grade_power, confidence=own.confidence)
+
+    def _grades_beside(self, scale: Scale, *, trained: bool) -> Grades:
+        """Of interactions beside ratings. If none were trained on, their weights are graded as ratings are."""
+        return self._grades(scale, rated=not trained)
 
     def _decay(self, ratings: Ratings) -> Floats | None:
         half_life = self._list_settings.half_life
@@ -648,8 +652,6 @@ class Recommender(SavedModel):
         rated_users, user_place = np.unique(ratings.user_index, return_inverse=True)
         rated_items, item_place = np.unique(ratings.item_index, return_inverse=True)
         new_users, new_items = ratings.users.array()[rated_users], ratings.items.array()[rated_items]
-        if ratings.items.integers != self.items.integers:
-            self.items.copy().add(new_items)  # if they are refused, then before the users are taken in
         users = self.users.add(new_users)[user_place]
         items = self.items.add(new_items)[item_place]
         for item, title in ratings.titles.items():
@@ -659,20 +661,25 @@ class Recommender(SavedModel):
         self._tell_scorer(users, items)
         return self
 
-    def add_interactions(self, interactions: object) -> Self:
+    def add_interactions(self, interactions: object, *, replacing: bool = False) -> Self:
         """Add what known or new people did with known or new items; lists follow at once.
 
         `interactions` is anything that `Interactions.read` takes. What somebody did again adds up, to at most the
-        greatest weight of the training. A model of ratings keeps them beside these, and its predictions stay.
+        greatest weight of the training. With `replacing`, they are all that happened to these pairs since the training:
+        what was added before is replaced, so that telling the same again changes nothing.
+
+        A model of ratings keeps them beside these, and its predictions stay. If it was trained on ratings alone, a
+        weight of 5 or more counts for lists as the highest rating does, and less as a lower one.
         """
         self._check_whole()
         read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
         feedback = self.scorer.feedback
         if self.rated and feedback.beside is None:
-            raise DataError(
-                "this model was trained on ratings alone, so it cannot tell what an interaction is worth",
-                "train it with interactions=... too",
-            )
+            scale = Scale(0.0, HIGHEST_WEIGHT)
+            trained = self.matrix.known.trained
+            none = KnownRatings.none(trained.rows, trained.columns)
+            nothing = GradedRatings.of(none, self._grades_beside(scale, trained=False), None)
+            feedback.beside = self._feedback(None, nothing).beside
         users = self.users.add(read.users.array()[np.unique(read.user_index)])
         items = self.items.add(read.items.array()[np.unique(read.item_index)])
         to_users, to_items = (np.zeros(len(vocabulary), np.int32) for vocabulary in (read.users, read.items))
@@ -681,7 +688,7 @@ class Recommender(SavedModel):
         self.titles |= {item: title for item, title in read.titles.items() if item in self.items}
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
-        weights = graded.added_up(users, items, read.values)
+        weights = graded.added_up(users, items, read.values, to_training=replacing)
         if self.rated:
             self.matrix.grow(len(self.users), len(self.items))
             graded.add(users, items, weights)
@@ -710,6 +717,39 @@ class Recommender(SavedModel):
         if beside is not None:
             beside.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])
+        return self
+
+    def add_items(self, items: Iterable[Id]) -> Self:
+        """Make items known of which nothing else is known yet: neither ratings nor features."""
+        self._check_whole()
+        known = len(self.items)
+        self.items.add(items)
+        self.matrix.grow(len(self.users), len(self.items))
+        self._tell_scorer((), range(known, len(self.items)))
+        return self
+
+    def forget_users(self, users: Iterable[Id]) -> Self:
+        """Remove all that is known of people, trained on or told later: ratings, interactions and features.
+
+        From then on they get what anybody gets, and others get lists and predictions without them, as far as
+        these follow changes. What the model learned in training stays learned until the next one. Ids that are not
+        known do not count.
+        """
+        self._check_whole()
+        indices = self.users.find(list(users))
+        indices = np.unique(indices[indices >= 0])
+        touched: set[int] = set()
+        for user in indices.tolist():
+            rated, did = self.matrix.known.row(user)[0], self.known_items(user)
+            self.matrix.remove(np.full(len(rated), user, np.int32), rated)
+            beside = self.scorer.feedback.beside
+            if beside is not None:
+                beside.remove(np.full(len(did), user, np.int32), did)
+            touched |= set(did.tolist())
+        width = self.matrix.row_features.width
+        if width and len(indices):
+            self.matrix.describe_rows(indices, np.full((len(indices), width), np.nan, np.float32))
+        self._tell_scorer(indices, touched)
         return self
 
     def describe_items(self, source: object) -> Self:

@@ -29,6 +29,7 @@ from cofill.models.file import (
     Contents,
     Kept,
     checked,
+    ids_in,
     load_frame,
     make_folder,
     said_of,
@@ -281,4 +282,4 @@ def users_of_part(folder: Path | str, part: int) -> Vocabulary:
     """The ids of the users of a part, in the order of their indices, without reading more of it."""
     card = read_card(Path(folder))
     shard = card.shards[part_of(Path(folder), card, part).number]
-    return Vocabulary(load_frame(checked(Path(folder), shard.files, "users"))["id"].to_list())
+    return ids_in(load_frame(checked(Path(folder), shard.files, "users")))

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from cofill import __version__
 from cofill.serving.batch_pace import Pace
 from cofill.serving.database import Store, url_of
+from cofill.serving.event_log import EventLog, Retention
 from cofill.serving.guard import Admission, Guard
 from cofill.serving.item_map import ItemMap, add_map
 from cofill.serving.live_model import LiveModel
@@ -18,6 +19,8 @@ from cofill.serving.metrics import Metrics
 from cofill.serving.openapi_document import published
 from cofill.serving.problems import add_handlers
 from cofill.serving.read_only import ReadOnlyStore
+from cofill.serving.routes_catalogue import add_catalogue
+from cofill.serving.routes_events import add_events
 from cofill.serving.routes_items import add_items
 from cofill.serving.routes_model import add_model
 from cofill.serving.routes_page import add_page
@@ -27,7 +30,7 @@ from cofill.serving.routes_reference import add_reference
 from cofill.serving.routes_users import add_users
 from cofill.serving.routing import Right, Routes
 from cofill.serving.served_model import read_card
-from cofill.serving.settings import PageSettings, ServingSettings
+from cofill.serving.settings import ServingSettings
 from cofill.serving.split import Split
 
 
@@ -42,6 +45,8 @@ class Application:
         self.store = ReadOnlyStore() if settings.read_only else Store(url_of(settings.database, settings.model))
         self.store.open()
         self.live = LiveModel(settings.model, self.store, settings.seconds, Split.of(settings))
+        keep = Retention(settings.keep_shown_days, settings.keep_events_days)
+        self.events = EventLog(self.store, settings.event_weight, keep)
         metrics = Metrics()
         item_map = ItemMap(settings.model)
 
@@ -64,7 +69,7 @@ class Application:
         )
         add_handlers(api)
         self.routes = Routes(api.router)
-        add_routes(self.routes, self.live, self.store, item_map, metrics, settings)
+        add_routes(self.routes, self.live, self.store, self.events, item_map, metrics, settings)
         self.routes.declare(["GET", "HEAD"], str(api.openapi_url), Right.READS)  # FastAPI's own
         api.openapi = lambda: self._document  # type: ignore[method-assign]
         self.api = api
@@ -77,15 +82,23 @@ class Application:
 
 
 def add_routes(
-    routes: Routes, live: LiveModel, store: Store, item_map: ItemMap, metrics: Metrics, page: PageSettings
+    routes: Routes,
+    live: LiveModel,
+    store: Store,
+    events: EventLog,
+    item_map: ItemMap,
+    metrics: Metrics,
+    settings: ServingSettings,
 ) -> None:
     """Add all routes to one router, the most requested first, because they are tried in order."""
     pace = Pace()
-    add_recommending(routes, live, pace)
+    add_recommending(routes, live, events, pace)
     add_predicting(routes, live, pace)
+    add_events(routes, live, events, settings.event_weight, open_catalogue=settings.open_catalogue)
     add_items(routes, live, store)
     add_map(routes, live, item_map)
-    add_users(routes, live, store)
-    add_model(routes, live, store, metrics)
-    add_page(routes, page)
+    add_users(routes, live, store, open_catalogue=settings.open_catalogue)
+    add_catalogue(routes, live, store)
+    add_model(routes, live, store, events, metrics)
+    add_page(routes, settings)
     add_reference(routes)

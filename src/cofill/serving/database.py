@@ -3,7 +3,9 @@
 A row is the present state of a pair, an item or a user, with the number of the change that brought it there. The
 numbers come from one row that a writer locks until it commits, so their order is that of the commits: whoever has
 taken in everything up to a number finds the rest by asking for greater ones. States that were overwritten are gone;
-nothing grows with time. A rating that was taken back is a row without a rating: the model may have learned it.
+nothing grows with time. A rating that was taken back is a row without a rating: the model may have learned it. Likewise
+a deleted item is a row that says so, and so is somebody who was forgotten: an id, and the number of that change.
+Events are in `event_log.py`.
 """
 
 import json
@@ -11,23 +13,17 @@ import logging
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    BigInteger,
-    Column,
     Connection,
-    Double,
     Engine,
-    Index,
-    Integer,
-    MetaData,
     Table,
-    Text,
     create_engine,
+    delete,
     event,
     func,
     insert,
@@ -45,11 +41,16 @@ from cofill.errors import CofillError, DataError, SettingsError
 from cofill.files import make_private
 from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
+from cofill.serving.tables import FORMAT, make_tables
+from cofill.serving.tables import counter as _counter
+from cofill.serving.tables import events as _events
+from cofill.serving.tables import items as _items
+from cofill.serving.tables import ratings as _ratings
+from cofill.serving.tables import users as _users
 from cofill.serving.wakeup import watch_writes
 
 log = logging.getLogger("cofill.serving")
 
-FORMAT = 1
 _COUNTER = "SELECT change, generation FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
 _SECONDS_TO_CONNECT = 5
@@ -58,43 +59,6 @@ _CONNECTIONS = 8
 _IN_MEMORY = ":memory:"
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
-
-_tables = MetaData()
-_counter = Table(
-    "cofill_counter",
-    _tables,
-    Column("id", Integer, primary_key=True),
-    Column("format", Integer, nullable=False),
-    Column("change", BigInteger, nullable=False),
-    Column("generation", BigInteger, nullable=False),
-)
-_ratings = Table(
-    "cofill_ratings",
-    _tables,
-    Column("user", Text, primary_key=True),
-    Column("item", Text, primary_key=True),
-    Column("rating", Double),
-    Column("time", Double, nullable=False),
-    Column("change", BigInteger, nullable=False),
-    Index("cofill_ratings_change", "change"),
-)
-_items = Table(
-    "cofill_items",
-    _tables,
-    Column("item", Text, primary_key=True),
-    Column("title", Text),
-    Column("features", Text),
-    Column("change", BigInteger, nullable=False),
-    Index("cofill_items_change", "change"),
-)
-_users = Table(
-    "cofill_users",
-    _tables,
-    Column("user", Text, primary_key=True),
-    Column("features", Text),
-    Column("change", BigInteger, nullable=False),
-    Index("cofill_users_change", "change"),
-)
 
 
 class Counter(NamedTuple):
@@ -117,11 +81,33 @@ class LiveItem(NamedTuple):
     item: str
     title: str | None
     features: dict[str, Any] | None
+    available: bool = True
+    deleted: bool = False
 
 
 class LiveUser(NamedTuple):
     user: str
     features: dict[str, Any] | None
+    forgotten: bool = False
+    """Whether all that was known of them before is to be removed first."""
+
+
+class LiveInteraction(NamedTuple):
+    """What all events of a user with an item add up to, and when the last of them happened."""
+
+    user: str
+    item: str
+    weight: float
+    time: float
+
+
+class ItemToKeep(NamedTuple):
+    """What is said about an item; what is None stays as it was."""
+
+    item: str
+    title: str | None = None
+    features: Mapping[str, Any] | None = None
+    available: bool | None = None
 
 
 class Changes(NamedTuple):
@@ -130,6 +116,7 @@ class Changes(NamedTuple):
     ratings: list[LiveRating]
     items: list[LiveItem]
     users: list[LiveUser]
+    interactions: list[LiveInteraction]
 
 
 class Store:
@@ -146,7 +133,7 @@ class Store:
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._watching = threading.Lock()
         self._watch: PoolProxiedConnection | None = None
-        self._insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
+        self.inserting = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
 
     def open(self, *, make: bool = True) -> None:
         """Open a database, and create its tables or refuse one without; a `CofillError` if it cannot be used."""
@@ -156,13 +143,9 @@ class Store:
             with self._engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-                if make:
-                    _tables.create_all(connection)
-                elif not inspect(connection).has_table(_counter.name):
+                if not make and not inspect(connection).has_table(_counter.name):
                     raise DataError(f"{self.name}: no live ratings are kept there; check --database")
-                if connection.execute(select(_counter.c.format)).first() is None:
-                    connection.execute(insert(_counter).values(id=1, format=FORMAT, change=0, generation=0))
-                found = connection.execute(select(_counter.c.format)).scalar_one()
+                found = make_tables(connection)
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             reason = " ".join(str(cause).split())
@@ -191,78 +174,138 @@ class Store:
                 return Counter(*found)
             except Exception:  # of either driver: asked again below, with the errors of SQLAlchemy
                 self._forget_watch()
-        return Counter(*self._read(select(_counter.c.change, _counter.c.generation)).pop())
+        return Counter(*self.read(select(_counter.c.change, _counter.c.generation)).pop())
 
-    def changes_since(self, change: int) -> Changes:
-        """Everything written after a change. It may include changes newer than a counter read before."""
+    def identity(self) -> str:
+        """What tells this database from all others."""
+        return str(self.read(select(_counter.c.database)).pop()[0])
+
+    def changes_since(self, change: int, learned: int = 0, until: int | None = None) -> Changes:
+        """Everything written after a change. It may include changes newer than a counter read before.
+
+        `learned` is the change up to which the model was trained on what is here: events until then are in it already,
+        and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, events
+        after that change are left out.
+        """
+        forgotten_since = max(change, learned)
         return Changes(
             [
                 LiveRating(*row)
-                for row in self._read(
+                for row in self.read(
                     select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time)
                     .where(_ratings.c.change > change)
                     .order_by(_ratings.c.change)
                 )
             ],
             [
-                LiveItem(item, title, _described(features))
-                for item, title, features in self._read(
-                    select(_items.c.item, _items.c.title, _items.c.features)
+                LiveItem(item, title, _described(features), bool(available), bool(deleted))
+                for item, title, features, available, deleted in self.read(
+                    select(_items.c.item, _items.c.title, _items.c.features, _items.c.available, _items.c.deleted)
                     .where(_items.c.change > change)
                     .order_by(_items.c.change)
                 )
             ],
             [
-                LiveUser(user, _described(features))
-                for user, features in self._read(
-                    select(_users.c.user, _users.c.features).where(_users.c.change > change).order_by(_users.c.change)
+                LiveUser(user, _described(features), forgotten is not None and forgotten > forgotten_since)
+                for user, features, forgotten in self.read(
+                    select(_users.c.user, _users.c.features, _users.c.forgotten)
+                    .where(_users.c.change > change)
+                    .order_by(_users.c.change)
                 )
             ],
+            self._interactions_since(change, learned, until),
         )
+
+    def _interactions_since(self, change: int, learned: int, until: int | None) -> list[LiveInteraction]:
+        """The sums of all pairs with an event after a change."""
+        last = func.max(_events.c.change)
+        sums = select(_events.c.user, _events.c.item, func.sum(_events.c.weight), func.max(_events.c.time)).where(
+            _events.c.weight > 0, _events.c.change > learned
+        )
+        if until is not None:
+            sums = sums.where(_events.c.change <= until)
+        if change > learned:
+            touched = select(_events.c.user, _events.c.item).where(_events.c.change > change).distinct().subquery()
+            sums = sums.join(touched, (touched.c.user == _events.c.user) & (touched.c.item == _events.c.item))
+        return [
+            LiveInteraction(*row) for row in self.read(sums.group_by(_events.c.user, _events.c.item).order_by(last))
+        ]
 
     def ratings_of(self, user: str) -> list[LiveRating]:
         """The live ratings of a user, newest first, including withdrawn ones."""
         of_user = select(_ratings.c.user, _ratings.c.item, _ratings.c.rating, _ratings.c.time).where(
             _ratings.c.user == user
         )
-        return [LiveRating(*row) for row in self._read(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
+        return [LiveRating(*row) for row in self.read(of_user.order_by(_ratings.c.change.desc(), _ratings.c.item))]
 
     def rating_count(self) -> int:
         """The number of live ratings, without withdrawn ones."""
-        return int(self._read(select(func.count(_ratings.c.rating))).pop()[0])
+        return int(self.read(select(func.count(_ratings.c.rating))).pop()[0])
+
+    def forgotten(self) -> list[str]:
+        """Who was forgotten, by id, the longest ago first; they may have come back since."""
+        gone = select(_users.c.user).where(_users.c.forgotten.is_not(None)).order_by(_users.c.forgotten, _users.c.user)
+        return [str(user) for (user,) in self.read(gone)]
 
     # Writing
 
-    def put_ratings(self, user: str, ratings: Iterable[tuple[str, float | None]]) -> None:
-        """Write all ratings or none; None withdraws a rating. They are committed when this returns."""
+    def put_ratings(self, user: str, ratings: Iterable[tuple[str, float | None] | tuple[str, float, float]]) -> None:
+        """Write all ratings or none; None withdraws a rating. They are committed when this returns.
+
+        A third number says when somebody rated; otherwise that is now.
+        """
         now = time.time()
-        with self._engine.begin() as connection:
-            change = self._next_change(connection)
+        with self.writing() as (connection, change):
             rows = [
-                {"user": user, "item": item, "rating": rating, "time": now, "change": change}
-                for item, rating in sorted(ratings)
+                {"user": user, "item": item, "rating": rating, "time": when[0] if when else now, "change": change}
+                for item, rating, *when in sorted(ratings, key=lambda given: given[0])
             ]
-            self._upsert(connection, _ratings, rows)
+            self.upsert(connection, _ratings, rows)
 
-    def put_item(self, item: str, title: str | None, features: Mapping[str, Any] | None) -> None:
-        """Write an item; a title or features of None leave the earlier ones unchanged."""
-        with self._engine.begin() as connection:
-            row = {"item": item, "change": self._next_change(connection)}
-            row |= {} if title is None else {"title": title}
-            row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
-            self._upsert(connection, _items, [row])
+    def put_items(self, items: Iterable[ItemToKeep]) -> None:
+        """Write all items or none. One that was deleted is there again, with what is said about it now alone."""
+        told = list(items)
+        with self.writing() as (connection, change):
+            some = select(_items.c.item).where(_items.c.deleted == 1, _items.c.item.in_([one.item for one in told]))
+            deleted = {item for (item,) in connection.execute(some)}
+            rows = []
+            for one in told:
+                title, features = one.title, one.features
+                if one.item in deleted:  # what was known before, in training too, is not to come back with it
+                    title, features = title or "", features or {}
+                row: dict[str, Any] = {"item": one.item, "change": change, "deleted": 0}
+                row |= {} if title is None else {"title": title}
+                row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
+                row |= {} if one.available is None else {"available": int(one.available)}
+                rows.append(row)
+            self.upsert(connection, _items, rows)
 
-    def put_user(self, user: str, features: Mapping[str, Any] | None) -> None:
-        """Write a user; features of None leave the earlier ones unchanged."""
-        with self._engine.begin() as connection:
-            row = {"user": user, "change": self._next_change(connection)}
-            row |= {} if features is None else {"features": json.dumps(features, allow_nan=False)}
-            self._upsert(connection, _users, [row])
+    def delete_item(self, item: str) -> None:
+        """Remove what was said about an item, and keep that it is deleted."""
+        with self.writing() as (connection, change):
+            row = {"item": item, "title": None, "features": None, "available": 1, "deleted": 1, "change": change}
+            self.upsert(connection, _items, [row])
+
+    def put_users(self, users: Iterable[tuple[str, Mapping[str, Any] | None]]) -> None:
+        """Write all users or none; features of None leave the earlier ones unchanged."""
+        with self.writing() as (connection, change):
+            rows = [
+                {"user": user, "change": change}
+                | ({} if features is None else {"features": json.dumps(features, allow_nan=False)})
+                for user, features in users
+            ]
+            self.upsert(connection, _users, rows)
+
+    def forget_user(self, user: str) -> None:
+        """Remove ratings, events and description of somebody; what is left is their id, and that they are forgotten."""
+        with self.writing() as (connection, change):
+            for table in (_ratings, _events):
+                connection.execute(delete(table).where(table.c.user == user))
+            self.upsert(connection, _users, [{"user": user, "features": None, "forgotten": change, "change": change}])
 
     def new_user(self, candidates: Callable[[], str], features: Mapping[str, Any] | None) -> str:
         """Create a user under the first candidate id that is not in use; returns that id."""
-        with self._engine.begin() as connection:
-            change = self._next_change(connection)  # whoever else makes a user waits here
+        with self.writing() as (connection, change):  # whoever else makes a user waits here
             user = candidates()
             while self._taken(connection, user):
                 user = candidates()
@@ -283,6 +326,20 @@ class Store:
 
     # How
 
+    @contextmanager
+    def writing(self) -> Iterator[tuple[Connection, int]]:
+        """A transaction and the number of its change; other writers wait until it ends."""
+        with self._engine.begin() as connection:
+            advanced = update(_counter).values(change=_counter.c.change + 1)
+            yield connection, int(connection.execute(advanced.returning(_counter.c.change)).scalar_one())
+
+    @contextmanager
+    def tidying(self) -> Iterator[Connection]:
+        """A transaction that changes nothing that anybody follows; writers wait until it ends."""
+        with self._engine.begin() as connection:
+            connection.execute(update(_counter).values(change=_counter.c.change))
+            yield connection
+
     def _keep_private(self) -> None:
         """SQLite gives the files beside a database (-wal, -shm) the mode of the database itself."""
         path = Path(str(self._engine.url.database))
@@ -299,7 +356,8 @@ class Store:
             self._watch.invalidate()
             self._watch = None
 
-    def _read(self, query: Any) -> list[Any]:
+    def read(self, query: Any) -> list[Any]:
+        """All rows that a query finds."""
         try:
             with self._reading.connect() as connection:
                 return list(connection.execute(query))
@@ -309,21 +367,21 @@ class Store:
         with self._reading.connect() as connection:  # the database was restarted; all connections are made anew
             return list(connection.execute(query))
 
-    def _next_change(self, connection: Connection) -> int:
-        """The change number of this transaction; the counter row stays locked until it ends."""
-        advanced = update(_counter).values(change=_counter.c.change + 1)
-        return int(connection.execute(advanced.returning(_counter.c.change)).scalar_one())
-
-    def _upsert(self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
-        adding = self._insert(table)
+    def upsert(self, connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows in the place of those with the same keys; columns that are not given stay as they were."""
         keys = [column.name for column in table.primary_key]
-        changed = {name: adding.excluded[name] for name in rows[0] if name not in keys}
-        connection.execute(adding.on_conflict_do_update(index_elements=keys, set_=changed), rows)
+        alike: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
+        for row in rows:
+            alike.setdefault(tuple(row), []).append(row)
+        for names, some in alike.items():
+            adding = self.inserting(table)
+            changed = {name: adding.excluded[name] for name in names if name not in keys}
+            connection.execute(adding.on_conflict_do_update(index_elements=keys, set_=changed), some)
 
     def _taken(self, connection: Connection, user: str) -> bool:
         described = select(_users.c.user).where(_users.c.user == user)
-        rated = select(_ratings.c.user).where(_ratings.c.user == user).limit(1)
-        return any(connection.execute(query).first() is not None for query in (described, rated))
+        did = (select(table.c.user).where(table.c.user == user).limit(1) for table in (_ratings, _events))
+        return any(connection.execute(query).first() is not None for query in (described, *did))
 
 
 def _described(features: str | None) -> dict[str, Any] | None:
@@ -397,6 +455,7 @@ def _make_durable(connection: Any, _: object) -> None:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")  # a commit that was answered is on the disk
     connection.execute("PRAGMA trusted_schema=OFF")
+    connection.execute("PRAGMA secure_delete=ON")  # what is deleted is overwritten: people may ask for it
 
 
 def _begin_to_write(connection: Connection) -> None:

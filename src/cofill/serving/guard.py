@@ -20,7 +20,7 @@ from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_ids import HEADER as REQUEST_ID_HEADER
 from cofill.serving.request_ids import REQUEST_ID, request_id
-from cofill.serving.routing import CHANGES, SAFE_METHODS, UNTIL, Declared, Right, Routes
+from cofill.serving.routing import CHANGES, JSON, SAFE_METHODS, UNTIL, Declared, Right, Routes
 from cofill.serving.settings import LOOPBACK_NAMES, ServingSettings
 
 log = logging.getLogger("cofill.serving")
@@ -111,13 +111,13 @@ class Guard:
             scope["method"] = "GET"
         self._under_way += 1
         try:
-            read = await self._read(scope, receive)
+            read = await self._read(scope, receive, needed)
             await self._answered_in_time(scope, read, answer, needed)
         finally:
             self._under_way -= 1
 
-    async def _read(self, scope: Scope, receive: Receive) -> Receive:
-        """Read the whole body, if any, before it is parsed; a problem if it is too long or not JSON."""
+    async def _read(self, scope: Scope, receive: Receive, needed: Declared) -> Receive:
+        """Read the whole body, if any, before it is parsed; a problem if it is too long or not declared as JSON."""
         headers = dict(scope["headers"])
         length = headers.get(b"content-length", b"0")
         if length == b"0" and b"transfer-encoding" not in headers:
@@ -127,10 +127,10 @@ class Guard:
         if not length.isdigit() or len(length) > _MOST_DIGITS or int(length) > most:
             raise too_long
         media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-        if media_type != b"application/json":
-            raise ProblemError(
-                415, "a body is JSON: send Content-Type: application/json", headers={"Connection": "close"}
-            )
+        if media_type != needed.media_type.encode():
+            what = "JSON" if needed.media_type == JSON else "lines of JSON"
+            detail = f"a body here is {what}: send Content-Type: {needed.media_type}"
+            raise ProblemError(415, detail, headers={"Connection": "close"})
         parts: list[bytes] = []
         size = 0
         try:

@@ -100,7 +100,7 @@ class ItemMap:
                 "group": group_of(item),
             }
             for item, x, y in self._places
-            if item in items
+            if item in items and served.availability.shown(item)
         ]
         return {"items": entries, "group_column": column, "model_version": version}
 

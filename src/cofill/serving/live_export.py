@@ -1,17 +1,20 @@
-"""Export live ratings from the database, and merge them into the ratings of the next training.
+"""Live ratings and interactions as tables, and ratings merged into those of the next training.
 
 A row without a rating is a withdrawn one: it also removes an earlier rating of that pair.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
 from cofill.data import cells
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.data.roles import Role, Wanted
 from cofill.data.table import Table, read_table, unpacked
@@ -19,11 +22,15 @@ from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id
 from cofill.errors import DataError
 from cofill.serving.settings import live_file
 
+if TYPE_CHECKING:
+    from cofill.serving.database import LiveRating, Store
+
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
 
 
-def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
-    """user, item, rating and time (seconds) of everything in a database, or in the file beside a model."""
+@contextmanager
+def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
+    """The database at a URL, or in the file beside a model; it must be there."""
     from cofill.serving.database import Store, url_of  # only this needs SQLAlchemy: training does without
 
     if database is None:
@@ -36,24 +43,64 @@ def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
     store = Store(url)
     try:
         store.open(make=False)
-        ratings = store.changes_since(0).ratings
+        yield store
     finally:
         store.close()
+
+
+def export_frame(database: str | None, model: Path | None) -> pl.DataFrame:
+    """user, item, rating and time (seconds) of everything in a database, or in the file beside a model."""
+    with opened(database, model) as store:
+        return rating_frame(store.changes_since(0).ratings)
+
+
+def rating_frame(ratings: "Sequence[LiveRating]") -> pl.DataFrame:
+    """user, item, rating and time (seconds)."""
     return pl.DataFrame(
         {
-            "user": _id_column([rating.user for rating in ratings]),
-            "item": _id_column([rating.item for rating in ratings]),
+            "user": id_column([rating.user for rating in ratings]),
+            "item": id_column([rating.item for rating in ratings]),
             "rating": pl.Series([rating.rating for rating in ratings], dtype=pl.Float64),
             "time": pl.Series([rating.time for rating in ratings], dtype=pl.Float64),
         }
     )
 
 
-def _id_column(texts: Sequence[str]) -> pl.Series:
+def id_column(texts: Sequence[str]) -> pl.Series:
     """Ids as integers if all are written as integers, as in a ratings file; else as text."""
     if all(CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max for text in texts):
         return pl.Series([int(text) for text in texts], dtype=pl.Int64)
     return pl.Series(list(texts), dtype=pl.String)
+
+
+# A spreadsheet takes a cell that begins with one of these for a formula, or drops the mark.
+_MARKS = "^[=+@\\-\\t\\r']"
+
+
+def safe_in_a_spreadsheet(frame: pl.DataFrame) -> pl.DataFrame:
+    """Texts that a spreadsheet would take for formulas, with an apostrophe before them; numbers stay numbers.
+
+    A text that begins with an apostrophe gets another one, so that taking one away gives back what was there.
+    """
+    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
+    marked = [
+        pl.when(pl.col(name).str.contains(_MARKS)).then("'" + pl.col(name)).otherwise(pl.col(name)).alias(name)
+        for name in texts
+    ]
+    return frame.with_columns(marked)
+
+
+def exported_interactions(path: Path, weight: Role) -> Interactions | None:
+    """The interactions of a table of an export, whose weights are in the column `weight`; None if there are none."""
+    if _is_empty(path):
+        return None
+    table, given = _exported(path, weight)
+    if not given.any():
+        return None
+    table = table.only(given)
+    users, items = (list(_ids(table, role)) for role in _COLUMNS[:2])
+    weights, times = cells.counts(table.series(weight), table.origin), cells.times(table.series("time"), table.origin)
+    return Interactions.read((users, items, weights, times))
 
 
 def with_export(ratings: Ratings, path: Path) -> Ratings:
@@ -63,8 +110,7 @@ def with_export(ratings: Ratings, path: Path) -> Ratings:
     """
     if _is_empty(path):
         return ratings
-    table = read_table(path, Wanted(dict.fromkeys(_COLUMNS), _COLUMNS, (), _COLUMNS))
-    given = np.array([cell is not None and str(cell) != "" for cell in table.series("rating").to_list()], np.bool_)
+    table, given = _exported(path, "rating")
     users, items = (np.array(list(_ids(table, role)), object) for role in _COLUMNS[:2])
     both = ratings
     if given.any():
@@ -78,6 +124,17 @@ def with_export(ratings: Ratings, path: Path) -> Ratings:
     if not kept.any():
         raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
     return both if kept.all() else both.select(kept)
+
+
+def _exported(path: Path, value: Role) -> tuple[Table, npt.NDArray[np.bool_]]:
+    """A table of an export, and which of its rows have a value."""
+    columns: tuple[Role, ...] = ("user", "item", value, "time")
+    table = read_table(path, Wanted(dict.fromkeys(columns), columns, (), columns))
+    if table.text:  # as it was before it was made safe
+        safe: dict[str, pl.Series] = {role: table.series(role).str.strip_prefix("'") for role in columns[:2]}
+        table = replace(table, found={**table.found, **safe})
+    given = [cell is not None and str(cell) != "" for cell in table.series(value).to_list()]
+    return table, np.array(given, np.bool_)
 
 
 def _places(ratings: Ratings, users: list[Id], items: list[Id]) -> npt.NDArray[np.int64]:

@@ -151,7 +151,7 @@ class LiveModel:
         counter, served = self._store.counter(), variant.served
         if counter.change == served.applied:
             return False
-        served.apply(self._store.changes_since(served.applied))
+        served.apply(self._store.changes_since(served.applied, served.learned))
         served.applied = counter.change
         return True
 
@@ -173,8 +173,9 @@ class LiveModel:
     def _fresh(self, variant: Variant, folder: Path | None = None) -> ServedModel:
         """The model in its folder, or in another, with all live changes in the database applied."""
         fresh = ServedModel(folder or variant.folder, variant.name)
+        fresh.learned = fresh.learned_of(self._store.identity())
         change = self._store.counter().change
-        fresh.apply(self._store.changes_since(0))
+        fresh.apply(self._store.changes_since(0, fresh.learned))
         fresh.applied = change
         return fresh
 

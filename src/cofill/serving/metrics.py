@@ -5,12 +5,17 @@ That is the multiprocess mode of prometheus_client: `server_processes.py` sets P
 
 import os
 import time
+from collections.abc import Iterable, Iterator
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, Histogram, generate_latest, multiprocess
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from cofill.serving.database import Store
+from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
+from cofill.serving.tables import SHOWN
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)
@@ -31,6 +36,7 @@ class Metrics:
         self._series: dict[tuple[str, str, int], Histogram] = {}
         self._series_by_model: dict[str, Histogram] = {}
         self._ratings = self._latest("cofill_live_ratings", "Live ratings in the database.")
+        self._events = self._latest("cofill_live_events", "Rows of events in the database, with what was shown.")
         self._age = Gauge(
             "cofill_model_age_seconds",
             "Seconds since a model was trained.",
@@ -116,11 +122,37 @@ class Metrics:
         free = live.disk.free_bytes()
         self._disk_free.set(-1 if free is None else free)
 
-    def response(self, live: LiveModel, store: Store) -> Response:
+    def response(self, live: LiveModel, store: Store, events: EventLog) -> Response:
         self._ratings.set(store.rating_count())
+        self._events.set(events.count())
         self.looked(live, live.lag())
         registry = self._own
         if FOLDER in os.environ:
             registry = CollectorRegistry()
             multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
-        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+        counted = CollectorRegistry()
+        counted.register(_ClickThrough(events.click_through()))
+        return Response(generate_latest(registry) + generate_latest(counted), media_type=CONTENT_TYPE_LATEST)
+
+
+class _ClickThrough(Collector):
+    """What was shown and what came of it, from the database: it is counted once, whichever process took it."""
+
+    def __init__(self, counts: Iterable[tuple[str, str, int]]) -> None:
+        self._counts = sorted(counts)
+
+    def collect(self) -> Iterator[Metric]:
+        shown = CounterMetricFamily(
+            "cofill_shown", "Items that were shown, by the version of the model.", labels=("model_version",)
+        )
+        done = CounterMetricFamily(
+            "cofill_shown_events",
+            "What people did with items that were shown to them, by the version of the model.",
+            labels=("model_version", "kind"),
+        )
+        for version, kind, count in self._counts:
+            if kind == SHOWN:
+                shown.add_metric((version,), count)
+            else:
+                done.add_metric((version, kind), count)
+        yield from (shown, done)

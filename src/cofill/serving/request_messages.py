@@ -10,7 +10,8 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from datetime import UTC, datetime
+from typing import Annotated, Any, NoReturn, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from fastapi import Request
@@ -37,6 +38,9 @@ MOST_ITEMS = 100
 MOST_RATINGS = 1_000
 MOST_COLUMNS = 200
 _LONGEST_VALUE = 10_000
+_LONGEST_MOMENT = 40
+_EARLIEST, _LATEST = -2_208_988_800, 253_402_300_799  # seconds from 1970 to 1900, and to the end of 9999
+_MOST_LINES = 10_000
 _LONGEST_QUERY = 200
 _DEEPEST = 5
 _NO_TEXT = "a text may not contain NUL or half of a surrogate pair"
@@ -66,6 +70,19 @@ def _checked_id(id: object) -> int | str:
     if isinstance(id, str) and 0 < len(id) <= LONGEST_ID:
         return checked_text(id)
     raise ValueError(f"an id is a text of 1 to {LONGEST_ID} characters, or a whole number that fits 64 bits")
+
+
+def _checked_moment(moment: object) -> float:
+    """Seconds since 1970."""
+    if isinstance(moment, str) and len(moment) <= _LONGEST_MOMENT:
+        try:
+            read = datetime.fromisoformat(moment)
+            moment = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            pass
+    if isinstance(moment, int | float) and not isinstance(moment, bool) and _EARLIEST <= moment <= _LATEST:
+        return float(moment)
+    raise ValueError("a time is seconds since 1970, or ISO 8601 such as 2026-01-31T12:00:00Z, from 1900 to 9999")
 
 
 def _storable(value: JsonValue, depth: int = 0) -> JsonValue:
@@ -100,6 +117,20 @@ ItemOrUserId = Annotated[
         }
     ),
 ]
+Moment = Annotated[
+    float,
+    PlainValidator(_checked_moment),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "minimum": _EARLIEST, "maximum": _LATEST},
+                {"type": "string", "format": "date-time"},
+            ],
+            "description": "seconds since 1970, or ISO 8601; without an offset it is UTC",
+        }
+    ),
+]
+Version = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
 Rating = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST_ITEMS)]
 _Value = Annotated[JsonValue, AfterValidator(_storable)]
@@ -124,6 +155,12 @@ class Given(Message):
 
     item: ItemOrUserId
     rating: Rating
+
+
+class GivenAt(Given):
+    """The same, and when."""
+
+    time: Moment | None = None
 
 
 def check_distinct(ratings: Sequence[Given]) -> None:
@@ -152,9 +189,28 @@ class PairQuery(QueryModel):
 # Reading
 
 
+class Lines:
+    """Of a request whose body is lines of JSON, each such a message; `lines_of` has them."""
+
+    def __init__(self, each: type[Message]) -> None:
+        self.each = each
+
+
+_Line = TypeVar("_Line", bound=Message)
+
+
+def lines_of(request: Request, each: type[_Line]) -> list[tuple[int, _Line]]:
+    """The messages of a request that was declared with `Lines`, with the numbers of their lines."""
+    lines: list[tuple[int, _Line]] = request.state.lines
+    return lines
+
+
 def reader_of(parameter: inspect.Parameter) -> Read:
-    """A function from a request to the argument of its route: a query if it is annotated so, else a body."""
+    """A function from a request to the argument of its route: a query or lines if it is annotated so, else a body."""
     annotation = parameter.annotation
+    for about in getattr(annotation, "__metadata__", ()):
+        if isinstance(about, Lines):
+            return _lines_reader(about.each)
     if any(isinstance(about, Query) for about in getattr(annotation, "__metadata__", ())):
         return _query_reader(get_args(annotation)[0])
     return _body_reader(TypeAdapter(annotation), parameter.default)
@@ -200,6 +256,34 @@ def _body_reader(adapter: TypeAdapter[Any], default: Any) -> Read:
         if len(body) > _LARGE:
             return await asyncio.get_running_loop().run_in_executor(_reading, understood, body)
         return understood(body)
+
+    return read
+
+
+def _lines_reader(each: type[Message]) -> Read:
+    def understood(body: bytes) -> list[tuple[int, Message]]:
+        found: list[tuple[int, Message]] = []
+        for at, line in enumerate(body.split(b"\n"), 1):
+            if not line.strip():
+                continue
+            if len(found) == _MOST_LINES:
+                raise ProblemError(422, f"line {at}: a body has at most {_MOST_LINES} lines; send the rest in another")
+            try:
+                found.append((at, each.model_validate(parse_json(line))))
+            except ValidationError as error:
+                raise _invalid(error, f"line {at}") from None
+            except ValueError as error:
+                raise ProblemError(400, f"line {at}: is not JSON: {str(error)[:_ECHOED]}") from None
+        if not found:
+            raise ProblemError(422, "body: there are no lines; send a line of JSON for each")
+        return found
+
+    async def read(request: Request) -> Request:
+        if request.scope["query_string"]:
+            raise ProblemError(422, "query: this address takes a body and no query")
+        body = await request.body()
+        request.state.lines = await asyncio.get_running_loop().run_in_executor(_reading, understood, body)
+        return request
 
     return read
 

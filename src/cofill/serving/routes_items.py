@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import numpy as np
 import numpy.typing as npt
 from fastapi import Query, Response
-from pydantic import BaseModel, Field, JsonValue
+from pydantic import BaseModel, Field, JsonValue, StrictBool
 
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.models.lists.rules import SimilarRules
-from cofill.serving.database import Store
+from cofill.serving.database import ItemToKeep, Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import (
     CountText,
@@ -24,7 +24,7 @@ from cofill.serving.request_messages import (
 )
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.rule_messages import SimilarRuleQuery, UnknownIds, unknown_ids
-from cofill.serving.served_model import ServedModel, own_id
+from cofill.serving.served_model import ServedModel
 
 _SIMILAR = 8  # on an item's page
 _BINS = 10  # of a scale that has no steps
@@ -36,6 +36,7 @@ _BINS = 10  # of a scale that has no steps
 class ItemsQuery(QueryModel):
     query: Words = ""
     n: CountText = 10
+    hidden: bool = Field(default=False, description="hidden items too")
 
 
 class StartersQuery(QueryModel):
@@ -55,6 +56,9 @@ class ItemToStore(Message):
     id: ItemOrUserId
     title: Title | None = None
     features: Description | None = None
+    available: StrictBool | None = Field(
+        default=None, description="false hides it: it stays known, and is in no list; true shows it again"
+    )
 
 
 # What is answered
@@ -99,6 +103,7 @@ class ItemRatings(BaseModel):
 class Item(BaseModel):
     id: int | str
     title: str | None
+    available: bool = Field(description="whether it may be in lists")
     attributes: dict[str, JsonValue]
     ratings: ItemRatings
     similar: list[SimilarItem]
@@ -114,7 +119,9 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
         """Words of fewer letters than a title has are enough: `query=god fa` finds The Godfather."""
         with live.asked() as served:
             model = served.model
-            found = served.items.find(query.query, model.item_counts(), query.n)
+            without = None if query.hidden else served.availability.withheld()
+            found = served.items.find(query.query, model.item_counts(), query.n, without)
+            found = [index for index in found if served.has_item(model.items.id(index))]
             return answer(_found(served, [model.items.id(index) for index in found]))
 
     @routes.add("GET", "/v1/starters", Right.READS, FoundItems, "Known, diverse items to rate first")
@@ -149,11 +156,10 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
     def describe_item(request: ItemToStore) -> Response:
         """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
-            text, features = str(request.id), _with_title(served, request)
-            _check(served, text, request.title, features)
-        store.put_item(text, request.title, features)
+            checked = checked_item(served, request)
+        store.put_items([checked])
         with live.asked() as served:
-            return answer(_item(served, served.known_item(text)))
+            return answer(_item(served, served.known_item(checked.item)))
 
 
 def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
@@ -163,7 +169,7 @@ def _found(served: ServedModel, items: list[Id]) -> dict[str, Any]:
 
 
 def _similar(served: ServedModel, item: Id, n: int, rules: SimilarRules | None = None) -> list[dict[str, Any]]:
-    found = served.model.similar(item, n, **(rules or {}))
+    found = served.model.similar(item, n, **served.within_catalogue(rules or SimilarRules()))
     return [served.item_entry(one.item, similarity=rounded(one.similarity)) for one in found]
 
 
@@ -178,7 +184,10 @@ def _item(served: ServedModel, item: Id) -> dict[str, Any]:
         "mean": rounded(values.mean(dtype=np.float64)) if len(values) else None,
         "distribution": _distribution(served, values),
     }
-    return served.item_entry(item, ratings=ratings, similar=similar, model_version=served.card.version)
+    available = served.availability.shown(item)
+    return served.item_entry(
+        item, available=available, ratings=ratings, similar=similar, model_version=served.card.version
+    )
 
 
 def _distribution(served: ServedModel, values: npt.NDArray[np.float32]) -> list[dict[str, Any]]:
@@ -203,16 +212,14 @@ def _with_title(served: ServedModel, request: ItemToStore) -> dict[str, Any] | N
     return {"title": request.title} | features
 
 
-def _check(served: ServedModel, item: str, title: str | None, features: dict[str, Any] | None) -> None:
-    """Check a description before it is written."""
-    model = served.model
-    if own_id(model.items, item) is None:
-        model.items.copy().add([item])  # says why it cannot be an id here
-    if title is None and features is None:
+def checked_item(served: ServedModel, request: ItemToStore) -> ItemToKeep:
+    """What is said about an item, checked before it is written."""
+    model, features = served.model, _with_title(served, request)
+    item = model.items.own(request.id)
+    if request.title is None and features is None and (request.available is None or not served.has_item(item)):
         raise DataError(f"nothing is said about item {item!r}; give a title, features, or both")
     if features is not None:
         if model.item_features is None:
             raise DataError("the model was trained without features of items, so it cannot make use of any")
         model.item_features.encode(served.full_description("item", features))
-    elif item not in model.items:
-        raise DataError(f"item {item!r} is new, so its title is not enough; describe it by features, or rate it first")
+    return ItemToKeep(str(request.id), request.title, features, request.available)

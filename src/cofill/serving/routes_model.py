@@ -12,6 +12,7 @@ from cofill.config import Networks, Settings
 from cofill.data.attributes import AttributeColumn
 from cofill.data.features.kinds import readable_kinds
 from cofill.serving.database import Store
+from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel, Variant
 from cofill.serving.metrics import Metrics
 from cofill.serving.problem_types import ProblemType
@@ -124,7 +125,7 @@ class RollbackQuery(QueryModel):
     model: ModelName | None = Field(default=None, description="the name of one of several models")
 
 
-def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -> None:
+def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, metrics: Metrics) -> None:
     replacing = threading.Lock()
 
     @routes.add("GET", "/v1/model", Right.READS, ModelMessage, "What is served")
@@ -196,7 +197,7 @@ def add_model(routes: Routes, live: LiveModel, store: Store, metrics: Metrics) -
     @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
     def get_metrics(_: Annotated[NothingQuery, Query()]) -> Response:
         """In the text format of Prometheus."""
-        return metrics.response(live, store)
+        return metrics.response(live, store, events)
 
 
 def _counts(served: ServedModel, store: Store) -> dict[str, int]:

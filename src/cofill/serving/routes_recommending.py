@@ -13,6 +13,7 @@ from cofill.errors import CofillError, UnknownIdError
 from cofill.models.explanation import Contribution, Explanation
 from cofill.models.lists.rules import By, Rules, candidates_for
 from cofill.serving.batch_pace import WAIT, Pace
+from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError, kind_of
@@ -40,6 +41,7 @@ LOW = "where the 90 % prediction interval of a rating begins; left out where the
 HIGH = "where it ends"
 _MODEL = "of several models, the one to ask; by default the one that the person gets"
 ANSWERED = "the name of the model that answered"
+_SHOWN = "leave out what the user was shown, as far as events said so (`shown`)"
 _EXPLAINED = "whether the score in lists is explained, or the predicted rating"
 
 
@@ -50,6 +52,7 @@ class RecommendationQuery(RuleQuery):
     user: IdText
     n: CountText = 10
     exclude_known: bool = True
+    exclude_shown: bool = Field(default=False, description=_SHOWN)
     why: bool = False
     model: ModelName | None = Field(default=None, description=_MODEL)
 
@@ -85,7 +88,14 @@ class Somebody(Message):
 class RecommendationRequest(Somebody, RuleMessage):
     n: Count = 10
     exclude_known: StrictBool = True
+    exclude_shown: StrictBool = Field(default=False, description=_SHOWN)
     why: StrictBool = False
+
+    @model_validator(mode="after")
+    def _shown_to_somebody(self) -> "RecommendationRequest":
+        if self.exclude_shown and self.user is None:
+            raise ValueError("exclude_shown leaves out what a user was shown; give a user, or leave it out")
+        return self
 
 
 class BatchRequest(Message):
@@ -155,15 +165,20 @@ class RecommendedBatch(BaseModel):
 # Routes
 
 
-def add_recommending(routes: Routes, live: LiveModel, pace: Pace) -> None:
+def add_recommending(routes: Routes, live: LiveModel, log: EventLog, pace: Pace) -> None:
+    def shown_to(user: Id | None, exclude_shown: bool) -> list[str]:
+        return log.shown_to(str(user)) if exclude_shown else []
+
     @routes.add("GET", "/v1/recommendations", Right.READS, Recommended, "What a user would like")
     def recommend_for_user(query: Annotated[RecommendationQuery, Query()]) -> Response:
         """Best first, within the rules. An unknown user gets what anybody gets, with `known` false."""
+        shown = shown_to(query.user, query.exclude_shown)
         with live.asked_for(query.user, query.model) as served:
             request = RecommendationRequest.model_construct(
                 user=query.user,
                 n=query.n,
                 exclude_known=query.exclude_known,
+                exclude_shown=query.exclude_shown,
                 by=query.by,
                 why=query.why,
                 among=query.among,
@@ -171,13 +186,14 @@ def add_recommending(routes: Routes, live: LiveModel, pace: Pace) -> None:
                 diversity=query.diversity,
                 at_most=query.at_most,
             )
-            return answer(_recommended(served, request, query.rules(served.model.item_attributes), pace))
+            return answer(_recommended(served, request, query.rules(served.model.item_attributes), shown, pace))
 
     @routes.add("POST", "/v1/recommendations", Right.READS, Recommended, "What somebody would like")
     def recommend_for_somebody(request: RecommendationRequest) -> Response:
         """The same with a body: for a user, or for somebody described by ratings, features or both."""
+        shown = shown_to(request.user, request.exclude_shown)
         with live.asked_for(request.user, request.model) as served:
-            return answer(_recommended(served, request, request.rules(), pace))
+            return answer(_recommended(served, request, request.rules(), shown, pace))
 
     @routes.add(
         "POST", "/v1/recommendations/batch", Right.READS, RecommendedBatch, "What many would like", kind=WorksForLong
@@ -189,13 +205,14 @@ def add_recommending(routes: Routes, live: LiveModel, pace: Pace) -> None:
         for at, request in enumerate(batch.requests):
             if time_left() < 0:  # nobody waits for the rest
                 raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+            shown = shown_to(request.user, request.exclude_shown)
             measured = pace.knows(_parts([request]))
             started = time.perf_counter()
             # Each on its own, so that others have their turn between.
             with live.asked_for(request.user, request.model) as served:
                 pace.note(WAIT, time.perf_counter() - started)
                 try:
-                    answers.append(_recommended(served, request, request.rules(), pace))
+                    answers.append(_recommended(served, request, request.rules(), shown, pace))
                 except CofillError as error:
                     kind = kind_of(error) or ProblemType.SERVER_ERROR
                     raise ProblemError(kind.status, f"requests.{at}: {error}", kind=kind) from error
@@ -241,8 +258,10 @@ def _list_part(request: RecommendationRequest) -> tuple[Hashable, int]:
     return ("list", request.by), 1
 
 
-def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rules, pace: Pace) -> dict[str, Any]:
-    model, by = served.model, request.by
+def _recommended(
+    served: ServedModel, request: RecommendationRequest, rules: Rules, shown: list[str], pace: Pace
+) -> dict[str, Any]:
+    model, by, rules = served.model, request.by, served.within_catalogue(rules, shown)
     who, features = request.who, _features(served, request)
     with pace.measured(*_list_part(request)):
         found = model.recommend(who, request.n, by=by, features=features, exclude_known=request.exclude_known, **rules)
@@ -261,7 +280,7 @@ def _recommended(served: ServedModel, request: RecommendationRequest, rules: Rul
             reasons = model.explain_many(who, [one.item for one in found], by=by, features=features)
         for entry, why in zip(entries, reasons, strict=True):
             entry["why"] = explained(why, _MOST_REASONS)
-    known = None if request.user is None else request.user in model.users
+    known = None if request.user is None else served.in_model(request.user)
     users = () if request.user is None else (request.user,)
     unknown = unknown_ids(model, users, [*(request.among or ()), *(request.exclude or ())])
     return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown

@@ -1,6 +1,7 @@
 """Users and their ratings."""
 
 import secrets
+import time
 from typing import Annotated, Any
 
 from fastapi import Query, Response
@@ -13,7 +14,7 @@ from cofill.serving.request_messages import (
     MOST_RATINGS,
     CountText,
     Description,
-    Given,
+    GivenAt,
     IdText,
     ItemOrUserId,
     Message,
@@ -22,8 +23,9 @@ from cofill.serving.request_messages import (
     Words,
     check_distinct,
 )
+from cofill.serving.routes_events import nobody_described
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
-from cofill.serving.served_model import ServedModel, own_id
+from cofill.serving.served_model import ServedModel
 
 _LOVED = 3  # items that tell who somebody is
 _GREATEST = 2**53 - 1  # of the integers that every reader of JSON keeps exactly
@@ -52,7 +54,7 @@ class UserToStore(Message):
 
 class RatingsToStore(Message):
     user: ItemOrUserId
-    ratings: list[Given] = Field(min_length=1, max_length=MOST_RATINGS)
+    ratings: list[GivenAt] = Field(min_length=1, max_length=MOST_RATINGS)
 
     @model_validator(mode="after")
     def _each_once(self) -> "RatingsToStore":
@@ -100,13 +102,13 @@ class Stored(BaseModel):
 # Routes
 
 
-def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
+def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: bool = False) -> None:
     @routes.add("GET", "/v1/users", Right.READS, FoundUsers, "Users by the beginnings of their ids")
     def find_users(query: Annotated[UsersQuery, Query()]) -> Response:
         """Those that have rated the most come first."""
         with live.asked() as served:
             counts = served.model.user_counts()
-            found = served.users.find(query.query, counts, query.n)
+            found = served.users.find(query.query, counts, query.n, served.forgotten)
             return answer({"users": [_found(served, at, int(counts[at])) for at in found]})
 
     @routes.add("POST", "/v1/users", Right.WRITES, MadeUser, "Somebody new", status=201, kind=WaitsForDatabase)
@@ -114,7 +116,7 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
         """Reserves an id that nobody has, and describes its user if features are given."""
         features = None if request is None else request.features
         with live.asked() as served:
-            _check_features(served, features)
+            check_features(served, features)
             candidates = _NewIds(served)
         user = store.new_user(candidates, features)
         return answer({"id": int(user) if candidates.integers else user}, 201)
@@ -123,11 +125,10 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
     def describe_user(request: UserToStore) -> Response:
         """A description replaces the one before it; columns that are left out are unknown."""
         with live.asked() as served:
-            _check_user(served, request.id)
-            _check_features(served, request.features)
-        store.put_user(str(request.id), request.features)
+            check_features(served, request.features)
+        store.put_users([(str(request.id), request.features)])
         with live.asked() as served:
-            return answer({"id": own_id(served.model.users, str(request.id))})
+            return answer({"id": served.model.users.own(request.id)})
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
     def get_ratings(query: Annotated[UserQuery, Query()]) -> Response:
@@ -137,15 +138,16 @@ def add_users(routes: Routes, live: LiveModel, store: Store) -> None:
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
             return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
 
-    @routes.add(
-        "PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items, known or new; all or nothing", kind=WaitsForDatabase
-    )
+    @routes.add("PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items; all or nothing", kind=WaitsForDatabase)
     def put_ratings(request: RatingsToStore) -> Response:
         """All of them or none. A rating replaces the one before it; the next answer takes it into account."""
         with live.asked() as served:
-            _check_user(served, request.user)
-            _check_ratings(served, request)
-        store.put_ratings(str(request.user), [(str(given.item), given.rating) for given in request.ratings])
+            _check_ratings(served, request, open_catalogue=open_catalogue)
+        now = time.time()
+        store.put_ratings(
+            str(request.user),
+            [(str(given.item), given.rating, now if given.time is None else given.time) for given in request.ratings],
+        )
         return answer({"stored": len(request.ratings)})
 
     @routes.add(
@@ -179,7 +181,7 @@ class _NewIds:
     """
 
     def __init__(self, served: ServedModel) -> None:
-        self.integers = served.model.users.integers
+        self.integers = isinstance(served.model.users.own("1"), int)
         self._users = served.model.users
 
     def __call__(self) -> str:
@@ -190,12 +192,8 @@ class _NewIds:
         return str(drawn)
 
 
-def _check_user(served: ServedModel, user: int | str) -> None:
-    if own_id(served.model.users, str(user)) is None:
-        served.model.users.copy().add([user])  # says why it cannot be an id here
-
-
-def _check_features(served: ServedModel, features: dict[str, Any] | None) -> None:
+def check_features(served: ServedModel, features: dict[str, Any] | None) -> None:
+    """An error if features do not describe a user of the model."""
     if features is None:
         return
     if served.model.user_features is None:
@@ -203,11 +201,11 @@ def _check_features(served: ServedModel, features: dict[str, Any] | None) -> Non
     served.model.user_features.encode(served.full_description("user", features))
 
 
-def _check_ratings(served: ServedModel, request: RatingsToStore) -> None:
+def _check_ratings(served: ServedModel, request: RatingsToStore, *, open_catalogue: bool) -> None:
     low, high = served.model.scale
     for given in request.ratings:
-        if own_id(served.model.items, str(given.item)) is None:
-            served.model.items.copy().add([given.item])
+        if not open_catalogue and not served.has_item(given.item):
+            raise UnknownIdError(nobody_described(given.item))
         if not low <= given.rating <= high:
             raise DataError(
                 f"the rating of item {given.item!r} must be between {low:g} and {high:g}. Got {given.rating!r}"
@@ -217,7 +215,7 @@ def _check_ratings(served: ServedModel, request: RatingsToStore) -> None:
 def _is_rated(served: ServedModel, user: str, item: str) -> bool:
     """Whether there is a rating to withdraw; the user and the item are written as the model writes them."""
     model = served.model
-    if user not in model.users or item not in model.items:
+    if not served.in_model(user) or item not in model.items:
         return False
     return model.items.index(item) in served.ratings_by(model.users.index(user))[0]
 
@@ -230,14 +228,13 @@ def _is_kept(store: Store, user: str, item: str) -> bool:
 def _ratings(served: ServedModel, user: str, live: list[LiveRating]) -> list[dict[str, Any]]:
     """A user's ratings: live ones, newest first; then those of the training data."""
     model = served.model
-    if user not in model.users:
+    if not served.in_model(user):
         return []
     items, values = served.ratings_by(model.users.index(user))
     given = {model.items.id(item): value for item, value in zip(items.tolist(), values.tolist(), strict=True)}
-    order = [item for one in live if one.rating is not None if (item := own_id(model.items, one.item)) in given]
+    order = [item for one in live if one.rating is not None if (item := model.items.own(one.item)) in given]
     newest = set(order)
     return [
         {"item": item, "title": model.titles.get(item), "rating": rounded(given[item]), "live": item in newest}
         for item in [*order, *(item for item in given if item not in newest)]
-        if item is not None
     ]

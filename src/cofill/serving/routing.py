@@ -32,6 +32,10 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 UNTIL = "cofill.until"
 """Where a request's scope says until when, by `time.monotonic`, somebody waits for the answer."""
 
+JSON = "application/json"
+LINES = "application/x-ndjson"
+"""Lines of JSON."""
+
 _ANY_PATH = "{name:path}"
 _DIGITS = 6  # of a rating that is predicted in single precision
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
@@ -59,6 +63,8 @@ class Declared(NamedTuple):
     right: Right
     takes_long: bool = False
     """Nobody knows for how long: it is not given up after the seconds that others have."""
+    media_type: str = JSON
+    """Of its body."""
 
 
 class MessageRoute(APIRoute):
@@ -149,12 +155,20 @@ class Routes:
         kind: type[MessageRoute] = MessageRoute,
         status: int = 200,
         takes_long: bool = False,
+        lines: type[BaseModel] | None = None,
     ) -> Callable[[Endpoint], Endpoint]:
         """Add a route, published with its `reply` (None: no JSON); the decorated function takes one message.
 
-        Its name and its docstring are published too, as the id and the description of the operation.
+        Its name and its docstring are published too, as the id and the description of the operation. With `lines` its
+        body is lines of JSON, each such a message.
         """
-        self.declare([method], path, right, takes_long=takes_long)
+        self.declare([method], path, right, takes_long=takes_long, media_type=JSON if lines is None else LINES)
+        body = None
+        if lines is not None:
+            each = lines.model_json_schema(ref_template="#/components/schemas/{model}")
+            each.pop("$defs", None)  # they are those of `PUT` for one
+            schema = {"type": "array", "minItems": 1, "items": each}
+            body = {"requestBody": {"required": True, "content": {LINES: {"schema": schema}}}}
 
         def under(endpoint: Endpoint) -> Endpoint:
             self._router.add_api_route(
@@ -165,6 +179,7 @@ class Routes:
                 response_class=Response if reply is None else JSONResponse,
                 status_code=status,
                 summary=summary,
+                openapi_extra=body,
                 operation_id=_camel_case(endpoint.__name__),
                 route_class_override=kind,
             )
@@ -183,7 +198,9 @@ class Routes:
 
         return under
 
-    def declare(self, methods: list[str], path: str, right: Right, *, takes_long: bool = False) -> None:
+    def declare(
+        self, methods: list[str], path: str, right: Right, *, takes_long: bool = False, media_type: str = JSON
+    ) -> None:
         """Declare the permission of a route that is added elsewhere."""
         start, parameter, rest = path.partition(_ANY_PATH)
         if rest or "{" in start:
@@ -194,7 +211,7 @@ class Routes:
                 raise ValueError(f"{method} {path}: is declared twice")
             if right in CHANGES and method in SAFE_METHODS:
                 raise ValueError(f"{method} {path}: this method never writes; declare POST, PUT or DELETE")
-            at[method] = Declared(right, takes_long)
+            at[method] = Declared(right, takes_long, media_type)
 
     def declared(self, method: str, path: str) -> Declared | None:
         """What was declared for a route; None if there is no such route."""

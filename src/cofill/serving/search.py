@@ -2,7 +2,7 @@
 
 import unicodedata
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ from cofill.data.vocabulary import Id, Vocabulary
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 _FEW_CHANGES = 1000  # that are looked through one by one before everything is sorted anew
 _FEWEST, _SHARE, _MOST = 200, 0.1, 2000  # candidates: so many, or that share of the items
@@ -51,10 +52,11 @@ class ItemSearch:
         if len(self._later) > _FEW_CHANGES:
             self._sort()
 
-    def find(self, query: str, counts: Longs, n: int) -> list[int]:
+    def find(self, query: str, counts: Longs, n: int, without: Flags | None = None) -> list[int]:
         """Indices of at most n items whose titles have a word that begins with each word of the query.
 
-        The most rated come first, but before them the one whose id the query is. All items match an empty query.
+        The most rated come first, but before them the one whose id the query is. All items match an empty query. Items
+        that are flagged in `without` (items,) do not.
         """
         words = folded_words(query)
         if words:
@@ -62,6 +64,8 @@ class ItemSearch:
         else:
             found = np.arange(len(self._items)) if not query.strip() else np.empty(0, np.int64)
         exact = [self._items.index(query)] if query in self._items else []
+        if without is not None:
+            found, exact = found[~without[found]], [index for index in exact if not without[index]]
         best = most_rated(found, counts, n + 1)
         return (exact + [index for index in best if index not in exact])[:n]
 
@@ -92,13 +96,20 @@ class UserSearch:
         self._texts = [text for text, _ in pairs]
         self._indices = np.array([index for _, index in pairs], np.int64)
 
-    def find(self, query: str, counts: Longs, n: int) -> list[int]:
-        """Indices of at most n users whose ids begin with the query, the most rated first, an exact one before."""
+    def find(self, query: str, counts: Longs, n: int, without: Collection[Id] = ()) -> list[int]:
+        """Indices of at most n users whose ids begin with the query, the most rated first, an exact one before.
+
+        Those `without` are not among them.
+        """
         low, high = bisect_left(self._texts, query), bisect_left(self._texts, query + "\U0010ffff")
         known = len(self._texts)
         later = [index for index in range(known, len(self._users)) if str(self._users.id(index)).startswith(query)]
         found = np.concatenate([self._indices[low:high], np.array(later, np.int64)])
         exact = [self._users.index(query)] if query in self._users else []
+        if without:
+            left_out = self._users.find(list(without))
+            found = np.setdiff1d(found, left_out)
+            exact = [index for index in exact if index not in left_out]
         return (exact + [index for index in most_rated(found, counts, n + 1) if index not in exact])[:n]
 
 

@@ -1,20 +1,23 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
 import logging
+from collections.abc import Iterable
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.ratings import Ratings
-from cofill.data.vocabulary import CANONICAL_INTEGER, INT64, Id, Vocabulary
+from cofill.data.interactions import Interactions
+from cofill.data.ratings import Ratings, Scale
+from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
 from cofill.files import json_of
-from cofill.models.lists.rules import By
-from cofill.models.recommender import Recommender
-from cofill.serving.database import Changes, LiveRating
+from cofill.models.lists.rules import By, Rules, SimilarRules
+from cofill.models.recommender import Recommender, Side
+from cofill.serving.availability import Availability, OrderedIds
+from cofill.serving.database import Changes, LiveInteraction, LiveItem, LiveRating, LiveUser
 from cofill.serving.search import ItemSearch, UserSearch, starter_items
 
 log = logging.getLogger("cofill.serving")
@@ -37,6 +40,9 @@ class Card(NamedTuple):
     trained_is_known: bool
 
 
+_Rules = TypeVar("_Rules", Rules, SimilarRules)
+
+
 class ServedModel:
     """One model and everything that belongs to it; used and changed by one thread at a time."""
 
@@ -46,12 +52,18 @@ class ServedModel:
         self.card, self.model = _read(folder)
         self.applied = 0
         """The number of the last change that was taken in."""
+        self.learned = 0
+        """The number of the last change that the model was trained on."""
         self.refused = 0
         """Live ratings and descriptions that do not fit this model."""
         model = self.model
         self.items = ItemSearch(model.items, model.titles)
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
+        self.availability = Availability(model.items)
+        self.forgotten: set[Id] = set()
+        """Users that are no longer known, although their ids are."""
+        self._ordered: dict[str, OrderedIds] = {}
         self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
         self._means: Floats | None = None
@@ -86,11 +98,37 @@ class ServedModel:
         return {"id": item, "title": self.model.titles.get(item), **more, "attributes": self.attributes_of(item)}
 
     def known_item(self, item: Id) -> Id:
-        """The id of an item as the model keeps it; an error if it is unknown."""
+        """The id of an item as the model keeps it; an error if it is unknown or deleted."""
         items = self.model.items
-        if item not in items:
+        if not self.has_item(item):
             raise UnknownIdError(f"item {item!r} is not known; check the id, or describe it with PUT /v1/item")
         return items.id(items.index(item))
+
+    def has_item(self, item: Id) -> bool:
+        """Whether there is such an item, hidden or not."""
+        return item in self.model.items and self.model.items.own(item) not in self.availability.deleted
+
+    def within_catalogue(self, rules: _Rules, also: Iterable[Id] = ()) -> _Rules:
+        """Rules of a list that leave out what is hidden or deleted, and `also` these."""
+        withheld, more = self.availability.withheld(), list(also)
+        if withheld is None and not more:
+            return rules
+        left_out = np.zeros(len(self.model.items), np.bool_) if withheld is None else withheld.copy()
+        indices = self.model.items.find([*(rules.get("exclude") or ()), *more])
+        left_out[indices[indices >= 0]] = True
+        return cast(_Rules, {**rules, "exclude": left_out})
+
+    def ids_after(self, side: Side, text: str, n: int) -> tuple[list[Id], bool]:
+        """The next n ids of users or items by their text, and whether there are more."""
+        vocabulary = self.model.users if side == "user" else self.model.items
+        if side not in self._ordered:
+            if side == "user":
+                there = [*(user for user in vocabulary if user not in self.forgotten), *self.live_users]
+            else:
+                there = [item for item in vocabulary if item not in self.availability.deleted]
+            self._ordered[side] = OrderedIds(there)
+        found, more = self._ordered[side].after(text, n)
+        return [vocabulary.own(one) for one in found], more
 
     def starters(self, n: int) -> list[Id]:
         """The starter items, chosen once for each model, so that the first screen does not change while it is used."""
@@ -98,7 +136,7 @@ class ServedModel:
         if self._starters is None:
             chosen = starter_items(model.item_vectors()[: len(model.items)], model.item_counts(), MOST_STARTERS)
             self._starters = [model.items.id(index) for index in chosen]
-        return self._starters[:n]
+        return [item for item in self._starters if self.availability.shown(item)][:n]
 
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
         """The items that a user rated, by index, and the ratings."""
@@ -135,18 +173,81 @@ class ServedModel:
 
     def known_user(self, user: Id) -> bool:
         """Whether the user exists, if only as an id that was reserved."""
-        return user in self.model.users or str(user) in self.live_users
+        return self.in_model(user) or str(user) in self.live_users
+
+    def in_model(self, user: Id) -> bool:
+        """Whether the model knows anything of the user."""
+        return user in self.model.users and self.model.users.own(user) not in self.forgotten
 
     # Following
 
+    def learned_of(self, database: str) -> int:
+        """Up to which change of a database the model was trained on what is there; 0 if not at all."""
+        told = self.model.data_summary.get("live") or {}
+        return int(told.get("change", 0)) if told.get("database") == database else 0
+
     def apply(self, changes: Changes) -> None:
         """Apply changes. What does not fit this model is skipped and counted, never an error."""
-        for item in changes.items:
-            self._describe_item(item.item, item.title, item.features)
+        self._forget([self.model.users.own(user.user) for user in changes.users if user.forgotten])
+        self._take_items(changes.items)
         for user in changes.users:
-            self.live_users.add(user.user)
-            self._describe_user(user.user, user.features)
+            self._take_user(user)
         self._rate(changes.ratings)
+        self._interact(changes.interactions)
+
+    def _forget(self, users: list[Id]) -> None:
+        """Remove all that is known of some people; their ids stay, to tell that they are not to be known."""
+        if not users:
+            return
+        self.model.forget_users(users)
+        for user in users:
+            self.forgotten.add(user)
+            self.live_users.discard(str(user))
+            if "user" in self._ordered:
+                self._ordered["user"].remove(user)
+
+    def _meet(self, user: str) -> Id:
+        """Somebody of whom something is known from now on."""
+        own = self.model.users.own(user)
+        if user not in self.live_users or own in self.forgotten:
+            self.live_users.add(user)
+            self.forgotten.discard(own)
+            if "user" in self._ordered:
+                self._ordered["user"].add(own)
+        return own
+
+    def _take_user(self, user: LiveUser) -> None:
+        if user.features is None and self.model.users.own(user.user) in self.forgotten:
+            return
+        self._meet(user.user)
+        self._describe_user(user.user, user.features)
+
+    def _take_items(self, told: list[LiveItem]) -> None:
+        own = self.model.items.own
+        for one in told:
+            self.availability.tell(own(one.item), available=one.available, deleted=one.deleted)
+            if "item" in self._ordered:
+                (self._ordered["item"].remove if one.deleted else self._ordered["item"].add)(own(one.item))
+        there = [one for one in told if not one.deleted]
+        self.model.add_items([own(one.item) for one in there])
+        self._describe_items({own(one.item): one.features for one in there if one.features is not None})
+        for one in there:
+            if one.title is not None:
+                self._call(own(one.item), one.title)
+
+    def _interact(self, interactions: list[LiveInteraction]) -> None:
+        if not interactions:
+            return
+        given = [(self._meet(one.user), self.model.items.own(one.item), one.weight) for one in interactions]
+        self._note_new_items(item for _, item, _ in given)
+        scale = Scale(0.0, max(weight for _, _, weight in given))
+        self.model.add_interactions(_as(Interactions, given, self.model, scale), replacing=True)
+
+    def _note_new_items(self, items: Iterable[Id]) -> None:
+        if "item" in self._ordered:
+            for item in items:
+                if item not in self.availability.deleted:
+                    self._ordered["item"].add(item)
 
     def _rate(self, ratings: list[LiveRating]) -> None:
         users, items = self.model.users, self.model.items
@@ -154,9 +255,10 @@ class ServedModel:
         given: list[tuple[Id, Id, float]] = []
         taken_back: list[tuple[Id, Id]] = []
         for rating in ratings:
-            self.live_users.add(rating.user)
-            user, item = own_id(users, rating.user), own_id(items, rating.item)
-            if user is None or item is None or not (rating.rating is None or low <= rating.rating <= high):
+            user, item = users.own(rating.user), items.own(rating.item)
+            if rating.rating is not None or user not in self.forgotten:
+                self._meet(rating.user)
+            if not (rating.rating is None or low <= rating.rating <= high):
                 self._refuse(f"the rating of item {rating.item!r}: {rating.rating}")
             elif rating.rating is None:
                 taken_back.append((user, item))
@@ -164,42 +266,50 @@ class ServedModel:
                 given.append((user, item, rating.rating))
         if given:
             titled = {item for _, item, _ in given if item not in items and item in self.model.titles}
-            self.model.add_ratings(_as_ratings(given, self.model))
+            self._note_new_items(item for _, item, _ in given)
+            self.model.add_ratings(_as(Ratings, given, self.model, self.model.scale))
             for item in titled:
                 self.items.changed(item)
         if taken_back:
             self.model.remove_ratings(taken_back)
 
-    def _describe_item(self, text: str, title: str | None, features: dict[str, Any] | None) -> None:
+    def _describe_items(self, described: dict[Id, dict[str, Any]]) -> None:
         model = self.model
-        item = own_id(model.items, text)
-        if item is None:
-            return self._refuse(f"the description of item {text!r}")
-        if features is not None:
-            learned = model.item_features
-            known = {} if learned is None else self.full_description("item", features, strict=False)
-            try:
-                if not known:
-                    raise CofillError("none of its columns is known")
-                model.describe_items({item: known})
-            except CofillError as error:
-                self._refuse(f"the description of item {text!r}: {error}")
+        known: dict[Id, dict[str, Any]] = {}
+        for item, features in described.items():
+            if model.item_features is not None:
+                known[item] = self.full_description("item", features, strict=False)
+            if features and not known.get(item):
+                self._refuse(f"the description of item {item!r}: none of its columns is known")
+        known = {item: about for item, about in known.items() if about}
+        try:
+            if known:
+                model.describe_items(known)  # all at once: a bulk of items would otherwise hold up the next answer
+        except CofillError as error:
+            if len(known) > 1:
+                for item, about in known.items():
+                    self._describe_items({item: about})
             else:
-                of = model.item_attributes.of(item)
-                self._attributes[item] = {name: _plain(value) for name, value in of.items() if value is not None}
-        if title is not None:
-            model.titles[item] = title  # of one that is not known yet, until its first rating
-            if item in model.items:
-                self.items.changed(item)
-        return None
+                self._refuse(f"the description of item {next(iter(known))!r}: {error}")
+            return
+        for item in known:
+            of = model.item_attributes.of(item)
+            self._attributes[item] = {name: _plain(value) for name, value in of.items() if value is not None}
+
+    def _call(self, item: Id, title: str) -> None:
+        if title:
+            self.model.titles[item] = title
+        else:  # of an item that was deleted, and has come back without
+            self.model.titles.pop(item, None)
+        self.items.changed(item)
 
     def _describe_user(self, text: str, features: dict[str, Any] | None) -> None:
         if features is None:
             return
-        user = own_id(self.model.users, text)
+        user = self.model.users.own(text)
         known = {} if self.model.user_features is None else self.full_description("user", features, strict=False)
         try:
-            if user is None or not known:
+            if not known:
                 raise CofillError("the model does not take it")
             self.model.describe_users({user: known})
         except CofillError as error:
@@ -224,13 +334,6 @@ class ServedModel:
             log.warning("more of these are not told, but counted in cofill_live_refused of /metrics")
 
 
-def own_id(vocabulary: Vocabulary, text: str) -> Id | None:
-    """The id in the type of the vocabulary, known or new; None if it does not fit that type."""
-    if not vocabulary.integers:
-        return text or None
-    return int(text) if CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max else None
-
-
 def _read(folder: Path) -> tuple[Card, Recommender]:
     """Read the model and its card, consistent even while the folder is being replaced."""
     while True:
@@ -253,13 +356,16 @@ def read_card(folder: Path) -> Card:
         raise ModelFileError(f"{folder}: is being replaced; try again") from None
 
 
-def _as_ratings(given: list[tuple[Id, Id, float]], model: Recommender) -> Ratings:
-    """Changes as ratings, converted straight into arrays, because the next request waits for it."""
-    users, items = Vocabulary(), Vocabulary()
+_Told = TypeVar("_Told", bound=Ratings)
+
+
+def _as(kind: type[_Told], given: list[tuple[Id, Id, float]], model: Recommender, scale: Scale) -> _Told:
+    """Changes as ratings or interactions, converted straight into arrays, because the next request waits for it."""
+    users, items = model.users.only(()), model.items.only(())
     user_index = users.add([user for user, _, _ in given])
     item_index = items.add([item for _, item, _ in given])
-    values = np.array([rating for _, _, rating in given], np.float32)
-    return Ratings(users, items, user_index, item_index, values, None, model.scale)
+    values = np.array([value for _, _, value in given], np.float32)
+    return kind(users, items, user_index, item_index, values, None, scale)
 
 
 def _step(values: Floats, low: float) -> float | None:

@@ -8,11 +8,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from cofill.errors import SettingsError
 
+DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+_KIND = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_GREATEST_WEIGHT = 1_000_000
 _LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
 _MOST_MODELS = 10  # at once
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
@@ -91,6 +102,24 @@ class ServingSettings(PageSettings, LimitSettings):
         default=False, description="keep no live ratings and make no database: what would write is refused"
     )
     keys: Path | None = Field(default=None, description="file of keys (`cofill keys`); without it no key is needed")
+    event_weight: Mapping[str, float] = Field(
+        default=DEFAULT_EVENT_WEIGHTS,
+        description="how much an event of this kind counts for lists, such as cart=3, beside "
+        + ", ".join(f"{kind}={weight:g}" for kind, weight in DEFAULT_EVENT_WEIGHTS.items())
+        + "; 5 is as much as the highest rating to a model of ratings alone (repeatable)",
+    )
+    open_catalogue: bool = Field(
+        default=False, description="take ratings and events of items that nobody has described: they become items"
+    )
+    keep_shown_days: float = Field(
+        default=30.0, gt=0, le=3650, description="for how long is known what people were shown"
+    )
+    keep_events_days: float = Field(
+        default=90.0,
+        gt=0,
+        le=3650,
+        description="for how long the id of an event is known; then the events of a user and an item are added up",
+    )
     allow_origin: tuple[Annotated[str, AfterValidator(_checked_origin)], ...] = Field(
         default=(),
         description="origin whose pages may ask this server (CORS), such as https://shop.example; repeat for more",
@@ -122,6 +151,33 @@ class ServingSettings(PageSettings, LimitSettings):
                 raise SettingsError(message) from None
             name = str(first["loc"][0]).replace("_", "-")
             raise SettingsError(f"--{name} {message}. Got {first['input']!r}; `cofill serve --help` tells") from None
+
+    @field_validator("event_weight", mode="before")
+    @classmethod
+    def _beside_the_usual(cls, given: object) -> object:
+        """Weights as a mapping, or as words such as buy=5; kinds that are not given keep their weights."""
+        if isinstance(given, Mapping):
+            return {**DEFAULT_EVENT_WEIGHTS, **given}
+        if not isinstance(given, Sequence) or isinstance(given, str):
+            raise ValueError("must be KIND=WEIGHT, such as buy=5")
+        weights = dict(DEFAULT_EVENT_WEIGHTS)
+        for word in given:
+            kind, _, weight = str(word).rpartition("=")
+            try:
+                weights[kind.strip()] = float(weight)
+            except ValueError:
+                raise ValueError("must be KIND=WEIGHT, such as buy=5") from None
+        return weights
+
+    @field_validator("event_weight")
+    @classmethod
+    def _weights_of_kinds(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
+        for kind, weight in weights.items():
+            if not _KIND.fullmatch(kind) or kind == "shown":
+                raise ValueError("must name kinds of 1 to 64 letters, digits and _ . : -, other than shown")
+            if not 0 <= weight <= _GREATEST_WEIGHT:
+                raise ValueError(f"must give weights from 0 to {_GREATEST_WEIGHT:,}")
+        return weights
 
     @model_validator(mode="before")
     @classmethod

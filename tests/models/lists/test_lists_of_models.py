@@ -11,10 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.data.features import Features
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.cfn.cfn import CFN
+from cofill.models.list_model import ListModel
 from cofill.models.lists.grades import Grades
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.means import Means
@@ -333,6 +335,109 @@ def test_somebody_of_whom_only_later_interactions_are_known(orientation: str, tm
     assert model.predict([(1, 777)]) == pytest.approx(model.predict([(1, "nothing")]), abs=1e-5)
     model.save(tmp_path)
     assert [one.item for one in CFN.load(tmp_path).recommend(9000, 5)] == [one.item for one in model.recommend(9000, 5)]
+
+
+# Interactions of a model that was trained on ratings alone
+
+
+def of_ratings_alone() -> CFN:
+    return CFN(hidden=4, epochs=1, threads=1, validation=0).fit(list(triples()[:300]))
+
+
+def test_a_model_of_ratings_alone_follows_interactions(tmp_path: Path) -> None:
+    model = of_ratings_alone()
+    person, item = 9000, int(triples()[0][1])
+    nobody = model.score("nobody")
+    predicted = model.predict([(1, item)])
+    model.add_interactions([(person, item, 1.0)])
+    viewed = model.score(person)
+    assert not np.array_equal(viewed, nobody)
+    assert item not in [one.item for one in model.recommend(person, 100)]
+    model.add_interactions([(person, item, 4.0)])
+    bought = model.score(person)
+    assert not np.array_equal(viewed, bought)
+    np.testing.assert_array_equal(model.predict([(1, item)]), predicted)  # of ratings, which have not changed
+    model.add_interactions([(person, item, 3.0)])
+    np.testing.assert_array_equal(model.score(person), bought)  # as much as the highest rating already
+    rated = of_ratings_alone().add_ratings([(person, item, model.scale.high)])
+    np.testing.assert_allclose(rated.score(person), bought, atol=1e-5)
+    for shards in (1, 2):
+        model.save(tmp_path / str(shards), shards=shards)
+        np.testing.assert_allclose(CFN.load(tmp_path / str(shards)).score(person), bought, atol=1e-6)
+
+
+@settings(max_examples=20, deadline=None)
+@given(order=st.permutations(range(6)), again=st.lists(st.integers(0, 5), max_size=4))
+def test_what_is_told_in_whole_may_come_in_any_order_and_again(order: list[int], again: list[int]) -> None:
+    told = [(9000, 0, 1.0), (9000, 3, 5.0), (9001, 3, 2.0), (1, 777, 2.0), (1, 3, 1.0), (9002, 0, 3.0)]
+    once, often = (ListModel().fit(list(triples()[:300])) for _ in range(2))
+    once.add_interactions(told)
+    for at in [*order, *again]:
+        often.add_interactions([told[at]], replacing=True)
+    for person in (9000, 9001, 9002, 1, 2):
+        there = {item: float(score) for item, score in zip(once.items, once.score(person), strict=True)}
+        here = {item: float(score) for item, score in zip(often.items, often.score(person), strict=True)}
+        assert here == pytest.approx(there, abs=1e-5)
+
+
+def test_to_replace_is_on_top_of_the_training_alone() -> None:
+    trained = [(person, item, 2.0) for person, item, _ in triples()[:200]]
+    trained[0] = (*trained[0][:2], 9.0)
+    model = ListModel(confidence=1.0).fit(Interactions.read(trained))
+    pair = trained[1][:2]
+    model.add_interactions([(*pair, 3.0)], replacing=True)
+    model.add_interactions([(*pair, 4.0)], replacing=True)
+    user, item = model.users.index(pair[0]), model.items.index(pair[1])
+    items, weights = model.matrix.known.row(user)
+    assert weights[items == item] == [6.0]
+    model.add_interactions([(*pair, 100.0)], replacing=True)
+    items, weights = model.matrix.known.row(user)
+    assert weights[items == item] == [9.0]
+
+
+# Forgetting
+
+
+@pytest.mark.parametrize("orientation", ["item", "user", "both"])
+def test_who_is_forgotten_is_nobody_and_others_are_as_before_they_came(orientation: str, tmp_path: Path) -> None:
+    about = {
+        person: {"age": 20.0 + person % 7, "town": "abc"[person % 3]} for person in {t[0] for t in triples()[:300]}
+    }
+    frame = pl.DataFrame([{"user": person, **told} for person, told in about.items()])
+    made = CFN(orientation=orientation, hidden=8, epochs=1, threads=1, validation=0)
+    model = made.fit(list(triples()[:300]), user_features=frame)
+    others = [person for person in list(about)[:5] if person != 1]
+    before = {person: model.score(person) for person in others}
+    model.add_ratings([(9000, 3, 5.0), (9000, 5, 1.0)])
+    model.add_interactions([(9000, 0, 2.0), (9000, 4, 5.0)])
+    model.describe_users({9000: {"age": 30.0, "town": "a"}})
+    model.forget_users([9000, "never heard of"])
+    for person, scores in before.items():
+        np.testing.assert_allclose(model.score(person), scores, atol=1e-5)
+    nobody = model.score("never heard of")
+    np.testing.assert_allclose(model.score(9000), nobody, atol=1e-5)
+    trained = next(iter(about))
+    model.forget_users([trained])
+    np.testing.assert_allclose(model.score(trained), model.score("never heard of"), atol=1e-5)
+    assert model.user_counts()[model.users.index(trained)] == 0
+    assert not model.matrix.row_features.described[model.users.index(trained)]
+    model.save(tmp_path)
+    again = CFN.load(tmp_path)
+    np.testing.assert_allclose(again.score(trained), model.score(trained), atol=1e-5)
+    assert not again.matrix.row_features.described[again.users.index(trained)]
+
+
+def test_text_ids_join_a_history_of_integers(tmp_path: Path) -> None:
+    model = of_ratings_alone()
+    model.add_ratings([("visitor-1", 3, 5.0)])
+    model.add_interactions([("visitor-2", "new item", 5.0), ("visitor-2", "3", 1.0)])
+    assert [model.users.ids[-2:], model.items.ids[-1]] == [["visitor-1", "visitor-2"], "new item"]
+    scores = model.score("visitor-2")
+    for shards in (1, 2):
+        model.save(tmp_path / str(shards), shards=shards)
+        again = CFN.load(tmp_path / str(shards))
+        assert (again.users, again.items) == (model.users, model.items)
+        np.testing.assert_allclose(again.score("visitor-2"), scores, atol=1e-6)
 
 
 # Time

@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -183,6 +183,28 @@ class Features:
         cells = {column.name: coded(about[column.name] for about in descriptions) for column in there}
         return kinds.in_words(there, Cells(cells, np.arange(len(descriptions)), _description_error))
 
+    def updated(self, descriptions: Mapping[Id, Mapping[str, object]], without: Iterable[Id] = ()) -> "Features":
+        """The same with some ids described anew, as `encode` takes it, and without others.
+
+        What was learned about the columns stays: a category that only a description names is unknown.
+        """
+        gone = self.ids.find([*without, *descriptions])
+        stays = np.ones(len(self.ids), np.bool_)
+        stays[gone[gone >= 0]] = False
+        kept = np.flatnonzero(stays)
+        ids = self.ids.only(kept.tolist())
+        ids.add(list(descriptions))
+        encoded = np.array([self.encode(about) for about in descriptions.values()], np.float32)
+        values = np.concatenate([self.values[kept], encoded.reshape(len(descriptions), self.width)])
+        readable = {key: column.taken(kept) for key, column in self.readable.items()}
+        if descriptions:
+            words = self.in_words(list(descriptions.values()))
+            readable = {
+                key: column._replace(cells=column.cells.append(words[key].cells.cast(column.cells.dtype)))
+                for key, column in readable.items()
+            }
+        return Features(ids, values, self.sources, readable)
+
     def encode_table(
         self,
         source: object,
@@ -268,7 +290,7 @@ class Features:
         """A frame of the ids and of `readable`, with columns named kind:name."""
         import polars as pl
 
-        ids = pl.Series("id", self.ids.ids, dtype=pl.Int64 if self.ids.integers else pl.String)
+        ids = self.ids.column().alias("id")
         return pl.DataFrame([ids, *(cells.alias(f"{kind}:{name}") for name, (kind, cells) in self.readable.items())])
 
     def with_words(self, frame: "pl.DataFrame") -> "Features":

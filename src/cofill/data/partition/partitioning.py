@@ -158,13 +158,12 @@ def _write(
 
 def _taken(ratings: Ratings, runs: Runs) -> Streamed:
     """Ratings that are in memory already."""
-    import polars as pl
 
     if not len(ratings):
         raise DataError(f"there are no {ratings.plural} to train on", "give at least one")
 
     def ids(vocabulary: Vocabulary, index: npt.NDArray[np.int32]) -> "pl.Series":
-        return pl.Series(vocabulary.ids, dtype=pl.Int64 if vocabulary.integers else pl.String).gather(index)
+        return vocabulary.column().gather(index)
 
     runs.begin()
     for begin in range(0, len(ratings), PIECE_ROWS):

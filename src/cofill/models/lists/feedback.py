@@ -1,6 +1,6 @@
 """What people did, as grades: known ratings and interactions, those of the training and those that came later."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +22,8 @@ class GradedRatings:
     grades: Grades
     decay: KnownRatings | None = None
     """What time has left of each of the training, as factors; what came later counts in full."""
+    _people: dict[int, int] = field(default_factory=dict)
+    """Of the items that something has changed of: how many people did something with each, once asked."""
 
     @classmethod
     def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
@@ -33,9 +35,13 @@ class GradedRatings:
         rows = SparseRows(known.trained.indptr, known.trained.indices, decay, known.trained.columns)
         return cls(known, grades, KnownRatings(rows, rows.transpose()))
 
-    def added_up(self, users: Ints, items: Ints, weights: Floats) -> Floats:
-        """(n,): the weights of pairs, on top of what is known of them, to at most the greatest of the training."""
-        before = [self._value(int(user), int(item)) for user, item in zip(users, items, strict=True)]
+    def added_up(self, users: Ints, items: Ints, weights: Floats, *, to_training: bool = False) -> Floats:
+        """(n,): the weights of pairs, on top of what is known of them, to at most the greatest of the training.
+
+        With `to_training`, on top of what was known of them in training alone.
+        """
+        value = self._trained_value if to_training else self._value
+        before = [value(int(user), int(item)) for user, item in zip(users, items, strict=True)]
         total: Floats = np.minimum(np.array(before, np.float32) + weights, np.float32(self.grades.scale.high))
         return total
 
@@ -44,15 +50,24 @@ class GradedRatings:
         place = int(np.searchsorted(items, item))
         return float(values[place]) if place < len(items) and items[place] == item else 0.0
 
+    def _trained_value(self, user: int, item: int) -> float:
+        return self.known.trained_rating(user, item) or 0.0
+
     def add(self, users: Ints, items: Ints, values: Floats) -> None:
         """Values of pairs that came later."""
+        self._changed(items)
         for user, item, value in zip(users.tolist(), items.tolist(), values.tolist(), strict=True):
             self.known.add(user, item, value)
 
     def remove(self, users: Ints, items: Ints) -> None:
         """These pairs are unknown from now on."""
+        self._changed(items)
         for user, item in zip(users.tolist(), items.tolist(), strict=True):
             self.known.remove(user, item)
+
+    def _changed(self, items: Ints) -> None:
+        for item in items.tolist():
+            self._people.pop(item, None)
 
     def counts(self) -> Longs:
         """(items,): people who did something with each."""
@@ -60,7 +75,9 @@ class GradedRatings:
         trained = self.known.trained_column_counts()
         counts[: len(trained)] = trained
         for item in self.known.changed_columns().tolist():
-            counts[item] = len(self.known.column(item)[0])
+            if item not in self._people:  # every list asks, and few items have changed since the one before
+                self._people[item] = len(self.known.column(item)[0])
+            counts[item] = self._people[item]
         return counts
 
     def arrays(self) -> Arrays:
@@ -119,7 +136,10 @@ class Feedback:
     def __init__(self, main: GradedRatings, beside: GradedRatings | None = None) -> None:
         """`main` is what the model as a whole knows; `beside` are interactions of the same people, if there are any."""
         self.main, self.beside = main, beside
-        self._sources = (main,) if beside is None else (main, beside)
+
+    @property
+    def _sources(self) -> tuple[GradedRatings, ...]:
+        return (self.main,) if self.beside is None else (self.main, self.beside)
 
     @property
     def items(self) -> int:

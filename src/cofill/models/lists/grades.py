@@ -12,6 +12,9 @@ Floats = npt.NDArray[np.float32]
 
 SECONDS_A_DAY = 86_400.0
 
+# What a model that was trained on ratings alone takes for as much as the highest rating: a purchase, or five views.
+HIGHEST_WEIGHT = 5.0
+
 
 @dataclass(frozen=True)
 class Grades:
@@ -19,7 +22,8 @@ class Grades:
 
     The lowest rating counts `floor` and the highest 1: even a bad rating says that somebody chose the item. Ratings
     between them count floor + (1 - floor) t^power, where t goes from 0 to 1 along the scale. An interaction counts 1,
-    however often it happened, or, with `confidence` above 0, the logarithm of its weight to that power.
+    however often it happened, or, with `confidence` above 0, the logarithm of its weight to that power. Where no
+    interactions were trained on, their weights count as ratings on a scale from 0 to `HIGHEST_WEIGHT`.
     """
 
     scale: Scale

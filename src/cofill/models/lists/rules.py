@@ -42,7 +42,7 @@ class SimilarRules(TypedDict, total=False):
     """Items to choose from: their ids, of which unknown ones do not count, or a flag for each item of the model."""
     where: Mapping[str, Condition] | None
     """Conditions on what items are: {"genres": "Comedy", "year": {"min": 1990}}."""
-    exclude: Iterable[Id] | None
+    exclude: Among | None
     """Items that must not be in it."""
     min_ratings: int
     """Only items that at least so many people rated, apart from `new_items`."""

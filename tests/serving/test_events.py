@@ -1,0 +1,137 @@
+"""Events over HTTP: lists follow them at once in every process, each counts once, and what was shown is left out."""
+
+import json
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.serving.running_server import Server, problem
+
+
+def send(server: Server, *events: dict[str, Any]) -> dict[str, int]:
+    answer = server.client.post("/v1/events", json={"events": list(events)})
+    assert answer.status_code == 200, answer.text
+    counted: dict[str, int] = answer.json()
+    return counted
+
+
+def asked_anew(server: Server, path: str, times: int = 6, **params: Any) -> list[Any]:
+    """The answers to new connections, which meet either process."""
+    found = []
+    for _ in range(times):
+        with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+            answer = client.get(path, params=params)
+            assert answer.status_code == 200, answer.text
+            found.append(answer.json())
+    return found
+
+
+def test_lists_follow_events_at_once_in_every_process(shop: Server) -> None:
+    anybody = [item["id"] for item in shop.recommended("nobody", 20)]
+    assert send(shop, {"user": "follower", "item": anybody[0], "kind": "view"}) == {"stored": 1, "repeated": 0}
+    first = asked_anew(shop, "/v1/recommendations", user="follower", n=20)
+    assert all(answer == first[0] for answer in first)
+    assert first[0]["known"] is True
+    assert anybody[0] not in [item["id"] for item in first[0]["items"]]
+    send(shop, {"user": "follower", "item": anybody[0], "kind": "buy"}, {"user": "follower", "item": 9, "kind": "buy"})
+    second = asked_anew(shop, "/v1/recommendations", user="follower", n=20)
+    assert all(answer == second[0] for answer in second)
+    assert second[0]["items"] != first[0]["items"]
+    scores = [{item["id"]: item["score"] for item in answer["items"]} for answer in (first[0], second[0])]
+    assert scores[0] != scores[1]
+
+
+def test_the_same_event_counts_once_and_a_stronger_one_counts_more(shop: Server) -> None:
+    weak = {"user": "weak", "item": 3, "kind": "view", "id": "weak-1", "time": "2026-01-31T12:00:00Z"}
+    strong = {"user": "strong", "item": 3, "kind": "buy", "id": 17, "time": 1_700_000_000}
+    assert send(shop, weak, strong) == {"stored": 2, "repeated": 0}
+    before = [shop.recommended(user, 5) for user in ("weak", "strong")]
+    assert before[0] != before[1]
+    assert send(shop, weak, strong, strong | {"kind": "view"}) == {"stored": 0, "repeated": 3}
+    assert [shop.recommended(user, 5) for user in ("weak", "strong")] == before
+    own = {"user": "own", "item": 3, "kind": "listened-to-the-end", "weight": 5}
+    cart = {"user": "cart", "item": 3, "kind": "cart"}
+    send(shop, own, cart, cart | {"weight": 2})
+    assert shop.recommended("own", 5) == shop.recommended("strong", 5) == shop.recommended("cart", 5)
+
+
+def test_an_order_of_events_is_as_good_as_another(shop: Server) -> None:
+    events = [
+        {"user": "", "item": item, "kind": kind} for item, kind in ((3, "view"), (5, "buy"), (3, "play"), (8, "cart"))
+    ]
+    send(shop, *({**event, "user": "forwards"} for event in events))
+    for event in reversed(events):
+        send(shop, {**event, "user": "backwards"})
+    assert shop.recommended("forwards", 30) == shop.recommended("backwards", 30)
+
+
+def test_what_was_shown_counts_for_nothing_and_can_be_left_out(shop: Server) -> None:
+    user = "window-shopper"
+    answer = asked_anew(shop, "/v1/recommendations", 1, user=user, n=5)[0]
+    shown = [item["id"] for item in answer["items"]]
+    version = answer["model_version"]
+    sent = [
+        {"user": user, "item": item, "kind": "shown", "id": f"{user}-{item}", "model_version": version}
+        for item in shown
+    ]
+    assert send(shop, *sent) == {"stored": 5, "repeated": 0}
+    assert send(shop, *sent) == {"stored": 0, "repeated": 5}
+    assert [item["id"] for item in shop.recommended(user, 5)] == shown
+    for other in asked_anew(shop, "/v1/recommendations", user=user, n=5, exclude_shown=True):
+        assert not {item["id"] for item in other["items"]} & set(shown)
+        assert len(other["items"]) == 5
+    body = {"user": user, "n": 5, "exclude_shown": True, "exclude": [other["items"][0]["id"]]}
+    posted = shop.client.post("/v1/recommendations", json=body).json()["items"]
+    assert not {item["id"] for item in posted} & {*shown, other["items"][0]["id"]}
+    batch = shop.client.post("/v1/recommendations/batch", json={"requests": [body, {"user": user, "n": 5}]}).json()
+    assert [item["id"] for item in batch["answers"][0]["items"]] == [item["id"] for item in posted]
+    assert [item["id"] for item in batch["answers"][1]["items"]] == shown
+    refused = shop.client.post("/v1/recommendations", json={"exclude_shown": True})
+    assert "exclude_shown leaves out what a user was shown" in problem(refused, 422)
+
+
+def test_click_through_by_the_version_of_the_model(shop: Server) -> None:
+    def counted() -> dict[str, float]:
+        text = shop.client.get("/metrics").text
+        found = re.findall(r"^(cofill_shown_(?:events_)?total)\{([^}]*version-7[^}]*)\} (\S+)$", text, re.M)
+        return {f"{name} {labels}": float(value) for name, labels, value in found}
+
+    shown = [{"user": "clicker", "item": item, "kind": "shown", "model_version": "version-7"} for item in (1, 2, 3, 4)]
+    send(shop, *shown)
+    send(shop, {"user": "clicker", "item": 1, "kind": "click", "id": "clicked", "model_version": "version-7"})
+    send(shop, {"user": "clicker", "item": 1, "kind": "click", "id": "clicked", "model_version": "version-7"})
+    send(shop, {"user": "clicker", "item": 2, "kind": "buy"}, {"user": "clicker", "item": 9, "kind": "buy"})
+    assert counted() == {
+        'cofill_shown_total model_version="version-7"': 4.0,
+        'cofill_shown_events_total kind="click",model_version="version-7"': 1.0,
+        'cofill_shown_events_total kind="buy",model_version="version-7"': 1.0,
+    }
+    assert "cofill_live_events" in shop.client.get("/metrics").text
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "words"),
+    [
+        ({"item": 987_654}, 404, "events.1: item 987654 is not in the catalogue; check the id, or describe it first"),
+        ({"kind": "stared at"}, 422, "events.1.kind"),
+        ({"kind": "stared"}, 422, "events.1: no weight is known of the kind 'stared'; send a weight with it"),
+        ({"kind": "shown", "weight": 1}, 422, "counts for nothing; leave out its weight"),
+        ({"weight": 0}, 422, "greater than 0"),
+        ({"weight": 1e9}, 422, "less than or equal to 1000000"),
+        ({"time": "soon"}, 422, "a time is seconds since 1970, or ISO 8601"),
+        ({"user": ""}, 422, "an id is a text"),
+        ({"id": ""}, 422, "an id is a text"),
+        ({"model_version": "a b"}, 422, "model_version"),
+        ({"rating": 3}, 422, "Extra inputs"),
+    ],
+    ids=lambda value: json.dumps(value) if isinstance(value, dict) else "",
+)
+def test_events_that_are_refused_leave_nothing_behind(
+    shop: Server, event: dict[str, Any], status: int, words: str
+) -> None:
+    good = {"user": "refused", "item": 1, "kind": "view"}
+    answer = shop.client.post("/v1/events", json={"events": [good, good | event]})
+    assert words in problem(answer, status)
+    problem(shop.client.get("/v1/ratings", params={"user": "refused"}), 404)

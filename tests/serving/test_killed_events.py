@@ -1,0 +1,164 @@
+"""10,000 acknowledged events over 50 kill -9 of the process that writes them: none is lost, and none counts twice.
+
+A client that hears nothing sends the same events again, with the same ids, until they are acknowledged.
+"""
+
+import random
+import shutil
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import httpx
+import polars as pl
+import pytest
+from sqlalchemy import create_engine, text
+
+from cofill.cli import main
+from cofill.serving.database import url_of
+from tests.serving.conftest import ITEMS, USERS, Start
+from tests.serving.event_servers import EventServers
+
+WRITERS, BATCHES, BATCH = 4, 50, 50
+EVENTS = WRITERS * BATCHES * BATCH
+KILLS = 50
+WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "shown": 0.0}
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/events.sqlite"
+    url: str = request.getfixturevalue("postgresql")
+    engine = create_engine(url_of(url, Path()))
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return url
+
+
+class Writer(threading.Thread):
+    """Sends its batches one after the other, each until it is acknowledged."""
+
+    def __init__(self, number: int, story: "Story") -> None:
+        super().__init__(name=f"writer-{number}", daemon=True)
+        draw = random.Random(number)
+        self._story = story
+        self.batches = [
+            [
+                {
+                    "id": f"{number}-{batch}-{at}",
+                    "user": draw.choice([draw.randint(1, USERS), f"visitor-{draw.randint(1, 30)}"]),
+                    "item": draw.randint(1, ITEMS),
+                    "kind": draw.choice(list(WEIGHTS)),
+                    "model_version": "m1",
+                }
+                for at in range(BATCH)
+            ]
+            for batch in range(BATCHES)
+        ]
+        self.cut_off = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            with httpx.Client(timeout=60) as client:
+                for batch in self.batches:
+                    while not self._acknowledged(client, batch):
+                        self.cut_off += 1
+        except BaseException as error:
+            self.failure = error
+            raise
+
+    def _acknowledged(self, client: httpx.Client, batch: list[dict[str, Any]]) -> bool:
+        address = self._story.address
+        try:
+            answer = client.post(f"{address}/v1/events", json={"events": batch})
+        except httpx.TransportError:
+            self._story.wait_for_another(address)
+            return False
+        assert answer.status_code == 200, answer.text
+        counted = answer.json()
+        assert counted["stored"] + counted["repeated"] == BATCH
+        assert counted["stored"] in (0, BATCH), "a part of a batch was written"
+        self._story.acknowledge(BATCH)
+        return True
+
+
+class Story:
+    """Where the server is now, and how many events were acknowledged."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.acknowledged = 0
+        self._changed = threading.Condition()
+
+    def acknowledge(self, events: int) -> None:
+        with self._changed:
+            self.acknowledged += events
+            self._changed.notify_all()
+
+    def go_on_at(self, address: str) -> None:
+        with self._changed:
+            self.address = address
+            self._changed.notify_all()
+
+    def wait_for_another(self, address: str) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.address != address, 120)
+
+    def wait_until(self, acknowledged: int, writers: list[Writer]) -> None:
+        def enough() -> bool:
+            assert [writer.failure for writer in writers] == [None] * len(writers)
+            return self.acknowledged >= acknowledged
+
+        with self._changed:
+            assert self._changed.wait_for(enough, 120), "nothing is acknowledged any more"
+
+
+def test_ten_thousand_acknowledged_events_outlive_fifty_kills(
+    trained: Path, database: str, tmp_path: Path, start: Start
+) -> None:
+    moments = random.Random(7)
+    with EventServers(database) as servers:
+        story = Story(servers.start())
+        writers = [Writer(number, story) for number in range(WRITERS)]
+        for writer in writers:
+            writer.start()
+        for kill in range(1, KILLS + 1):
+            # Kills come faster than batches towards the end: whatever was acknowledged by then, each meets a writer.
+            story.wait_until(min(kill, KILLS - 1) * (EVENTS // (KILLS + 2)), writers)
+            time.sleep(moments.uniform(0, 0.02))
+            servers.kill()
+            story.go_on_at(servers.start())
+        for writer in writers:
+            writer.join(120)
+        assert [writer.failure for writer in writers] == [None] * WRITERS
+    assert story.acknowledged == EVENTS == 10_000
+    assert sum(writer.cut_off for writer in writers) >= KILLS // 2  # the kills did hit writes
+
+    sent = [event for writer in writers for batch in writer.batches for event in batch]
+    engine = create_engine(url_of(database, Path()))
+    with engine.connect() as connection:
+        rows = connection.execute(text("SELECT id FROM cofill_events")).scalars().all()
+    engine.dispose()
+    assert Counter(rows) == Counter(f"id:{event['id']}" for event in sent)
+
+    # What comes of it: the sums of an export, and what a whole server counts.
+    expected: Counter[tuple[str, str]] = Counter()
+    for event in sent:
+        expected[str(event["user"]), str(event["item"])] += int(WEIGHTS[str(event["kind"])])
+    folder = tmp_path / "export"
+    assert main(["export", f"--database={database}", "--out", str(folder), "--format=parquet", "--quiet"]) == 0
+    frame = pl.read_parquet(folder / "interactions.parquet")
+    found = {(str(user), str(item)): count for user, item, count, _ in frame.iter_rows()}
+    assert found == {pair: weight for pair, weight in expected.items() if weight}
+    server = start(shutil.copytree(trained, tmp_path / "model"), f"--database={database}")
+    metrics = server.client.get("/metrics").text
+    assert f"cofill_live_events {float(EVENTS)}" in metrics
+    shown = sum(event["kind"] == "shown" for event in sent)
+    assert f'cofill_shown_total{{model_version="m1"}} {float(shown)}' in metrics
+    assert server.client.get("/v1/recommendations?user=visitor-1").json()["known"] is True
