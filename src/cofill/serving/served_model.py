@@ -110,11 +110,13 @@ class ServedModel:
 
     def within_catalogue(self, rules: _Rules, also: Iterable[Id] = ()) -> _Rules:
         """Rules of a list that leave out what is hidden or deleted, and `also` these."""
-        withheld, more = self.availability.withheld(), list(also)
+        withheld = self.availability.withheld()
+        more = list(also)
         if withheld is None and not more:
             return rules
         left_out = np.zeros(len(self.model.items), np.bool_) if withheld is None else withheld.copy()
-        indices = self.model.items.find([*(rules.get("exclude") or ()), *more])
+        given = cast("Iterable[Id] | None", rules.get("exclude"))  # requests have ids, not flags
+        indices = self.model.items.find([*(given or ()), *more])
         left_out[indices[indices >= 0]] = True
         return cast(_Rules, {**rules, "exclude": left_out})
 
