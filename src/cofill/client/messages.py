@@ -59,6 +59,7 @@ class RecommendedItem(Reply):
     score: float
     rating: float | None
     raters: int
+    mean: float | None = None
     attributes: dict[str, Any]
     why: Why | None = None
 
@@ -173,9 +174,15 @@ class Map(Reply):
 # People
 
 
+class LovedItem(Reply):
+    id: Id
+    title: str | None
+
+
 class FoundUser(Reply):
     id: Id
     ratings: int
+    loves: list[LovedItem] = []
 
 
 class FoundUsers(Reply):
@@ -246,6 +253,14 @@ class DescribingColumn(Reply):
     column: str
     kind: str
     example: str
+    choices: list[str] = []
+
+
+class SettingMessage(Reply):
+    name: str
+    label: str
+    help: str
+    value: Any
 
 
 class ServedMessage(Reply):
@@ -277,6 +292,7 @@ class ModelMessage(Reply):
     items: int
     ratings: ModelRatings
     settings: Mapping[str, Any]
+    settings_explained: list[SettingMessage] = []
     measures: Mapping[str, Any]
     history: list[dict[str, Any]]
     data: Mapping[str, Any]
