@@ -54,6 +54,7 @@ class ServedModel:
         self.live_users: set[str] = set()
         self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
+        self._mean_of: dict[str, float | None] = {}  # of items that were in lists, until somebody rates them
         self._means: Floats | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
@@ -106,8 +107,17 @@ class ServedModel:
 
     def mean_rating(self, item: Id) -> float | None:
         """The mean of an item's ratings; None if it has none, or the model knows interactions alone."""
-        ratings = self.ratings_for(self.model.items.index(item))
-        return float(ratings.mean(dtype=np.float64)) if self.model.rated and len(ratings) else None
+        key = str(item)
+        if key not in self._mean_of:
+            ratings = self.ratings_for(self.model.items.index(item))
+            self._mean_of[key] = float(ratings.mean(dtype=np.float64)) if self.model.rated and len(ratings) else None
+        return self._mean_of[key]
+
+    def _outdate_means(self, changes: Changes) -> None:
+        if changes.users:  # whose ratings may go with them
+            self._mean_of.clear()
+        for rating in changes.ratings:
+            self._mean_of.pop(rating.item, None)
 
     def loved_by(self, user: int, n: int) -> list[Id]:
         """What a user rated furthest above its mean, of what is well known: it tells people apart."""
@@ -141,6 +151,7 @@ class ServedModel:
 
     def apply(self, changes: Changes) -> None:
         """Apply changes. What does not fit this model is skipped and counted, never an error."""
+        self._outdate_means(changes)
         for item in changes.items:
             self._describe_item(item.item, item.title, item.features)
         for user in changes.users:
