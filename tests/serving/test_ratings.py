@@ -122,3 +122,17 @@ def test_ratings_that_are_refused_leave_nothing_behind(server: Server, ratings: 
 def test_the_user_of_a_rating_is_checked(server: Server) -> None:
     answer = server.client.put("/v1/ratings", json={"user": "abc", "ratings": [{"item": 9, "rating": 3}]})
     assert "cannot join a vocabulary of integers" in problem(answer, 422)
+
+
+def test_the_mean_of_an_item_follows_its_ratings(server: Server) -> None:
+    before = server.recommended(3)[0]
+    assert before == server.recommended(3)[0]
+    user = server.new_user()
+    for rating, raters in ((0.5, before["raters"] + 1), (5.0, before["raters"] + 1)):
+        server.rate(user, {before["id"]: rating})
+        (after,) = [one for one in server.recommended(3, n=80) if one["id"] == before["id"]]
+        assert after["raters"] == raters
+        assert after["mean"] == pytest.approx((before["mean"] * before["raters"] + rating) / raters, abs=1e-5)
+    assert server.client.delete("/v1/ratings", params={"user": user, "item": before["id"]}).status_code == 204
+    (again,) = [one for one in server.recommended(3, n=80) if one["id"] == before["id"]]
+    assert again["mean"] == before["mean"]
