@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Server, problem
 
@@ -196,12 +197,21 @@ def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, pat
 
     if path == "/v1/map":
         _wait_for_the_map(fuzzed)
+    if path == "/v1/model/rollback":
+        _reload_another(fuzzed)
     ask()
     if path == "/v1/model/rollback":
         answered.discard(409)  # it has served one model alone, so that there is none to go back to
         assert answered <= {422}
         return
     assert answered & {200, 201, 204}, f"only {answered}: nothing was tried"
+
+
+def _reload_another(server: Server) -> None:
+    """So that there is a model to go back to."""
+    folder = Path(server.told["model"])
+    Recommender.load(folder).add_ratings([(1, 1, 5.0)]).save(folder)
+    assert server.client.post("/v1/model/reload").status_code == 200
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one not in TAKE_NOTHING])
