@@ -23,6 +23,7 @@ from cofill.serving.search import ItemSearch, UserSearch, starter_items
 log = logging.getLogger("cofill.serving")
 
 Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 
 MOST_STARTERS = 100
@@ -66,7 +67,7 @@ class ServedModel:
         self._ordered: dict[str, OrderedIds] = {}
         self.step = _step(model.matrix.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
-        self._means: Floats | None = None
+        self._means: Doubles | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
 
@@ -144,8 +145,14 @@ class ServedModel:
 
     def mean_rating(self, item: Id) -> float | None:
         """The mean of an item's ratings; None if it has none, or the model knows interactions alone."""
-        ratings = self.ratings_for(self.model.items.index(item))
-        return float(ratings.mean(dtype=np.float64)) if self.model.rated and len(ratings) else None
+        index, known = self.model.items.index(item), self.model.matrix.known
+        if not self.model.rated:
+            return None
+        if known.column_as_trained(index):
+            mean = float(self._trained_means(np.array([index], np.int32))[0])
+            return mean if np.isfinite(mean) else None
+        ratings = self.ratings_for(index)
+        return float(ratings.mean(dtype=np.float64)) if len(ratings) else None
 
     def loved_by(self, user: int, n: int) -> list[Id]:
         """What a user rated furthest above its mean, of what is well known: it tells people apart."""
@@ -155,14 +162,14 @@ class ServedModel:
         items, above = items[known], values[known] - self._trained_means(items[known])
         return [self.model.items.id(int(item)) for item in items[np.argsort(-above, kind="stable")][:n]]
 
-    def _trained_means(self, items: Ints) -> Floats:
+    def _trained_means(self, items: Ints) -> Doubles:
         """(n,): the mean rating of items in the training; infinite for those that came later, so none is above it."""
         if self._means is None:
             known = self.model.matrix.known.trained
             sums = np.bincount(known.indices, known.values, minlength=known.columns)
             counts = np.bincount(known.indices, minlength=known.columns)
-            self._means = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf).astype(np.float32)
-        means = np.full(len(items), np.inf, np.float32)
+            self._means = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)
+        means = np.full(len(items), np.inf)
         trained = items < len(self._means)
         means[trained] = self._means[items[trained]]
         return means
