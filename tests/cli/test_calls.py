@@ -92,7 +92,7 @@ def test_help_imports_nothing_heavy() -> None:
         (["recommend", "m", "--user", "1", "--all"], "not allowed with"),
         (["recommend", "m", "--describe", "age"], "must be COLUMN=VALUE, such as age=25, got 'age'"),
         (["recommend", "m", "--describe", "=25"], "must be COLUMN=VALUE, such as age=25, got '=25'"),
-        (["train", "r.csv", "--out", "m", "--feature-kind", "age"], "must be COLUMN=KIND with a kind among skip,"),
+        (["train", "r.csv", "--out", "m", "--feature-kind", "age"], "COLUMN=KIND with a kind among image, skip,"),
         (["train", "r.csv", "--out", "m", "--feature-kind", "age=long"], "text, category, got 'age=long'"),
         (["train", "r.csv", "--out", "m", "--feature-size", "0"], "must be a whole number of at least 1, got '0'"),
         (["train", "r.csv", "--out", "m", "--item-tag", "t.csv"], "no option --item-tag (did you mean --item-tags?)"),

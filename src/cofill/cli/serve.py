@@ -17,6 +17,7 @@ _METAVARS = {
     "keys": "FILE",
     "workers": "N",
     "allow_origin": "ORIGIN",
+    "image_host": "ORIGIN",
     "body_bytes": "BYTES",
     "requests_per_second": "N",
     "drain_seconds": "SECONDS",

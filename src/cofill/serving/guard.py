@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cofill.serving.cross_origin import CrossOrigin
 from cofill.serving.keys import KeyRing
-from cofill.serving.logs import AccessLog
+from cofill.serving.logs import AccessLog, of_request
 from cofill.serving.metrics import Metrics
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
@@ -83,7 +83,8 @@ class Guard:
             await problem.response(scope["path"])(scope, receive, answer.send)
         except Exception as error:  # Starlette raises it again after its handler has answered
             if not answer.status:
-                log.error("%s %s: %r", scope["method"], scope["path"], error, exc_info=error)
+                which = of_request(scope)
+                log.error("%s %s: %r", scope["method"], scope["path"], error, exc_info=error, extra=which)
                 await ProblemError(500, "something went wrong here").response(scope["path"])(
                     scope, receive, answer.send
                 )

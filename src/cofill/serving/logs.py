@@ -26,7 +26,7 @@ def set_up_logging(settings: ServingSettings) -> None:
     if settings.log_format == "json":
         handler.setFormatter(JsonLines())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+        handler.setFormatter(PlainLines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     log.setLevel(logging.INFO)
     logging.captureWarnings(True)
@@ -36,6 +36,20 @@ def set_up_logging(settings: ServingSettings) -> None:
 def about(**fields: Any) -> dict[str, dict[str, Any]]:
     """Fields of their own for an event in JSON: `log.info("...", extra=about(model="a"))`."""
     return {"about": {name: value for name, value in fields.items() if value is not None}}
+
+
+def of_request(scope: Scope) -> dict[str, dict[str, Any]]:
+    """The same, for an event in the middle of a request: which one it was."""
+    return about(request_id=scope.get(REQUEST_ID))
+
+
+class PlainLines(logging.Formatter):
+    """Events as text, with the id of the request, if there is one, after the message."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        line = super().formatMessage(record)
+        more = getattr(record, "about", {})
+        return line + "".join(f" {name}={more[name]}" for name in ("request_id", "address") if name in more)
 
 
 class JsonLines(logging.Formatter):
@@ -71,6 +85,4 @@ class AccessLog:
             request_id=scope.get(REQUEST_ID),
             address=client[0] if client else None,
         )
-        told = fields["about"]
-        more = "".join(f" {name}={told[name]}" for name in ("request_id", "address") if name in told)
-        log.info("%s %s %d %.1f ms%s", method, route, status, 1000 * seconds, more, extra=fields)
+        log.info("%s %s %d %.1f ms", method, route, status, 1000 * seconds, extra=fields)

@@ -59,6 +59,7 @@ _FIELDS = {
     "exclude_known": "whether items that the user has rated are left out",
     "feature": "the column of features that speaks",
     "features": "what somebody or something is, by column; columns that are left out are unknown",
+    "help": "what it is for",
     "high": "the greatest value; null if there is none",
     "history": "what was measured after each epoch of the training",
     "id": "an id",
@@ -68,10 +69,12 @@ _FIELDS = {
     "item_feature_columns": "the columns that an item can be described by",
     "items": "the items",
     "kind": "of which kind it is",
+    "label": "what people call it",
     "live": "how many were given live",
     "low": "the least value; null if there is none",
     "mean": "the mean of all ratings; null if there are none",
     "measures": "what was measured when the model was trained",
+    "model": "the name of the model",
     "model_version": "the version of the model that answered",
     "n": "how many at most",
     "name": "a name",
@@ -80,11 +83,12 @@ _FIELDS = {
     "query": "the beginnings of words; empty finds all",
     "rated": "whether it was rated",
     "rating": "a rating, within the scale of the model",
-    "ratings": "ratings, or how many there are",
+    "ratings": "the ratings, or how many there are",
     "remainder": "what no single rating or feature is answerable for",
     "requests": "the lists that are asked for",
     "scale": "between which numbers ratings lie",
     "settings": "the settings that the model was trained with",
+    "settings_explained": "the settings, in the words of people",
     "similar": "items that are like it, the most similar first",
     "similarity": "how much it is like the item that was asked about; 1 is the same",
     "status": "the state of the server",
@@ -100,7 +104,7 @@ _FIELDS = {
     "value": "the value",
     "values": "the values that items have, and how many have each, the most frequent first",
     "version": "the version of the model",
-    "why": "whether each item is explained; or the explanation",
+    "why": "whether each item is explained",
     "x": "from left to right",
     "y": "from below to above",
 }
@@ -115,7 +119,7 @@ def published(api: FastAPI, routes: Routes, keys: bool) -> dict[str, Any]:
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
     problem = ProblemMessage.model_json_schema(ref_template="#/components/schemas/{model}")
-    components["schemas"] |= problem.pop("$defs") | {"Problem": problem}
+    components["schemas"] |= problem.pop("$defs") | {"Problem": problem | {"title": "Problem"}}
     components["headers"] = {
         name: {"description": text, "schema": {"type": "string"}} for name, text in _HEADERS.items()
     }

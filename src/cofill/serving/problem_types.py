@@ -9,6 +9,7 @@ from enum import Enum
 from html import escape
 
 PREFIX = "/problems/"
+_SHEETS = ("page/tokens.css", "page/base.css", "docs/reference.css")
 _INTRODUCTION = """# Problems
 
 Every error of the [server](serving.md) is a problem document (RFC 9457, `application/problem+json`). Its `type` is
@@ -282,10 +283,11 @@ def as_html(kind: ProblemType | None) -> str:
             f"<p><code>{kind.uri}</code>, status {kind.status}</p><p>{_code(kind.meaning)}</p>"
             f'<h2>What to do</h2><p>{_code(kind.remedy)}</p><p><a href="../problems">All problems</a></p>'
         )
+    sheets = "".join(f'<link rel="stylesheet" href="{up}{name}">' for name in _SHEETS)
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · cofill</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><link rel="icon" href="data:,">'
-        f'<link rel="stylesheet" href="{up}page/base.css"><link rel="stylesheet" href="{up}docs/reference.css"></head>'
+        f"{sheets}</head>"
         f"<body><main><h1>{escape(title)}</h1>{body}</main></body></html>\n"
     )
 

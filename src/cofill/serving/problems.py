@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from cofill.errors import CofillError, DataError, ModelFileError, SettingsError, UnknownIdError, UnknownValueError
 from cofill.serving.disk import is_disk_full
+from cofill.serving.logs import of_request
 from cofill.serving.problem_types import ProblemType, usual_type
 
 log = logging.getLogger("cofill.serving")
@@ -138,14 +139,16 @@ async def _database(request: Request, error: Exception) -> Response:
     if is_disk_full(error):  # the log has it already, once
         detail = "the disk with the database is full, so nothing was written; ask whoever runs the server to make room"
         return problem(507, detail, request.url.path)
-    log.error("%s %s: the database failed: %s", request.method, request.url.path, _line(error))
+    which = of_request(request.scope)
+    log.error("%s %s: the database failed: %s", request.method, request.url.path, _line(error), extra=which)
     detail = "the database of live ratings does not answer; try again"
     kind = ProblemType.DATABASE_UNAVAILABLE
     return problem(503, detail, request.url.path, kind=kind, headers={"Retry-After": "1"})
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:
-    log.error("%s %s: %s", request.method, request.url.path, _line(error), exc_info=error)
+    which = of_request(request.scope)
+    log.error("%s %s: %s", request.method, request.url.path, _line(error), exc_info=error, extra=which)
     return problem(500, "something went wrong here; the server's log tells what", request.url.path)
 
 

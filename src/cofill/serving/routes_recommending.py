@@ -66,7 +66,9 @@ class Somebody(Message):
     """A user by id, or somebody described in the request by ratings, features, or both."""
 
     user: ItemOrUserId | None = None
-    ratings: list[Given] | None = Field(default=None, max_length=MOST_RATINGS)
+    ratings: list[Given] | None = Field(
+        default=None, max_length=MOST_RATINGS, description="what somebody without an id has rated"
+    )
     features: Description | None = None
     model: ModelName | None = Field(default=None, description=_MODEL)
 
@@ -145,14 +147,15 @@ class RecommendedItem(BaseModel):
     raters: int = Field(description="how many people rated it")
     mean: float | None = Field(description="the mean of their ratings; null if there are none, or interactions alone")
     attributes: dict[str, JsonValue]
-    why: Why | None = None
+    why: Why | None = Field(default=None, description="why it is in the list, if that was asked for")
 
 
 class Recommended(BaseModel):
     items: list[RecommendedItem] = Field(description="best first")
     known: bool | None = Field(description="whether the model knows the user; null for somebody described")
     unknown: UnknownIds | None = Field(
-        default=None, description="ids of the user, of `among` and of `exclude` that are not known; left out if all are"
+        default=None,
+        description="ids of the user, of `among` and of `exclude` that are not known; left out if there are none",
     )
     model: str = Field(description=ANSWERED)
     model_version: str

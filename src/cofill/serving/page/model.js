@@ -36,7 +36,8 @@ function about(model) {
     h("div", { class: "tables" },
       table("Measures", model.measures), table("Data", model.data), columns(model)),
     h("details", {}, h("summary", {}, "All settings"), settings(model.settings_explained)),
-    h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}.`),
+    h("p", { class: "muted small" }, `Version ${model.version}, cofill ${model.cofill_version}. `,
+      h("a", { href: "docs" }, "The API"), " has all of this for programs."),
   ];
 }
 

@@ -2,6 +2,7 @@
 
 const KEY = "cofill.key"; // where the page keeps the key of this tab
 const DEEPEST = 5;
+const ANY = 2 ** 53; // a bound that is greater is one of the computer's
 
 /** @param {string} tag @param {Object<string, string>} attributes @param {...(Node|string)} children */
 function h(tag, attributes = {}, ...children) {
@@ -117,7 +118,8 @@ function limits(schema) {
   const all = [schema, ...(schema.anyOf ?? [])];
   const of = (/** @type {string} */ name) => all.find((one) => one[name] !== undefined)?.[name];
   const words = [];
-  if (of("minimum") !== undefined || of("maximum") !== undefined) words.push(`${of("minimum") ?? ""} to ${of("maximum") ?? ""}`);
+  const ends = [of("minimum"), of("maximum")];
+  if (ends.some((end) => end !== undefined && Math.abs(end) < ANY)) words.push(`${ends[0] ?? ""} to ${ends[1] ?? ""}`);
   if (of("maxItems") !== undefined) words.push(`at most ${of("maxItems").toLocaleString("en")}`);
   if (of("maxLength") !== undefined) words.push(`at most ${of("maxLength").toLocaleString("en")} characters`);
   if (schema.default !== undefined && schema.default !== null) words.push(`default ${JSON.stringify(schema.default)}`);
@@ -128,7 +130,7 @@ function limits(schema) {
 function drawField(api, name, schema, needed, depth) {
   const own = resolved(api, schema);
   const term = h("dt", {}, h("code", {}, name), h("span", { class: "type" }, typeOf(api, own) + limits(own)));
-  if (needed) term.append(h("span", { class: "needed" }, "needed"));
+  if (needed) term.append(" ", h("span", { class: "needed" }, "needed"));
   return [term, h("dd", {}, own.description ?? "", ...drawShape(api, own, depth + 1))];
 }
 
