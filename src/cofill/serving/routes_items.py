@@ -136,7 +136,7 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
         with live.asked() as served:
             rules = query.similar_rules(served.model.item_attributes)
             found = _similar(served, served.known_item(query.item), query.n, rules)
-            unknown = unknown_ids(served.model, (), [*(query.among or ()), *(query.exclude or ())])
+            unknown = unknown_ids(served, (), [*(query.among or ()), *(query.exclude or ())])
             return answer({"items": found, "model_version": served.card.version} | unknown)
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")

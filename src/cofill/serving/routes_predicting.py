@@ -105,7 +105,7 @@ def add_predicting(routes: Routes, live: LiveModel, pace: Pace) -> None:
                 with pace.measured(_kind(request.interval), len(some)):
                     columns = _predicted(served, some, request.interval)
                 if at + at_once >= len(pairs):
-                    found |= unknown_ids(served.model, [pair.user for pair in pairs], [pair.item for pair in pairs])
+                    found |= unknown_ids(served, [pair.user for pair in pairs], [pair.item for pair in pairs])
             for name, column in columns.items():
                 found.setdefault(name, []).extend(column)
             at += at_once

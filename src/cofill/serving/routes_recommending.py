@@ -285,7 +285,7 @@ def _recommended(
             entry["why"] = explained(why, _MOST_REASONS)
     known = None if request.user is None else served.in_model(request.user)
     users = () if request.user is None else (request.user,)
-    unknown = unknown_ids(model, users, [*(request.among or ()), *(request.exclude or ())])
+    unknown = unknown_ids(served, users, [*(request.among or ()), *(request.exclude or ())])
     return {"items": entries, "known": known, "model": served.name, "model_version": served.card.version} | unknown
 
 

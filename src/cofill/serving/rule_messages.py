@@ -14,7 +14,6 @@ from cofill.data.conditions import GREATEST_BOOST, boosts_in, conditions_in, lim
 from cofill.data.vocabulary import INT64, Id
 from cofill.errors import DataError
 from cofill.models.lists.rules import By, Rules, SimilarRules
-from cofill.models.recommender import Recommender
 from cofill.serving.request_messages import (
     LONGEST_TITLE,
     MOST_COLUMNS,
@@ -25,6 +24,7 @@ from cofill.serving.request_messages import (
     QueryModel,
     checked_text,
 )
+from cofill.serving.served_model import ServedModel
 
 _Found = TypeVar("_Found")
 
@@ -198,11 +198,11 @@ class UnknownIds(BaseModel):
     items: list[int | str] = Field(description="of items")
 
 
-def unknown_ids(model: Recommender, users: Iterable[Id], items: Iterable[Id]) -> dict[str, Any]:
+def unknown_ids(served: ServedModel, users: Iterable[Id], items: Iterable[Id]) -> dict[str, Any]:
     """{"unknown": ...} if some ids are, each once and as it was sent; else nothing."""
     found = {
-        side: [id for id in dict.fromkeys(ids) if id not in known]
-        for side, ids, known in (("users", users, model.users), ("items", items, model.items))
+        "users": [user for user in dict.fromkeys(users) if not served.in_model(user)],
+        "items": [item for item in dict.fromkeys(items) if not served.has_item(item)],
     }
     return {"unknown": found} if any(found.values()) else {}
 
