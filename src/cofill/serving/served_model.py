@@ -113,12 +113,12 @@ class ServedModel:
     def within_catalogue(self, rules: _Rules, also: Iterable[Id] = ()) -> _Rules:
         """Rules of a list that leave out what is hidden or deleted, and `also` these."""
         withheld = self.availability.withheld()
-        more = list(also)
+        more: list[Id] = list(also)
         if withheld is None and not more:
             return rules
         left_out = np.zeros(len(self.model.items), np.bool_) if withheld is None else withheld.copy()
-        given = cast("Iterable[Id] | None", rules.get("exclude"))  # requests have ids, not flags
-        indices = self.model.items.find([*(given or ()), *more])
+        more += cast("Iterable[Id] | None", rules.get("exclude")) or ()  # requests have ids, not flags
+        indices = self.model.items.find(more)
         left_out[indices[indices >= 0]] = True
         return cast(_Rules, {**rules, "exclude": left_out})
 
