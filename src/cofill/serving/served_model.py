@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterable
 from datetime import date, datetime
 from functools import cached_property
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -165,7 +166,8 @@ class ServedModel:
         means = self._trained_means
         known = (counts >= np.median(counts)) & (items < len(means)) if len(items) else np.zeros(0, np.bool_)
         items, above = items[known], values[known] - means[items[known]]
-        return [self.model.items.id(int(item)) for item in items[np.argsort(-above, kind="stable")][:n]]
+        best = (self.model.items.id(int(item)) for item in items[np.argsort(-above, kind="stable")])
+        return list(islice((item for item in best if self.availability.shown(item)), n))
 
     @cached_property
     def _trained_means(self) -> Doubles:
