@@ -64,6 +64,6 @@ def test_the_rows_of_the_table() -> None:
         )
     )
     assert rows["fit of the list scorer, rank 8"] == "3.0 s, 0.20 of the time of 10 epochs"
-    assert rows["peak memory of that fit, with the ratings"] == "2,000 MB"
+    assert rows["peak memory of that fit, with the ratings"] == "2.0 GB"
     assert "60% of the speed of the matrix product alone" in rows["lists for everybody, 20 items"]
     assert rows["fold-in and top 10 of 20, user rows"].endswith("ratio 1.0 and 1.0")

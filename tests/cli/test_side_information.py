@@ -74,7 +74,7 @@ def test_what_is_shown(train: Callable[..., Any], about: list[str], tmp_path: Pa
     assert table.err == ""
     assert "│ cold items, with features alone │" in table.out
     assert [path.name.partition("-")[0] for path in sorted((tmp_path / "m").iterdir())] == [
-        *("attributes", "features", "items", "lists", "model.json", "ratings", "users", "weights"),
+        *("attributes", "features", "items", "lists", "map", "model.json", "ratings", "users", "weights"),
     ]
 
 
