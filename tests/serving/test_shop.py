@@ -58,7 +58,7 @@ class Shop:
 
     def _serve(self, words: list[str]) -> None:
         assert self.server is None
-        line = " ".join(words).replace("sqlite:///", f"sqlite:///{self.folder}/").replace("--model ", "--model=")
+        line = " ".join(words).replace("--model ", "--model=")
         options = re.sub(r"(--model=\w+=)", rf"\1{self.folder}/", line).split()
         one = [] if options[0].startswith("--") else [options.pop(0)]
         self.server = Server(self.folder / (one or ["several"])[0], *options)

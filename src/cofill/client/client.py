@@ -4,15 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from cofill.client import calls
 from cofill.client.errors import UnreachableError
 from cofill.client.messages import ListedItem, ListedUser
 from cofill.client.transport import Call, Conversation, require_httpx
-
-if TYPE_CHECKING:
-    pass
 
 _Reply = TypeVar("_Reply")
 _Given = ParamSpec("_Given")

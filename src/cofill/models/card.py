@@ -13,7 +13,7 @@ from cofill.errors import ModelFileError
 from cofill.files import json_of
 
 # 1 knew no features, 2 no presence, 3 no mark of empty rows, 4 no length_cap, 5 no list scorer, 6 no learned damping,
-# 7 no shards, 8 no time of training
+# 7 no shards, 8 no time of training, no map, no texts among integer ids
 FORMAT_VERSION = 9
 CARD_NAME = "model.json"
 Sides = Literal["users", "items"]

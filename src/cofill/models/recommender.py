@@ -705,7 +705,8 @@ class Recommender(SavedModel):
         """Remove ratings, whether trained on or added later: predictions follow at once.
 
         `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
-        that came after the training leaves no trace; of users and items the ids stay known.
+        that came after the training leaves no trace; of users and items the ids stay known. Interactions beside ratings
+        stay: that somebody does not rate an item any more does not undo that they bought it.
         """
         self._check_whole()
         matrix = self.matrix
@@ -713,9 +714,6 @@ class Recommender(SavedModel):
         user_index, item_index = self.users.find(users), self.items.find(items)
         seen = (user_index >= 0) & (item_index >= 0)
         matrix.remove(user_index[seen], item_index[seen])
-        beside = None if self._scorer is None else self._scorer.feedback.beside
-        if beside is not None:
-            beside.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])
         return self
 

@@ -11,7 +11,12 @@ routing.py           how a route is declared, with its right; request_messages.p
 routes_*.py          the routes, each module with its queries, messages and replies; item_map.py: the map's
 problems.py          whatever goes wrong, as RFC 9457 has it
 live_model.py        the model that answers now; served_model.py: one model and what belongs to it; search.py
-database.py          live ratings and descriptions; live_export.py: from there into the next training
+database.py          live ratings, events, descriptions, with tables.py, event_log.py, wakeup.py, disk.py, read_only.py
+export_folder.py     all of that in a folder; live_export.py: ratings alone; next_training.py: into the next training
+split.py             which of several models answers whom; kept_models.py: the one before; availability.py: hidden items
+batch_pace.py        how long a batch will take; logs.py, request_ids.py, cross_origin.py: beside the guard
+problem_types.py     the kinds of problems; openapi_document.py: what is published; rule_messages.py: rules of lists
+listening.py         the socket, opened and closed without a loss
 metrics.py           figures for Prometheus
 settings.py          every setting, declared once
 

@@ -22,7 +22,7 @@ import polars as pl
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
-from cofill.files import explain_write_failure
+from cofill.files import explain_write_failure, json_of
 from cofill.serving.live_export import id_column, opened, rating_frame, safe_in_a_spreadsheet
 
 MANIFEST = "export.json"
@@ -113,7 +113,7 @@ def read_export(folder: Path) -> ExportFolder:
     if not is_export(folder):
         raise DataError(f"{folder}: is no export; `cofill export` makes one")
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json_of((folder / MANIFEST).read_text(encoding="utf-8"))
         version, ending = int(manifest["version"]), str(manifest["tables"])
         learned = {"database": str(manifest["database"]), "change": int(manifest["change"])}
     except (OSError, ValueError, KeyError, TypeError):
@@ -144,7 +144,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open(encoding="utf-8") as file:
             for line in file:
-                yield json.loads(line)
+                yield json_of(line)
     except (OSError, ValueError):
         raise DataError(f"{path}: is missing or damaged; export again") from None
 

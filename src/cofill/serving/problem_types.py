@@ -180,12 +180,13 @@ class ProblemType(Enum):
         "out-of-time",
         503,
         "The answer was not ready within the time limit of a request (--seconds). A write may have been done or not.",
-        "Send it again: writes can be repeated without harm. Of a batch, send fewer at once.",
+        "Send it again: writes can be repeated without harm, but for new ids, rollbacks and events without an id. "
+        "Of a batch, send fewer at once.",
     )
     DATABASE_UNAVAILABLE = (
         "database-unavailable",
         503,
-        "The database of live ratings does not answer, and an answer without it could be stale.",
+        "The database of live ratings does not answer, and an answer without it could be stale; or its disk is full.",
         "Send the request again. If it stays so, look after the database; /ready tells when it is back.",
     )
     NOT_DRAWN_YET = (
@@ -194,7 +195,6 @@ class ProblemType(Enum):
         "The map of the items is being drawn, or could not be drawn.",
         "Ask again after as many seconds as Retry-After says; if there is no such header, the server's log tells why.",
     )
-
     STOPPING = (
         "stopping",
         503,

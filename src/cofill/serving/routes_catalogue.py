@@ -13,7 +13,8 @@ from cofill.errors import CofillError, DataError
 from cofill.models.recommender import Side
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
-from cofill.serving.problems import ProblemError
+from cofill.serving.problem_types import ProblemType
+from cofill.serving.problems import ProblemError, kind_of
 from cofill.serving.request_messages import (
     LONGEST_ID,
     Description,
@@ -197,7 +198,8 @@ def _each_line(
                 try:
                     checked.append(check(served, line))
                 except CofillError as error:
-                    raise ProblemError(422, f"line {number}: {error}") from error
+                    kind = kind_of(error) or ProblemType.SERVER_ERROR
+                    raise ProblemError(kind.status, f"line {number}: {error}", kind=kind) from error
     return checked
 
 

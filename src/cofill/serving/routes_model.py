@@ -68,9 +68,9 @@ class ServedMessage(BaseModel):
     share: float = Field(description="the part of the people that it gets")
     version: str
     kind: str
-    trained: str
-    users: int
-    items: int
+    trained: str = Field(description="when it was trained")
+    users: int = Field(description="how many users it knows")
+    items: int = Field(description="how many items it knows")
     refused: int = Field(description="live ratings and descriptions that do not fit it, and are left out")
     before: str | None = Field(description="the version that a rollback would serve; null if none is kept")
 
@@ -88,8 +88,8 @@ class ModelMessage(BaseModel):
     rated: bool = Field(description="whether it was trained on ratings; otherwise on interactions, and rates nothing")
     read_only: bool = Field(description="whether the server keeps nothing, so that nothing can be written")
     scale: ScaleMessage
-    users: int
-    items: int
+    users: int = Field(description="how many users it knows")
+    items: int = Field(description="how many items it knows")
     ratings: ModelRatings
     settings: dict[str, JsonValue]
     settings_explained: list[SettingMessage]
@@ -105,8 +105,8 @@ class ModelMessage(BaseModel):
 class Reloaded(BaseModel):
     model: str
     version: str
-    users: int
-    items: int
+    users: int = Field(description="how many users it knows")
+    items: int = Field(description="how many items it knows")
 
 
 class Status(BaseModel):

@@ -88,7 +88,7 @@ class KnownRating(BaseModel):
     item: int | str
     title: str | None
     rating: float
-    live: bool
+    live: bool = Field(description="whether it was given live, not in the training data")
 
 
 class KnownRatings(BaseModel):
@@ -132,7 +132,7 @@ def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: 
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
     def get_ratings(query: Annotated[UserQuery, Query()]) -> Response:
-        """Live ratings have the time at which they were given."""
+        """Live ratings first, the newest first; then those of the training data."""
         with live.asked() as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")

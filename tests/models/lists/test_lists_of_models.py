@@ -366,6 +366,16 @@ def test_a_model_of_ratings_alone_follows_interactions(tmp_path: Path) -> None:
         np.testing.assert_allclose(CFN.load(tmp_path / str(shards)).score(person), bought, atol=1e-6)
 
 
+def test_a_rating_that_is_withdrawn_leaves_what_somebody_bought() -> None:
+    """As it is for a process that hears of the withdrawal first."""
+    item = int(triples()[0][1])
+    model = of_ratings_alone().add_interactions([(9000, item, 5.0)])
+    model.add_ratings([(9000, item, 1.0)]).remove_ratings([(9000, item)])
+    later = of_ratings_alone().remove_ratings([(9000, item)]).add_interactions([(9000, item, 5.0)])
+    np.testing.assert_allclose(model.score(9000), later.score(9000), atol=1e-5)
+    assert item not in [one.item for one in model.recommend(9000, 100)]
+
+
 @settings(max_examples=20, deadline=None)
 @given(order=st.permutations(range(6)), again=st.lists(st.integers(0, 5), max_size=4))
 def test_what_is_told_in_whole_may_come_in_any_order_and_again(order: list[int], again: list[int]) -> None:
