@@ -157,7 +157,8 @@ def test_a_flipped_bit_in_the_card(folder: Path, place: float) -> None:
         altered = content.copy()
         altered[at] ^= 1
         try:
-            if json.loads(altered) != said:  # white space, or the last digit of 17, means nothing
+            # White space, or the last digit of 17, means nothing; when it was trained is no part of what it is.
+            if json.loads(altered) | {"trained": said["trained"]} != said:
                 break
         except ValueError:
             break

@@ -101,14 +101,14 @@ def test_of_somebody_forgotten_only_the_id_is_left(store: Store) -> None:
     store.put_users([("1", {"age": 3})])
     log.put([Event("1", "a", "buy", 5.0, id="x"), Event("1", "b", "shown", 0.0), Event("2", "a", "buy", 5.0)])
     store.forget_user("1")
-    assert store.changes_since(0).users == [LiveUser("1", None, forgotten=True)]
+    assert store.changes_since(0).users == [LiveUser("1", None, forgotten=True, there=False)]
     assert given(store.changes_since(0)) == []
     assert [(one.user, one.item) for one in store.changes_since(0).interactions] == [("2", "a")]
     assert log.shown_to("1") == []
     assert store.forgotten() == ["1"]
     store.put_ratings("1", [("a", 4.0)])  # somebody comes back
     back = store.changes_since(3)
-    assert (back.users, given(back)) == ([LiveUser("1", None, forgotten=True)], [("1", "a", 4.0)])
+    assert (back.users, given(back)) == ([LiveUser("1", None, forgotten=True, there=False)], [("1", "a", 4.0)])
     assert store.changes_since(4).users == []  # whoever has forgotten them does not forget them again
     store.put_users([("1", {"age": 4})])
     assert store.changes_since(4).users == [LiveUser("1", {"age": 4})]

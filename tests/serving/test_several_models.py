@@ -101,18 +101,18 @@ def test_the_one_before_can_be_put_back(model: Path, other: Path) -> None:
     kept = KeptModels(model)
     first, second = version(model), version(other)
     kept.keep(first)
-    assert kept.before() is None
+    assert kept.before(version(model)) is None
     Recommender.load(other).save(model)  # as a training does, which removes the files of the model before
     kept.keep(second)
     kept.keep(second)
-    assert kept.before() == first
+    assert kept.before(version(model)) == first
     Recommender.load(kept.path(first))
     kept.put_back(first)
     assert version(model) == first
     Recommender.load(model)
     assert not (model / next(other.glob("weights-*")).name).exists()
     kept.keep(first)
-    assert kept.before() == second  # and forward again
+    assert kept.before(version(model)) == second  # and forward again
     Recommender.load(kept.path(second))
 
 
@@ -123,11 +123,11 @@ def test_only_the_last_two_are_kept(model: Path, other: Path, world: Path, tmp_p
     kept.keep(version(model))
     Recommender.load(model).add_ratings([(1, 1, 5.0)]).save(model)
     kept.keep(version(model))
-    assert kept.before() == version(other)
+    assert kept.before(version(model)) == version(other)
     found = [path.name for path in (tmp_path / "model.kept").iterdir() if path.is_dir()]
     assert sorted(found) == sorted([version(other), version(model)])
     kept.keep("0" * 16)  # not what is in the folder
-    assert kept.before() == version(other)
+    assert kept.before(version(model)) == version(other)
 
 
 def test_where_nothing_can_be_kept_it_is_told(model: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -136,7 +136,7 @@ def test_where_nothing_can_be_kept_it_is_told(model: Path, caplog: pytest.LogCap
     kept = KeptModels(model)
     kept.keep(version(model))
     assert "the model cannot be kept for a rollback" in caplog.text
-    assert kept.before() is None
+    assert kept.before(version(model)) is None
 
 
 # Over HTTP

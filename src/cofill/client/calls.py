@@ -298,13 +298,13 @@ def model(name: str | None = None) -> Call[messages.ModelMessage]:
 
 def reload(name: str | None = None) -> Call[messages.Reloaded]:
     """Serve what is in the model's folder now."""
-    return Call("POST", "/v1/model/reload", reading(messages.Reloaded), words_of({"model": name}))
+    return Call("POST", "/v1/model/reload", reading(messages.Reloaded), words_of({"model": name}), lasts=True)
 
 
 def roll_back(name: str | None = None) -> Call[messages.Reloaded]:
     """Serve the model that was served before. It is never sent again by itself: that would go back once more."""
     query = words_of({"model": name})
-    return Call("POST", "/v1/model/rollback", reading(messages.Reloaded), query, repeatable=False)
+    return Call("POST", "/v1/model/rollback", reading(messages.Reloaded), query, repeatable=False, lasts=True)
 
 
 def health() -> Call[messages.Status]:

@@ -28,8 +28,9 @@ class _Settings:
         request_id: Callable[[], str] | None = None,
         **more: Any,
     ) -> None:
-        """`timeout` in seconds, for each try; `retries`: how often what may be sent again is, when the server is busy.
+        """`timeout` in seconds, for each try, but not of a reload or a rollback, which take as long as they take.
 
+        `retries`: how often what may be sent again is, when the server is busy.
         `request_id` makes the id of each call, which stands in the server's log; `more` is for httpx.
         """
         require_httpx()

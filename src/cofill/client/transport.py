@@ -43,6 +43,8 @@ class Call(Generic[Reply]):
     media_type: str = JSON
     repeatable: bool = True
     """Whether nothing is done twice if it is sent twice."""
+    lasts: bool = False
+    """Nobody knows for how long: it is waited for until it is answered."""
 
 
 def reading(shape: type[Reply]) -> Callable[[bytes], Reply]:
@@ -92,7 +94,8 @@ class Conversation:
         """The arguments of httpx."""
         call = self._call
         path = f"{call.path}?{urlencode(call.query)}" if call.query else call.path
-        return {"method": call.method, "url": path, "content": call.body, "headers": self._headers}
+        told = {"method": call.method, "url": path, "content": call.body, "headers": self._headers}
+        return told | ({"timeout": None} if call.lasts else {})
 
     def wait(self, response: "httpx.Response | None") -> float | None:
         """For how many seconds to wait before it is sent again; None if it should not be. No response: it broke."""

@@ -740,9 +740,11 @@ class Recommender(SavedModel):
         for user in indices.tolist():
             rated, did = self.matrix.known.row(user)[0], self.known_items(user)
             self.matrix.remove(np.full(len(rated), user, np.int32), rated)
+            self.scorer.feedback.main.forget(user)
             beside = self.scorer.feedback.beside
             if beside is not None:
                 beside.remove(np.full(len(did), user, np.int32), did)
+                beside.forget(user)
             touched |= set(did.tolist())
         width = self.matrix.row_features.width
         if width and len(indices):

@@ -90,6 +90,8 @@ class LiveUser(NamedTuple):
     features: dict[str, Any] | None
     forgotten: bool = False
     """Whether all that was known of them before is to be removed first."""
+    there: bool = True
+    """Whether they were made known since, if they were ever forgotten."""
 
 
 class LiveInteraction(NamedTuple):
@@ -206,9 +208,14 @@ class Store:
                 )
             ],
             [
-                LiveUser(user, _described(features), forgotten is not None and forgotten > forgotten_since)
-                for user, features, forgotten in self.read(
-                    select(_users.c.user, _users.c.features, _users.c.forgotten)
+                LiveUser(
+                    user,
+                    _described(features),
+                    forgotten is not None and forgotten > forgotten_since,
+                    forgotten is None or told > forgotten,
+                )
+                for user, features, forgotten, told in self.read(
+                    select(_users.c.user, _users.c.features, _users.c.forgotten, _users.c.change)
                     .where(_users.c.change > change)
                     .order_by(_users.c.change)
                 )
@@ -302,6 +309,9 @@ class Store:
             for table in (_ratings, _events):
                 connection.execute(delete(table).where(table.c.user == user))
             self.upsert(connection, _users, [{"user": user, "features": None, "forgotten": change, "change": change}])
+        if self._engine.dialect.name == "sqlite":  # whose log would keep what was overwritten in the tables
+            with self._reading.connect() as connection:
+                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def new_user(self, candidates: Callable[[], str], features: Mapping[str, Any] | None) -> str:
         """Create a user under the first candidate id that is not in use; returns that id."""

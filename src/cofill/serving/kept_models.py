@@ -52,11 +52,10 @@ class KeptModels:
         except (OSError, CofillError) as error:
             log.info("the model cannot be kept for a rollback: %s", error)
 
-    def before(self) -> str | None:
-        """The version of the model that was served before the present one; None if there is none."""
-        order = self._order()
-        found = order[-2] if len(order) > 1 else None
-        return found if found is not None and self.path(found).is_dir() else None
+    def before(self, current: str) -> str | None:
+        """The version of the model that was served before the `current` one; None if there is none."""
+        others = [version for version in self._order() if version != current and self.path(version).is_dir()]
+        return others[-1] if others else None
 
     def path(self, version: str) -> Path:
         return self._place / version

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cofill.serving.database import LiveRating, Store
 
 _COLUMNS: tuple[Role, ...] = ("user", "item", "rating", "time")
+_Kind = TypeVar("_Kind", bound=Ratings)
 
 
 @contextmanager
@@ -119,11 +120,25 @@ def with_export(ratings: Ratings, path: Path) -> Ratings:
         values, times = cells.ratings(rated, origin, ratings.scale), cells.times(timed, origin)
         newer = Ratings.read((users[given].tolist(), items[given].tolist(), values, times), scale=ratings.scale)
         both = ratings.merge(newer)
-    taken_back = _places(both, users[~given].tolist(), items[~given].tolist())
-    kept = ~np.isin(both.user_index.astype(np.int64) * len(both.items) + both.item_index, taken_back)
-    if not kept.any():
+    kept = _without(both, users[~given].tolist(), items[~given].tolist())
+    if not len(kept):
         raise DataError(f"{path}: every rating was taken back, so nothing is left to train on; leave the file out")
-    return both if kept.all() else both.select(kept)
+    return kept
+
+
+def without_withdrawn(ratings: _Kind, path: Path) -> _Kind:
+    """Without the pairs that an export has without a rating."""
+    if _is_empty(path):
+        return ratings
+    table, given = _exported(path, "rating")
+    users, items = (np.array(list(_ids(table, role)), object)[~given].tolist() for role in _COLUMNS[:2])
+    return _without(ratings, users, items)
+
+
+def _without(ratings: _Kind, users: list[Id], items: list[Id]) -> _Kind:
+    taken_back = _places(ratings, users, items)
+    kept = ~np.isin(ratings.user_index.astype(np.int64) * len(ratings.items) + ratings.item_index, taken_back)
+    return ratings if kept.all() else ratings.select(kept)
 
 
 def _exported(path: Path, value: Role) -> tuple[Table, npt.NDArray[np.bool_]]:

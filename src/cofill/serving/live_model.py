@@ -137,7 +137,12 @@ class LiveModel:
             raise ProblemError(422, f"model: say which one goes back to the model before: {names}")
         variant = self.variants[0 if model is None else self._split.named(model)]
         with self._reloading:
-            version = variant.kept.before()
+            current = variant.served.card.version
+            if read_card(variant.folder).version != current:
+                raise ProblemError(
+                    409, f"{variant.name}: has a model that is not served yet, which would be lost; reload first"
+                )
+            version = variant.kept.before(current)
             if version is None:
                 raise ProblemError(409, "there is no model before this one; a server keeps it once it has reloaded")
             fresh = self._fresh(variant, variant.kept.path(version))

@@ -13,7 +13,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.serving.export_folder import Description, ExportFolder, is_export, read_export
-from cofill.serving.live_export import exported_interactions, with_export
+from cofill.serving.live_export import exported_interactions, with_export, without_withdrawn
 
 _Kind = TypeVar("_Kind", bound=Ratings)
 
@@ -41,6 +41,7 @@ class NextTraining(NamedTuple):
             return with_export(ratings, self.path)
         kept = self._without_removed(ratings)
         if not kept.rated:
+            kept = without_withdrawn(kept, self.whole.ratings)
             for newer in (
                 exported_interactions(self.whole.interactions, "count"),
                 exported_interactions(self.whole.ratings, "rating"),  # which count as weights to such a model
@@ -78,6 +79,7 @@ class NextTraining(NamedTuple):
             return ratings
         told = {ratings.items.own(item): about.title for item, about in self.whole.items.items() if about.title}
         gone = {ratings.items.own(item) for item in self.whole.removed_items}
+        gone |= {ratings.items.own(item) for item, about in self.whole.items.items() if about.title == ""}
         titles = {item: title for item, title in ratings.titles.items() if item not in gone}
         return replace(ratings, titles=titles | told)
 
@@ -111,7 +113,7 @@ def _described(features: Features | None, told: Mapping[Id, Description], gone: 
     """Features with descriptions that came later; columns and categories stay those that were learned."""
     if features is None:
         return None
-    columns = [column.name for source in features.sources for column in source.used]
+    columns = [column.name for source in features.sources for column in source.columns if column.used or column.types()]
     fitting: dict[Id, dict[str, Any]] = {}
     for id, about in told.items():
         said = dict(about.features or {})

@@ -71,11 +71,10 @@ def add_events(
     )
     def store_events(request: EventsToStore) -> Response:
         """Lists follow at once. An event with an id of yours counts once, however often it is sent."""
-        if not open_catalogue:
-            with live.asked() as served:
-                for at, event in enumerate(request.events):
-                    if not served.has_item(event.item):
-                        raise UnknownIdError(f"events.{at}: {nobody_described(event.item)}")
+        with live.asked() as served:
+            for at, event in enumerate(request.events):
+                if not served.takes_item(event.item, open_catalogue=open_catalogue):
+                    raise UnknownIdError(f"events.{at}: {nobody_described(event.item)}")
         events = [_event(at, event, weights) for at, event in enumerate(request.events)]
         stored = log.put(events)
         return answer({"stored": stored, "repeated": len(events) - stored})

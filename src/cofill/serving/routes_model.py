@@ -215,7 +215,7 @@ def _in_short(variant: Variant) -> dict[str, Any]:
         "users": len(model.users),
         "items": len(model.items),
         "refused": variant.served.refused,
-        "before": variant.kept.before(),
+        "before": variant.kept.before(variant.served.card.version),
     }
 
 

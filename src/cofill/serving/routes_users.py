@@ -204,7 +204,7 @@ def check_features(served: ServedModel, features: dict[str, Any] | None) -> None
 def _check_ratings(served: ServedModel, request: RatingsToStore, *, open_catalogue: bool) -> None:
     low, high = served.model.scale
     for given in request.ratings:
-        if not open_catalogue and not served.has_item(given.item):
+        if not served.takes_item(given.item, open_catalogue=open_catalogue):
             raise UnknownIdError(nobody_described(given.item))
         if not low <= given.rating <= high:
             raise DataError(

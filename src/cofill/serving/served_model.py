@@ -111,6 +111,12 @@ class ServedModel:
         """Whether there is such an item, hidden or not."""
         return item in self.model.items and self.model.items.own(item) not in self.availability.deleted
 
+    def takes_item(self, item: Id, *, open_catalogue: bool) -> bool:
+        """Whether somebody may do something with such an item: one that is there, or any that was not deleted."""
+        if open_catalogue:
+            return self.model.items.own(item) not in self.availability.deleted
+        return self.has_item(item)
+
     def within_catalogue(self, rules: _Rules, also: Iterable[Id] = ()) -> _Rules:
         """Rules of a list that leave out what is hidden or deleted, and `also` these."""
         withheld = self.availability.withheld()
@@ -228,7 +234,7 @@ class ServedModel:
         return own
 
     def _take_user(self, user: LiveUser) -> None:
-        if user.features is None and self.model.users.own(user.user) in self.forgotten:
+        if not user.there:
             return
         self._meet(user.user)
         self._describe_user(user.user, user.features)
@@ -264,7 +270,7 @@ class ServedModel:
         users, items = self.model.users, self.model.items
         low, high = self.model.scale
         given: list[tuple[Id, Id, float]] = []
-        taken_back: list[tuple[Id, Id]] = []
+        taken_back: list[tuple[str, str]] = []  # as texts: pairs of Python are all integers or all texts
         for rating in ratings:
             user, item = users.own(rating.user), items.own(rating.item)
             if rating.rating is not None or user not in self.forgotten:
@@ -272,7 +278,7 @@ class ServedModel:
             if not (rating.rating is None or low <= rating.rating <= high):
                 self._refuse(f"the rating of item {rating.item!r}: {rating.rating}")
             elif rating.rating is None:
-                taken_back.append((user, item))
+                taken_back.append((rating.user, rating.item))
             else:
                 given.append((user, item, rating.rating))
         if given:
@@ -327,14 +333,12 @@ class ServedModel:
             self._refuse(f"the description of somebody: {error}")
 
     def full_description(self, side: str, features: dict[str, Any], *, strict: bool = True) -> dict[str, Any]:
-        """All columns that were learned from, None where not given; unless `strict`, unknown columns are dropped."""
+        """All columns that are learned from or shown, None where not given; unless `strict`, others are dropped."""
         learned = self.model.item_features if side == "item" else self.model.user_features
         known = [] if learned is None else [column for source in learned.sources for column in source.columns]
-        names = {column.name for column in known if column.used or column.types()}  # such as a picture
+        names = [column.name for column in known if column.used or column.types()]  # such as a picture
         own = features if strict else {name: value for name, value in features.items() if name in names}
-        return (
-            dict.fromkeys(column.name for column in known if column.used) | own if own or strict or not features else {}
-        )
+        return dict.fromkeys(names) | own if own or strict or not features else {}
 
     def _refuse(self, what: str) -> None:
         """`what` goes into the log, which names nobody."""

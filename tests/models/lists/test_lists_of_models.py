@@ -408,6 +408,17 @@ def test_to_replace_is_on_top_of_the_training_alone() -> None:
 # Forgetting
 
 
+def test_who_was_forgotten_begins_anew() -> None:
+    trained = [(person, item, 3.0) for person, item, _ in triples()[:200]]
+    model = ListModel(confidence=1.0).fit(Interactions.read(trained))
+    pair = trained[0][:2]
+    model.forget_users([pair[0]])
+    for weight in (1.0, 2.0):  # the second finds what the first has left
+        model.add_interactions([(*pair, weight)], replacing=True)
+        items, weights = model.matrix.known.row(model.users.index(pair[0]))
+        assert weights[items == model.items.index(pair[1])] == [weight]
+
+
 @pytest.mark.parametrize("orientation", ["item", "user", "both"])
 def test_who_is_forgotten_is_nobody_and_others_are_as_before_they_came(orientation: str, tmp_path: Path) -> None:
     about = {

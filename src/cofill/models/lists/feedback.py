@@ -24,6 +24,8 @@ class GradedRatings:
     """What time has left of each of the training, as factors; what came later counts in full."""
     _people: dict[int, int] = field(default_factory=dict)
     """Of the items that something has changed of: how many people did something with each, once asked."""
+    _forgotten: set[int] = field(default_factory=set)
+    """Users of whom nothing that was trained on counts any more."""
 
     @classmethod
     def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
@@ -51,7 +53,11 @@ class GradedRatings:
         return float(values[place]) if place < len(items) and items[place] == item else 0.0
 
     def _trained_value(self, user: int, item: int) -> float:
-        return self.known.trained_rating(user, item) or 0.0
+        return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
+
+    def forget(self, user: int) -> None:
+        """Whatever comes of this user from now on does not add up with what was trained on."""
+        self._forgotten.add(user)
 
     def add(self, users: Ints, items: Ints, values: Floats) -> None:
         """Values of pairs that came later."""
