@@ -223,7 +223,7 @@ def _rewrite_as_first_format(folder: Path, card: dict[str, Any], weights: dict[s
     safetensors.numpy.save_file(weights, path)
     content = path.read_bytes()
     card["files"]["weights"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    del card["features"], card["sha256"]
+    del card["features"], card["sha256"], card["trained"]
     for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation", "decoder", "neighbours"):
         del card["settings"][setting]
     card["format_version"] = 1
