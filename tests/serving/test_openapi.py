@@ -201,10 +201,6 @@ def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, pat
     if path == "/v1/model/rollback":
         _reload_another(fuzzed)
     ask()
-    if path == "/v1/model/rollback":
-        answered.discard(409)  # it has served one model alone, so that there is none to go back to
-        assert answered <= {422}
-        return
     assert answered & {200, 201, 204}, f"only {answered}: nothing was tried"
 
 

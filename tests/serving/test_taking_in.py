@@ -5,6 +5,7 @@ from pathlib import Path
 import polars as pl
 
 from cofill.data.features import Features
+from cofill.data.vocabulary import Id
 from cofill.serving.database import Store
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.export_folder import Description
@@ -52,7 +53,7 @@ def test_nothing_of_somebody_forgotten_stays_in_the_files(store: Store, model: P
 def test_a_picture_of_some_items_is_no_matter_to_the_others() -> None:
     table = pl.DataFrame({"item": [1, 2], "year": [1990, 1995], "image": ["/1.jpg", "/2.jpg"]})
     films = Features.read(table, about="item")
-    told = {
+    told: dict[Id, Description] = {
         3: Description(None, {"year": 2000, "image": "/3.jpg"}),
         4: Description(None, {"year": 2001}),
     }
