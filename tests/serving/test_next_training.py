@@ -16,7 +16,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from cofill.models.recommender import Recommender
-from cofill.serving.database import ItemToKeep, Store
+from cofill.serving.database import Changes, ItemToKeep, Store
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.export_folder import is_export, read_export
 from cofill.serving.live_export import safe_in_a_spreadsheet, with_export
@@ -78,6 +78,21 @@ def test_what_is_in_an_export(lived: Path, ending: str, capsys: pytest.CaptureFi
     read = read_export(out)
     assert (read.removed_users, read.removed_items) == (["3"], ["13"])
     assert [path.name for path in lived.parent.glob(".export*")] == []
+
+
+def test_who_is_deleted_while_an_export_is_written_is_not_in_it(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = Store.changes_since
+
+    def and_then(store: Store, change: int, learned: int = 0, until: int | None = None) -> Changes:
+        found = read(store, change, learned, until)
+        store.forget_user("1")
+        return found
+
+    monkeypatch.setattr(Store, "changes_since", and_then)
+    whole = read_export(exported(lived))
+    assert "1" in map(str, whole.removed_users)
+    for table in (whole.ratings, whole.interactions):
+        assert "1" not in pl.read_csv(table)["user"].cast(pl.String).to_list()
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

@@ -249,9 +249,9 @@ class Store:
         """The number of live ratings, without withdrawn ones."""
         return int(self.read(select(func.count(_ratings.c.rating))).pop()[0])
 
-    def forgotten(self) -> list[str]:
-        """Who was forgotten, by id, the longest ago first; they may have come back since."""
-        gone = select(_users.c.user).where(_users.c.forgotten.is_not(None)).order_by(_users.c.forgotten, _users.c.user)
+    def forgotten(self, after: int = 0) -> list[str]:
+        """Who was forgotten after a change, by id, the longest ago first; they may have come back since."""
+        gone = select(_users.c.user).where(_users.c.forgotten > after).order_by(_users.c.forgotten, _users.c.user)
         return [str(user) for (user,) in self.read(gone)]
 
     # Writing

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 import polars as pl
@@ -24,6 +24,9 @@ from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.files import explain_write_failure, json_of
 from cofill.serving.live_export import id_column, opened, rating_frame, safe_in_a_spreadsheet
+
+if TYPE_CHECKING:
+    from cofill.serving.database import LiveInteraction, LiveRating
 
 MANIFEST = "export.json"
 _FORMAT = 1
@@ -68,12 +71,16 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
     with opened(database, model) as store:
         change = store.counter().change
         changes = store.changes_since(0, until=change)
-        identity, forgotten = store.identity(), store.forgotten()
+        identity, forgotten, meanwhile = store.identity(), store.forgotten(), set(store.forgotten(after=change))
     deleted = {item.item for item in changes.items if item.deleted}
-    ratings = [rating for rating in changes.ratings if rating.item not in deleted]
-    interactions = [one for one in changes.interactions if one.item not in deleted]
+
+    def stays(one: "LiveRating | LiveInteraction") -> bool:
+        return one.item not in deleted and one.user not in meanwhile  # the tables are read one after the other
+
+    ratings = [rating for rating in changes.ratings if stays(rating)]
+    interactions = [one for one in changes.interactions if stays(one)]
     items = [one for one in changes.items if not one.deleted]
-    users = [one for one in changes.users if one.features is not None]
+    users = [one for one in changes.users if one.features is not None and one.user not in meanwhile]
     frames = {
         "ratings": rating_frame(ratings),
         "interactions": pl.DataFrame(
