@@ -12,6 +12,8 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Self
@@ -58,6 +60,17 @@ class EventServers:
         self._child = None
 
 
+class _AnyModel:
+    """Stands in for a model in whose catalogue everything is."""
+
+    @contextmanager
+    def asked(self) -> Iterator[Self]:
+        yield self
+
+    def takes_item(self, item: object, *, open_catalogue: bool) -> bool:
+        return open_catalogue
+
+
 def main() -> None:
     import uvicorn
     from fastapi import FastAPI
@@ -83,9 +96,9 @@ def main() -> None:
         store.open()
         app = FastAPI()
         add_handlers(app)
-        nothing: Any = None
+        any_model: Any = _AnyModel()
         log = EventLog(store, DEFAULT_EVENT_WEIGHTS)
-        add_events(Routes(app.router), nothing, log, DEFAULT_EVENT_WEIGHTS, open_catalogue=True)
+        add_events(Routes(app.router), any_model, log, DEFAULT_EVENT_WEIGHTS, open_catalogue=True)
         listening = socket.create_server(("127.0.0.1", 0))
         listening.listen(64)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
