@@ -1,7 +1,14 @@
 """The parts of the network for somebody with a different one: layers, corruption and loss in plain torch."""
 
-from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.layers import SampledOutput, SparseInput
-from cofill.models.cfn.loss import DenoisingLoss
+try:
+    from cofill.models.cfn.plain.corruption import Corruption
+    from cofill.models.cfn.plain.layers import SampledOutput, SparseInput
+    from cofill.models.cfn.plain.loss import DenoisingLoss
+except ModuleNotFoundError as missing:
+    if missing.name != "torch":
+        raise
+    raise ModuleNotFoundError(
+        "cofill.nn needs torch, which is not installed. Run: pip install 'cofill[torch]'", name="torch"
+    ) from None
 
 __all__ = ["Corruption", "DenoisingLoss", "SampledOutput", "SparseInput"]
