@@ -61,6 +61,17 @@ class Settings(BaseModel):
         """These settings with some of them replaced; defaults that follow the orientation follow it still."""
         return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
+    def unusual(self) -> dict[str, Any]:
+        """Those that differ from their defaults, which may depend on the orientation."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        usual = self.of({"orientation": given["orientation"]} if "orientation" in given else {})
+        first = type(self).model_fields["orientation"].default if "orientation" in given else None
+        return {
+            name: value
+            for name, value in given.items()
+            if value != (first if name == "orientation" else getattr(usual, name))
+        }
+
 
 class ListSettings(Settings):
     """The list scorer: what somebody would choose and like."""

@@ -79,7 +79,7 @@ def rows_in(folder: Path) -> pl.DataFrame:
 def lists_here(model: Path, **question: Any) -> pl.DataFrame:
     rows = [
         (user, rank, entry.item, entry.score, entry.rating, entry.raters, entry.title)
-        for user, found in Recommender.load(model).recommend_all(**question)
+        for user, found in Recommender.load(model).recommend_many(**question)
         for rank, entry in enumerate(found, 1)
     ]
     schema = {"user": pl.Int64, "rank": pl.Int32, "item": pl.Int64, "score": pl.Float32, "rating": pl.Float32}

@@ -19,11 +19,12 @@ from uuid import uuid4
 
 import polars as pl
 
+from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
 from cofill.files import explain_write_failure, json_of
-from cofill.serving.live_export import id_column, opened, rating_frame, safe_in_a_spreadsheet
+from cofill.serving.live_export import id_column, opened, rating_frame
 
 if TYPE_CHECKING:
     from cofill.serving.database import LiveInteraction, LiveRating

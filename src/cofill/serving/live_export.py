@@ -74,23 +74,6 @@ def id_column(texts: Sequence[str]) -> pl.Series:
     return pl.Series(list(texts), dtype=pl.String)
 
 
-# A spreadsheet takes a cell that begins with one of these for a formula, or drops the mark.
-_MARKS = "^[=+@\\-\\t\\r']"
-
-
-def safe_in_a_spreadsheet(frame: pl.DataFrame) -> pl.DataFrame:
-    """Texts that a spreadsheet would take for formulas, with an apostrophe before them; numbers stay numbers.
-
-    A text that begins with an apostrophe gets another one, so that taking one away gives back what was there.
-    """
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    marked = [
-        pl.when(pl.col(name).str.contains(_MARKS)).then("'" + pl.col(name)).otherwise(pl.col(name)).alias(name)
-        for name in texts
-    ]
-    return frame.with_columns(marked)
-
-
 def exported_interactions(path: Path, weight: Role) -> Interactions | None:
     """The interactions of a table of an export, whose weights are in the column `weight`; None if there are none."""
     if _is_empty(path):
