@@ -121,7 +121,7 @@ def newcomers(dataset: str, seed: int) -> list[Row]:
 
 
 def interactions(dataset: str, seed: int) -> list[Row]:
-    pairs = Interactions.read(ratings_of(dataset).frame().select("user", "item"))
+    pairs = Interactions.read(ratings_of(dataset).to_polars().select("user", "item"))
     train, test = split(pairs, "random", 0.9, seed)
     rows: list[Row] = []
     for name in ("popularity", "item-knn", "ease", "ials", "lists"):

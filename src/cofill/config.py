@@ -61,9 +61,13 @@ class Settings(BaseModel):
         """These settings with some of them replaced; defaults that follow the orientation follow it still."""
         return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
+    def by_name(self) -> dict[str, Any]:
+        """All that can be given, and their values."""
+        return {name: getattr(self, name) for name in self.model_dump()}
+
     def unusual(self) -> dict[str, Any]:
         """Those that differ from their defaults, which may depend on the orientation."""
-        given = {name: getattr(self, name) for name in type(self).model_fields}
+        given = self.by_name()
         usual = self.of({"orientation": given["orientation"]} if "orientation" in given else {})
         first = type(self).model_fields["orientation"].default if "orientation" in given else None
         return {

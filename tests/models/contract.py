@@ -10,7 +10,7 @@ A model passes it with a subclass of `LearnerContract` that says how to make a s
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -64,7 +64,7 @@ class Model(Protocol):
     ) -> list[Recommendation]: ...
     def recommend_many(
         self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True, among: Any = None
-    ) -> Iterator[tuple[Id, list[Recommendation]]]: ...
+    ) -> Iterable[tuple[Id, list[Recommendation]]]: ...
     def score(self, user: Id | Mapping[Any, float], *, by: By = "list") -> Floats: ...
     def user_counts(self) -> npt.NDArray[np.int64]: ...
     def item_counts(self) -> npt.NDArray[np.int64]: ...
@@ -104,7 +104,7 @@ def parts() -> Parts:
 
 def only_rated(ratings: Ratings) -> Ratings:
     """The same ratings with vocabularies that know of nobody else."""
-    return Ratings.read(ratings.frame(), scale=(ratings.scale.low, ratings.scale.high))
+    return Ratings.read(ratings.to_polars(), scale=(ratings.scale.low, ratings.scale.high))
 
 
 def cells(triples: Iterable[tuple[Id, Id, float]], scale: tuple[float, float] = (1, 5)) -> Ratings:
@@ -314,7 +314,7 @@ class ModelContract:
     def test_pairs_in_any_form(self, model: Model) -> None:
         test = parts().test
         ratings = test.select(np.arange(len(test)) < 3)
-        frame = ratings.frame()
+        frame = ratings.to_polars()
         users, items = frame["user"].to_list(), frame["item"].to_list()
         expected = predict(model, zip(users, items, strict=True))
         for pairs in (
@@ -556,7 +556,7 @@ class ModelContract:
                 assert ratings[model.items.index(item)] == pytest.approx(rating, abs=1e-5)
 
     def test_titles_come_along(self) -> None:
-        frame = cells(small_cells()).frame()
+        frame = cells(small_cells()).to_polars()
         frame = frame.with_columns(title="Film " + frame["item"].cast(str))
         model = self.make(epochs=2).fit(Ratings.read(frame))
         assert all(r.title == f"Film {r.item}" for r in model.recommend(3))

@@ -604,7 +604,7 @@ def test_a_newer_format(folder: Path) -> None:
 
 def test_commands_read_it_as_any_other(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = tmp_path / "ratings.csv"
-    ratings().frame().select("user", "item", "rating").write_csv(known)
+    ratings().to_polars().select("user", "item", "rating").write_csv(known)
     assert main(["recommend", str(folder), "--user", "user 3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "film" in json.dumps(found)

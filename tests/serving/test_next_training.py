@@ -57,7 +57,7 @@ def exported(model: Path, ending: str = "csv") -> Path:
 
 def values(ratings: Ratings | None) -> dict[tuple[object, object], float]:
     assert ratings is not None
-    return {(str(user), str(item)): value for user, item, value, *_ in ratings.frame().iter_rows()}
+    return {(str(user), str(item)): value for user, item, value, *_ in ratings.to_polars().iter_rows()}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

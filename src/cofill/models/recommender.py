@@ -112,7 +112,7 @@ class Recommender(FollowingModel):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """All settings by name. `deep` changes nothing: no setting is an estimator itself."""
-        return {name: getattr(self._settings, name) for name in type(self._settings).model_fields}
+        return self._settings.by_name()
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings of a model that is not fitted; those that nobody gave still follow the others."""
