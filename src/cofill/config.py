@@ -486,7 +486,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             document = tomllib.load(file)
     except FileNotFoundError:
-        raise SettingsError(f"{path}: no such settings file; check the path given to --config") from None
+        raise SettingsError(f"{path}: no such settings file; check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: not a TOML file: {error}") from None
     except OSError as error:

@@ -21,7 +21,7 @@ from cofill.cluster.model_parts import Held, ModelOutline, ModelParts, Range
 from cofill.cluster.part_files import Part, PartFolder, finished_part, write_part
 from cofill.cluster.ray_crew import Say, Workplace, workplace
 from cofill.crew import Advanced, Duty, Failed
-from cofill.errors import ClusterError, CofillError, DataError
+from cofill.errors import ClusterError, CofillError, DataError, Remedy
 from cofill.memory import peak_bytes
 from cofill.models.lists.ranked import check_count, list_columns, list_schema
 from cofill.models.lists.rules import By, Rules
@@ -52,8 +52,8 @@ class Division:
         found = sum(cores // self.cores for cores in place.machines)
         if not found:
             raise ClusterError(
-                f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}; "
-                f"ask for fewer with --task-cores"
+                f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}",
+                Remedy.passing("ask for fewer with {cores}", cores=...),
             )
         return found
 
@@ -239,8 +239,12 @@ def done_by_all(
             if isinstance(news, Failed):
                 if news.killed:
                     raise ClusterError(
-                        f"task {news.task + 1} of {len(tasks)}: {news.problem}; the same command goes on, with more "
-                        f"--tasks or more --task-cores if memory is short"
+                        f"task {news.task + 1} of {len(tasks)}: {news.problem}",
+                        Remedy.passing(
+                            "the same command goes on; if memory is short, with more of {tasks} or {cores}",
+                            tasks=...,
+                            cores=...,
+                        ),
                     )
                 raise CofillError(news.problem)
             if isinstance(news, Advanced):

@@ -120,7 +120,7 @@ class RecommendingModel(PredictingModel):
                 "check the ids, or pass {unknown_users}, or 'skip'; recommend takes the ratings of somebody new",
                 unknown_users="anybody",
             )
-            raise UnknownIdError(str(DataError(found, remedy)))
+            raise UnknownIdError(found, remedy)
         if unknown == "anybody":
             warnings.warn(DataWarning(found, "they get what anybody is recommended"), stacklevel=3)
             return ids, people

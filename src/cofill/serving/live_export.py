@@ -32,7 +32,11 @@ _Kind = TypeVar("_Kind", bound=Ratings)
 @contextmanager
 def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
     """The database at a URL, or in the file beside a model; it must be there."""
-    from cofill.serving.database import Store, url_of  # only this needs SQLAlchemy: training does without
+    from cofill.serving.database import (
+        CHECK_DATABASE,
+        Store,
+        url_of,
+    )  # only this needs SQLAlchemy: training does without
 
     if database is None:
         assert model is not None
@@ -40,7 +44,7 @@ def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
             raise DataError(f"{live_file(model)}: there is no such file; has {model} been served without --database?")
     url = url_of(database, model or Path())
     if url.drivername == "sqlite" and not Path(url.database or "").exists():
-        raise DataError(f"{url.database}: there is no such file; check --database")
+        raise DataError(f"{url.database}: there is no such file", CHECK_DATABASE)
     store = Store(url)
     try:
         store.open(make=False)
