@@ -168,3 +168,15 @@ def test_without_pandas_the_command_is_said(model: Recommender, monkeypatch: pyt
     with pytest.raises(SettingsError, match=r"a pandas frame needs pandas, which is not installed\. Run: pip install"):
         model.recommend(1).to_pandas()
     assert len(model.recommend(1).to_polars())
+
+
+def test_predict_says_what_is_wrong_and_takes_ids_of_both_types(model: Recommender) -> None:
+    with pytest.raises(DataError, match=r"found 'who', 'what'; name the columns user and item$"):
+        model.predict(pl.DataFrame({"who": [1], "what": [2]}))
+    with pytest.raises(DataError, match=r"found a single pair, \(1, 2\)"):
+        model.predict((1, 2))
+    with pytest.raises(DataError, match="without ratings"):
+        model.remove_ratings([(1, 2, 3.0)])
+    assert np.array_equal(model.predict([(1, 2), ("1", 2), ("ann", "2")])[:2], model.predict([(1, 2), (1, 2)]))
+    grown = ListModel().fit(cells(small_cells())).add_ratings([("ann", 1, 5.0)])
+    assert np.array_equal(grown.predict([("ann", 2), (1, 2)]), [*grown.predict([("ann", 2)]), *grown.predict([(1, 2)])])

@@ -7,7 +7,6 @@ import numpy as np
 
 from cofill.data.features import ReadableColumn
 from cofill.data.interactions import Interactions
-from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
@@ -98,8 +97,7 @@ class FollowingModel(RecommendingModel):
         """
         self._check_whole()
         matrix = self.matrix
-        users, items = read_pairs(pairs)
-        user_index, item_index = self.users.find(users), self.items.find(items)
+        user_index, item_index = self._pairs(pairs)
         seen = (user_index >= 0) & (item_index >= 0)
         matrix.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])

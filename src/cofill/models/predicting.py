@@ -91,9 +91,18 @@ class PredictingModel(SavedModel):
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
         `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
         """
-        users, items = read_pairs(pairs)
-        indices = self.users.find(users), self.items.find(items)
+        indices = self._pairs(pairs)
         return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
+
+    def _pairs(self, pairs: object) -> tuple[Ints, Ints]:
+        """Indices (n,) of users and of items; -1 is an unknown id."""
+        try:
+            users, items = read_pairs(pairs)
+        except DataError as error:
+            if not {"user", "item"} & error.remedy.arguments.keys():
+                raise
+            raise DataError(error.found, "name the columns user and item", where=error.where) from None
+        return self.users.find(users), self.items.find(items)
 
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
