@@ -1,0 +1,145 @@
+"""Who takes part, with which settings, and where their authors recommend these. No test rating chose anything here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["ratings", "lists"]
+
+OWN = "cofill"
+"""The library that needs no environment: it is where this program runs."""
+
+REFERENCE: Mapping[Kind, str] = {"ratings": "cofill", "lists": "cofill-lists"}
+"""What the others are divided by."""
+
+
+@dataclass(frozen=True)
+class Library:
+    """What pip is told to install, in this order, and how to see that it works."""
+
+    packages: tuple[str, ...]
+    imports: str
+
+
+# torch comes before what asks for any version of it: this one has builds for processors alone.
+TORCH = "torch==2.13.0"
+LIBRARIES: Mapping[str, Library] = {
+    "surprise": Library(("scikit-surprise",), "surprise"),
+    "implicit": Library(("implicit",), "implicit"),
+    "lightfm": Library(("rectools-lightfm",), "lightfm"),
+    "cmfrec": Library(("cmfrec",), "cmfrec"),
+    "myfm": Library(("myfm",), "numpy"),  # it is imported with a stand-in for pkg_resources
+    "cornac": Library((TORCH, "cornac"), "cornac"),
+    "lenskit": Library((TORCH, "lenskit"), "lenskit"),
+    "rectools": Library(("rectools",), "rectools"),
+    "recbole": Library((TORCH, "recbole"), "recbole"),
+}
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One model of one library."""
+
+    label: str
+    library: str
+    function: str
+    """MODULE:FUNCTION in this folder."""
+    kinds: tuple[Kind, ...]
+    settings: str
+    source: str
+    """Where the settings come from."""
+
+
+_DEFAULTS = "cofill's defaults"
+PEERS: Mapping[str, Peer] = {
+    "cofill": Peer("**cofill** (V-CFN and lists)", OWN, "with_cofill:cfn", ("ratings", "lists"), "defaults", _DEFAULTS),
+    "cofill-lists": Peer(
+        "**cofill**, lists alone", OWN, "with_cofill:lists", ("lists",), "defaults; no network", _DEFAULTS
+    ),
+    "means": Peer(
+        "biases with learned damping (cofill)", OWN, "with_cofill:means", ("ratings",), "defaults", _DEFAULTS
+    ),
+    "popularity": Peer("popularity (cofill)", OWN, "with_cofill:popularity", ("lists",), "none", _DEFAULTS),
+    "ease": Peer(
+        "EASE (cofill)", OWN, "with_cofill:ease", ("lists",),
+        "graded ratings; penalty searched", "6 fits on validation ratings",
+    ),
+    "surprise-svd": Peer(
+        "Surprise SVD", "surprise", "with_surprise:svd", ("ratings",),
+        "defaults: 100 factors, 20 epochs", "README, Benchmarks",
+    ),
+    "surprise-svd++": Peer(
+        "Surprise SVD++", "surprise", "with_surprise:svd_plus_plus", ("ratings",),
+        "defaults: 20 factors, 20 epochs, cache_ratings", "README, Benchmarks",
+    ),
+    "cmfrec": Peer(
+        "cmfrec CMF", "cmfrec", "with_cmfrec:explicit", ("ratings",),
+        "k 50, lambda 0.05 scaled, 15 turns, Cholesky, implicit features", "README, the best of its benchmark",
+    ),
+    "myfm": Peer(
+        "myFM, ids", "myfm", "with_myfm:ids", ("ratings",),
+        "rank 8, 100 samples, grouped", "README, MovieLens-100K",
+    ),
+    "myfm-flipped": Peer(
+        "myFM, ids, days, implicit features", "myfm", "with_myfm:flipped", ("ratings",),
+        "rank 16, 200 samples, grouped", "examples/ml-1m-regression.py, but for rank 32 and 512 samples: too long",
+    ),
+    "cornac-mf": Peer(
+        "Cornac MF", "cornac", "with_cornac:mf", ("ratings",),
+        "k 10, 25 epochs, step 0.01, penalty 0.02, biases", "README, first experiment",
+    ),
+    "lenskit-mf": Peer(
+        "LensKit BiasedMF (ALS)", "lenskit", "with_lenskit:biased_mf", ("ratings",),
+        "50 features, otherwise defaults", "Getting Started",
+    ),
+    "implicit-als": Peer(
+        "implicit ALS", "implicit", "with_implicit:als", ("lists",),
+        "defaults; ratings from 4 of 5 on, BM25 weights", "examples/movielens.py",
+    ),
+    "implicit-als-searched": Peer(
+        "implicit ALS, searched", "implicit", "with_implicit:als_searched", ("lists",),
+        "graded ratings, 128 factors; regularization and alpha searched", "6 fits on validation ratings",
+    ),
+    "implicit-bm25": Peer(
+        "implicit BM25 neighbours", "implicit", "with_implicit:bm25", ("lists",),
+        "B 0.2; ratings from 4 of 5 on", "examples/movielens.py",
+    ),
+    "lightfm": Peer(
+        "LightFM WARP", "lightfm", "with_lightfm:warp", ("lists",),
+        "32 components, 30 epochs, alpha 1e-5; ratings from 4 of 5 on", "README and examples/movielens/warp_loss",
+    ),
+    "cmfrec-implicit": Peer(
+        "cmfrec CMF_implicit", "cmfrec", "with_cmfrec:implicit", ("lists",),
+        "k 50, lambda 5, 15 turns, CG; ratings are weights", "README, its benchmark",
+    ),
+    "cornac-bpr": Peer(
+        "Cornac BPR", "cornac", "with_cornac:bpr", ("lists",),
+        "k 10, 200 epochs, step 0.001, penalty 0.01", "README, first experiment",
+    ),
+    "cornac-ease": Peer(
+        "Cornac EASE", "cornac", "with_cornac:ease", ("lists",), "lamb 500, posB off", "examples/ease_movielens.py",
+    ),
+    "lenskit-implicit-mf": Peer(
+        "LensKit ImplicitMF (ALS)", "lenskit", "with_lenskit:implicit_mf", ("lists",),
+        "50 features, otherwise defaults", "Getting Started, for its explicit sister",
+    ),
+    "lenskit-item-knn": Peer(
+        "LensKit ItemKNN", "lenskit", "with_lenskit:item_knn", ("lists",), "k 20, implicit", "Getting Started",
+    ),
+    "rectools-ease": Peer(
+        "RecTools EASE", "rectools", "with_rectools:ease", ("lists",),
+        "regularization 500; ratings are weights", "its default, and the README",
+    ),
+    "rectools-als": Peer(
+        "RecTools iALS", "rectools", "with_rectools:als", ("lists",),
+        "10 factors, regularization 0.1, alpha 50; ratings are weights", "tutorial of baselines",
+    ),
+    "recbole-ease": Peer(
+        "RecBole EASE", "recbole", "with_recbole:ease", ("lists",),
+        "reg_weight 250; ratings from 3 of 5 on", "its default, and its benchmark on MovieLens-1M",
+    ),
+    "recbole-multvae": Peer(
+        "RecBole Mult-VAE", "recbole", "with_recbole:mult_vae", ("lists",),
+        "defaults, at most 500 epochs, early stop; ratings from 3 of 5 on", "its benchmark on MovieLens-1M",
+    ),
+}  # fmt: skip
