@@ -69,7 +69,7 @@ def run_peer(name: str, dataset: str, split: int, options: argparse.Namespace, p
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="peers-") as folder:
         target, log = Path(folder) / "answer.npz", Path(folder) / "log"
-        command = [str(python), "-m", "peer_libraries.answering", str(path.resolve()), peer.function,
+        command = [str(python), "-m", "peer_libraries.answering", str(path.resolve()), peer.place,
                    ",".join(peer.kinds), str(split), str(target)]  # fmt: skip
         ended = run_process(command, environment(peer.library), Path(folder), log, 60 * options.minutes)
         result = replace(result, minutes=(time.perf_counter() - begun) / 60)
@@ -148,7 +148,7 @@ def is_kept(found: Result | None, options: argparse.Namespace) -> bool:
 def code(name: str) -> str:
     """A fingerprint of cofill's own algorithms: a result is one of the code that is here."""
     peer = PEERS[name]
-    return code_of(peer.function.partition(":")[2]) if peer.library == OWN else ""
+    return code_of(peer.function) if peer.library == OWN else ""
 
 
 @cache

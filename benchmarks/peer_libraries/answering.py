@@ -215,7 +215,7 @@ def few(problem: Problem) -> Problem:
 def main(arguments: list[str]) -> None:
     path, place, kinds, seed, target = arguments
     module, _, name = place.partition(":")
-    fit: Fit = getattr(import_module(f"peer_libraries.{module}"), name)
+    fit: Fit = getattr(import_module(module), name)
     arrays, told = answer(Problem.read(path), fit, tuple(kinds.split(",")), int(seed))
     beside = Path(target).with_suffix(".part.npz")
     np.savez_compressed(beside, **arrays, told=np.array(json.dumps(told)))

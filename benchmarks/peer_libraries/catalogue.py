@@ -43,103 +43,109 @@ class Peer:
     label: str
     library: str
     function: str
-    """MODULE:FUNCTION in this folder."""
+    """Of the module of its library; it makes a fitted model of a problem."""
     kinds: tuple[Kind, ...]
     settings: str
     source: str
     """Where the settings come from."""
+    package: str = "peer_libraries"
+    """That has the module."""
+
+    @property
+    def place(self) -> str:
+        return f"{self.package}.with_{self.library}:{self.function}"
 
 
 _DEFAULTS = "cofill's defaults"
 PEERS: Mapping[str, Peer] = {
-    "cofill": Peer("**cofill** (V-CFN and lists)", OWN, "with_cofill:cfn", ("ratings", "lists"), "defaults", _DEFAULTS),
+    "cofill": Peer("**cofill** (V-CFN and lists)", OWN, "cfn", ("ratings", "lists"), "defaults", _DEFAULTS),
     "cofill-lists": Peer(
-        "**cofill**, lists alone", OWN, "with_cofill:lists", ("lists",), "defaults; no network", _DEFAULTS
+        "**cofill**, lists alone", OWN, "lists", ("lists",), "defaults; no network", _DEFAULTS
     ),
     "means": Peer(
-        "biases with learned damping (cofill)", OWN, "with_cofill:means", ("ratings",), "defaults", _DEFAULTS
+        "biases with learned damping (cofill)", OWN, "means", ("ratings",), "defaults", _DEFAULTS
     ),
-    "popularity": Peer("popularity (cofill)", OWN, "with_cofill:popularity", ("lists",), "none", _DEFAULTS),
+    "popularity": Peer("popularity (cofill)", OWN, "popularity", ("lists",), "none", _DEFAULTS),
     "ease": Peer(
-        "EASE (cofill)", OWN, "with_cofill:ease", ("lists",),
+        "EASE (cofill)", OWN, "ease", ("lists",),
         "graded ratings; penalty searched", "6 fits on validation ratings",
     ),
     "surprise-svd": Peer(
-        "Surprise SVD", "surprise", "with_surprise:svd", ("ratings",),
+        "Surprise SVD", "surprise", "svd", ("ratings",),
         "defaults: 100 factors, 20 epochs", "README, Benchmarks",
     ),
     "surprise-svd++": Peer(
-        "Surprise SVD++", "surprise", "with_surprise:svd_plus_plus", ("ratings",),
+        "Surprise SVD++", "surprise", "svd_plus_plus", ("ratings",),
         "defaults: 20 factors, 20 epochs, cache_ratings", "README, Benchmarks",
     ),
     "cmfrec": Peer(
-        "cmfrec CMF", "cmfrec", "with_cmfrec:explicit", ("ratings",),
+        "cmfrec CMF", "cmfrec", "explicit", ("ratings",),
         "k 50, lambda 0.05 scaled, 15 turns, Cholesky, implicit features", "README, the best of its benchmark",
     ),
     "myfm": Peer(
-        "myFM, ids", "myfm", "with_myfm:ids", ("ratings",),
+        "myFM, ids", "myfm", "ids", ("ratings",),
         "rank 8, 100 samples, grouped", "README, MovieLens-100K",
     ),
     "myfm-flipped": Peer(
-        "myFM, ids, days, implicit features", "myfm", "with_myfm:flipped", ("ratings",),
+        "myFM, ids, days, implicit features", "myfm", "flipped", ("ratings",),
         "rank 16, 200 samples, grouped", "examples/ml-1m-regression.py, but for rank 32 and 512 samples: too long",
     ),
     "cornac-mf": Peer(
-        "Cornac MF", "cornac", "with_cornac:mf", ("ratings",),
+        "Cornac MF", "cornac", "mf", ("ratings",),
         "k 10, 25 epochs, step 0.01, penalty 0.02, biases", "README, first experiment",
     ),
     "lenskit-mf": Peer(
-        "LensKit BiasedMF (ALS)", "lenskit", "with_lenskit:biased_mf", ("ratings",),
+        "LensKit BiasedMF (ALS)", "lenskit", "biased_mf", ("ratings",),
         "50 features, otherwise defaults", "Getting Started",
     ),
     "implicit-als": Peer(
-        "implicit ALS", "implicit", "with_implicit:als", ("lists",),
+        "implicit ALS", "implicit", "als", ("lists",),
         "defaults; ratings from 4 of 5 on, BM25 weights", "examples/movielens.py",
     ),
     "implicit-als-searched": Peer(
-        "implicit ALS, searched", "implicit", "with_implicit:als_searched", ("lists",),
+        "implicit ALS, searched", "implicit", "als_searched", ("lists",),
         "graded ratings, 128 factors; regularization and alpha searched", "6 fits on validation ratings",
     ),
     "implicit-bm25": Peer(
-        "implicit BM25 neighbours", "implicit", "with_implicit:bm25", ("lists",),
+        "implicit BM25 neighbours", "implicit", "bm25", ("lists",),
         "B 0.2; ratings from 4 of 5 on", "examples/movielens.py",
     ),
     "lightfm": Peer(
-        "LightFM WARP", "lightfm", "with_lightfm:warp", ("lists",),
+        "LightFM WARP", "lightfm", "warp", ("lists",),
         "32 components, 30 epochs, alpha 1e-5; ratings from 4 of 5 on", "README and examples/movielens/warp_loss",
     ),
     "cmfrec-implicit": Peer(
-        "cmfrec CMF_implicit", "cmfrec", "with_cmfrec:implicit", ("lists",),
+        "cmfrec CMF_implicit", "cmfrec", "implicit", ("lists",),
         "k 50, lambda 5, 15 turns, CG; ratings are weights", "README, its benchmark",
     ),
     "cornac-bpr": Peer(
-        "Cornac BPR", "cornac", "with_cornac:bpr", ("lists",),
+        "Cornac BPR", "cornac", "bpr", ("lists",),
         "k 10, 200 epochs, step 0.001, penalty 0.01", "README, first experiment",
     ),
     "cornac-ease": Peer(
-        "Cornac EASE", "cornac", "with_cornac:ease", ("lists",), "lamb 500, posB off", "examples/ease_movielens.py",
+        "Cornac EASE", "cornac", "ease", ("lists",), "lamb 500, posB off", "examples/ease_movielens.py",
     ),
     "lenskit-implicit-mf": Peer(
-        "LensKit ImplicitMF (ALS)", "lenskit", "with_lenskit:implicit_mf", ("lists",),
+        "LensKit ImplicitMF (ALS)", "lenskit", "implicit_mf", ("lists",),
         "50 features, otherwise defaults", "Getting Started, for its explicit sister",
     ),
     "lenskit-item-knn": Peer(
-        "LensKit ItemKNN", "lenskit", "with_lenskit:item_knn", ("lists",), "k 20, implicit", "Getting Started",
+        "LensKit ItemKNN", "lenskit", "item_knn", ("lists",), "k 20, implicit", "Getting Started",
     ),
     "rectools-ease": Peer(
-        "RecTools EASE", "rectools", "with_rectools:ease", ("lists",),
+        "RecTools EASE", "rectools", "ease", ("lists",),
         "regularization 500; ratings are weights", "its default, and the README",
     ),
     "rectools-als": Peer(
-        "RecTools iALS", "rectools", "with_rectools:als", ("lists",),
+        "RecTools iALS", "rectools", "als", ("lists",),
         "10 factors, regularization 0.1, alpha 50; ratings are weights", "tutorial of baselines",
     ),
     "recbole-ease": Peer(
-        "RecBole EASE", "recbole", "with_recbole:ease", ("lists",),
+        "RecBole EASE", "recbole", "ease", ("lists",),
         "reg_weight 250; ratings from 3 of 5 on", "its default, and its benchmark on MovieLens-1M",
     ),
     "recbole-multvae": Peer(
-        "RecBole Mult-VAE", "recbole", "with_recbole:mult_vae", ("lists",),
+        "RecBole Mult-VAE", "recbole", "mult_vae", ("lists",),
         "defaults, at most 500 epochs, early stop; ratings from 3 of 5 on", "its benchmark on MovieLens-1M",
     ),
 }  # fmt: skip

@@ -50,7 +50,7 @@ def last_reason(log: str) -> str:
     return (own or telling or lines or ["no reason was given"])[-1][:200]
 
 
-def interpreter(library: str, folder: Path, *, retry: bool = False, run: Run = run_logged) -> Path:
+def interpreter(library: str, folder: Path, *, retry: bool = False, run: Run | None = None) -> Path:
     """The Python that has this library; it is installed first where it is not yet."""
     if library == OWN:
         return Path(sys.executable)
@@ -58,8 +58,9 @@ def interpreter(library: str, folder: Path, *, retry: bool = False, run: Run = r
     home = folder / library
     python = home / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     state = folder / f"{library}.json"
+    run = run or run_logged
     known = read_state(state, wanted)
-    if known == "ready" and (python.exists() or run is not run_logged):
+    if known == "ready" and python.exists():
         return python
     if known is not None and known != "ready" and not retry:
         raise NotInstalled(known)

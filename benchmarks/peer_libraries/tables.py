@@ -24,6 +24,7 @@ class Row:
     peer: str
     results: tuple[Result, ...]  # those that are done
     failure: str  # of the first that is not; empty if all are
+    splits: int
     values: dict[str, Doubles]  # of users, splits one after the other
 
     def measure(self, name: str) -> float:
@@ -60,7 +61,7 @@ def read_row(store: Store, dataset: str, splits: int, peer: str) -> Row | None:
     several = [store.of_users(result) for result in done]
     names = several[0].keys() if several else ()
     values = {name: np.concatenate([one[name] for one in several]) for name in names}
-    return Row(peer, done, failures[0] if failures else "", values)
+    return Row(peer, done, failures[0] if failures else "", len(known), values)
 
 
 def heading(dataset: str, kind: str, rows: Sequence[Row], splits: int) -> str:
@@ -90,7 +91,11 @@ def table(kind: Kind, rows: Sequence[Row]) -> str:
     for row in rows:
         if not row.results:
             lines.append([PEERS[row.peer].label, row.failure, *[""] * (len(columns) - 2)])
-    notes = [f"{PEERS[row.peer].label}: {len(row.results)} splits alone; {row.failure}" for row in done if row.failure]
+    notes = [
+        f"{PEERS[row.peer].label}: {len(row.results)} of {row.splits} splits; {row.failure}"
+        for row in done
+        if row.failure
+    ]
     return "\n".join(["| " + " | ".join(line) + " |" for line in lines] + (["", *notes] if notes else []))
 
 
