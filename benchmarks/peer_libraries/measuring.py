@@ -30,8 +30,8 @@ def ratings(part: Part, predicted: Doubles) -> Measured:
     errors = predicted - test.values
     tested = np.unique(test.user_index, return_inverse=True)[1]
     sums = {
-        "squares": np.bincount(tested, weights=errors**2),
-        "absolutes": np.bincount(tested, weights=np.abs(errors)),
+        "squares": np.bincount(tested, weights=errors**2).astype(np.float64),
+        "absolutes": np.bincount(tested, weights=np.abs(errors)).astype(np.float64),
         "ratings": np.bincount(tested).astype(np.float64),
     }
     return Measured({"rmse": found.rmse, "mae": found.mae}, sums)

@@ -102,5 +102,5 @@ def write(problem: Problem, folder: Path) -> Path:
     path = folder / f"{digest.hexdigest()[:16]}.npz"
     if not path.exists():
         with replacing(path) as beside, beside.open("wb") as out:
-            np.savez_compressed(out, **arrays)
+            np.savez_compressed(out, allow_pickle=False, **arrays)
     return path

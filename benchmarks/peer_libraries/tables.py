@@ -46,7 +46,7 @@ def tables(store: Store, datasets: Sequence[str], splits: int, peers: Sequence[s
             chosen = [peer for peer in peers if kind in PEERS[peer].kinds]
             rows = [row for row in (read_row(store, dataset, splits, peer) for peer in chosen) if row is not None]
             if rows:
-                parts += [heading(dataset, kind, rows, splits), table(kind, rows)]  # type: ignore[arg-type]
+                parts += [heading(dataset, kind, rows, splits), table(kind, rows)]
     return "\n\n".join(parts) + "\n"
 
 
