@@ -136,9 +136,12 @@ PEERS: Mapping[str, Peer] = {
         "RecTools EASE", "rectools", "ease", ("lists",),
         "regularization 500; ratings are weights", "its default, and the README",
     ),
-    "rectools-als": Peer(
-        "RecTools iALS", "rectools", "als", ("lists",),
-        "10 factors, regularization 0.1, alpha 50; ratings are weights", "tutorial of baselines",
+    "rectools-ease-searched": Peer(
+        "RecTools EASE, searched", "rectools", "ease_searched", ("lists",),
+        "regularization searched; ratings are weights", "6 fits on validation ratings",
+    ),
+    "rectools-tfidf": Peer(
+        "RecTools TF-IDF neighbours", "rectools", "tfidf", ("lists",), "K 10; ratings are weights", "README",
     ),
     "recbole-ease": Peer(
         "RecBole EASE", "recbole", "ease", ("lists",),

@@ -23,6 +23,7 @@ class Pipeline:
         item_list: Any = import_module("lenskit.data").ItemList
         predict: Any = import_module("lenskit.operations").predict
         found = np.full(len(users), np.nan)
+        items = np.where(items < 0, -1 - np.arange(len(items)), items)  # an item may be asked about once
         order = np.argsort(users, kind="stable")
         for own in np.split(order, np.flatnonzero(np.diff(users[order])) + 1):
             told = predict(self._pipe, int(users[own[0]]), item_list(item_ids=items[own]))

@@ -1,4 +1,4 @@
-"""RecTools: EASE, and iALS on top of the library implicit. https://github.com/MobileTeleSystems/RecTools"""
+"""RecTools: EASE, and neighbours on top of the library implicit. https://github.com/MobileTeleSystems/RecTools"""
 
 from importlib import import_module
 from typing import Any
@@ -6,12 +6,16 @@ from typing import Any
 import numpy as np
 
 from peer_libraries.answering import Ints, Problem
+from peer_libraries.searching import best_setting
+
+PENALTIES = (250.0, 500.0, 1000.0, 2000.0, 4000.0, 8000.0)
 
 
 class Recommending:
     """Ratings are weights, as in its README."""
 
-    def __init__(self, problem: Problem, model: Any) -> None:
+    def __init__(self, problem: Problem, model: Any, chosen: str = "") -> None:
+        self.chosen = chosen
         pandas: Any = import_module("pandas")
         frame = pandas.DataFrame(
             {"user_id": problem.user, "item_id": problem.item, "weight": problem.rating - problem.low + 1}
@@ -32,13 +36,19 @@ class Recommending:
 
 
 def ease(problem: Problem, seed: int) -> Recommending:
-    model = import_module("rectools.models").EASEModel(regularization=500.0, recommend_n_threads=1)
-    return Recommending(problem, model)
+    return fitted_ease(problem, 500.0)
 
 
-def als(problem: Problem, seed: int) -> Recommending:
-    """As its tutorial of baselines has it."""
-    als_model = import_module("implicit.als").AlternatingLeastSquares(
-        factors=10, regularization=0.1, iterations=10, alpha=50, random_state=seed, num_threads=1
-    )
-    return Recommending(problem, import_module("rectools.models").ImplicitALSWrapperModel(als_model))
+def ease_searched(problem: Problem, seed: int) -> Recommending:
+    return fitted_ease(problem, best_setting(problem, seed, PENALTIES, fitted_ease))
+
+
+def fitted_ease(problem: Problem, penalty: float) -> Recommending:
+    model = import_module("rectools.models").EASEModel(regularization=penalty, recommend_n_threads=1)
+    return Recommending(problem, model, f"regularization {penalty:g}")
+
+
+def tfidf(problem: Problem, seed: int) -> Recommending:
+    """As its README has it."""
+    neighbours = import_module("implicit.nearest_neighbours").TFIDFRecommender(K=10, num_threads=1)
+    return Recommending(problem, import_module("rectools.models").ImplicitItemKNNWrapperModel(neighbours))
