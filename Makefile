@@ -4,7 +4,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test quick messages check format clean
+.PHONY: help demo serve test quick messages docs check format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +30,11 @@ quick: $(READY) ## Run the central tests of every package (tests/quick.txt), bel
 messages: $(READY) ## Write tests/messages.md, what is said of every bad input, anew
 	$(BIN)/python -m tests.messages
 
+# Every warning is an error, a link to nothing among them. The search of the pages works without a server.
+docs: $(READY) ## Build the site into docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo 'open docs/_build/html/index.html'
+
 check: $(READY) ## Linters, layers and type check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -40,8 +45,8 @@ format: $(READY) ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## Remove .venv, demo/ and caches
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove .venv, demo/, the built site and caches
+	rm -rf .venv demo docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml
