@@ -31,8 +31,8 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
     """A recommender that predicts ratings, as a scikit-learn regressor.
 
     X has a row for each rating: a frame with columns that are recognised as user and item (others are left alone), or
-    an array with two columns. Ids are strings or integers. y are the ratings. `predict` takes pairs of unknown users and
-    items too, and `score` is R², as of every regressor; `scoring="neg_root_mean_squared_error"` gives RMSE.
+    an array with two columns. Ids are strings or integers. y are the ratings. `predict` takes pairs of unknown users
+    and items too, and `score` is R², as of every regressor; `scoring="neg_root_mean_squared_error"` gives RMSE.
 
     `recommender` is any of cofill that learns from ratings: its settings are searched as `recommender__epochs` and so
     on. `scale` is the least and greatest rating; give it for cross-validation, where a fold may lack the extremes.
