@@ -26,7 +26,7 @@ def test_split(run: Run, world: Path, tmp_path: Path, parts: list[object], by: s
         for path in (world / "ratings.csv", tmp_path / "train.csv", tmp_path / "sub" / "test.parquet")
     )
     assert [part["ratings"] for part in json.loads(result.out)] == [len(train), len(test)]
-    assert sorted(train.frame().rows() + test.frame().rows()) == whole.frame().rows()
+    assert sorted(train.to_polars().rows() + test.to_polars().rows()) == whole.to_polars().rows()
     if by == "random":
         assert len(train) == 720
     elif by == "time":
@@ -46,7 +46,7 @@ def test_split_by_the_last_of_each_user(run: Run, world: Path, tmp_path: Path, p
         Ratings.read(path)
         for path in (world / "ratings.csv", tmp_path / "train.csv", tmp_path / "sub" / "test.parquet")
     )
-    assert sorted(train.frame().rows() + test.frame().rows()) == whole.frame().rows()
+    assert sorted(train.to_polars().rows() + test.to_polars().rows()) == whole.to_polars().rows()
     assert len(test) == 2 * len(test.users)
 
 

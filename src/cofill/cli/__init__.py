@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from cofill import __version__
-from cofill.errors import CofillError, DataError, show_warning
+from cofill.errors import CofillError, show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",
@@ -58,10 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
-    except DataError as error:
-        return _failed(error.worded(_flag))
     except CofillError as error:
-        return _failed(str(error))
+        return _failed(error.worded(_flag))
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no error.
         _let_go_of_output()

@@ -29,8 +29,9 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("give either the folder of the model that was served, or --database URL")
     check_table_file(options.out)
 
+    from cofill.data.frames import safe_in_a_spreadsheet
     from cofill.data.table import write_frame
-    from cofill.serving.live_export import export_frame, safe_in_a_spreadsheet
+    from cofill.serving.live_export import export_frame
 
     frame = export_frame(database, options.model)
     write_frame(frame if options.out.suffix == ".parquet" else safe_in_a_spreadsheet(frame), options.out)

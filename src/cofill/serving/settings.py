@@ -4,7 +4,6 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -19,6 +18,7 @@ from pydantic import (
 )
 
 from cofill.errors import SettingsError
+from cofill.extras import require
 
 DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -267,20 +267,14 @@ def beside(model: Path, ending: str) -> Path:
 
 def require_server() -> None:
     """Raise unless the server's libraries are installed."""
-    _require("the server", _LIBRARIES, "serve")
+    require("the server", "serve", *_LIBRARIES)
 
 
 def require_sqlalchemy() -> None:
     """Raise unless SQLAlchemy, which reads live ratings, is installed."""
-    _require("live ratings", ("sqlalchemy",), "serve")
+    require("live ratings", "serve", "sqlalchemy")
 
 
 def require_psycopg() -> None:
     """Raise unless psycopg, the driver for PostgreSQL, is installed."""
-    _require("PostgreSQL", ("psycopg",), "postgres")
-
-
-def _require(what: str, modules: tuple[str, ...], extra: str) -> None:
-    for module in modules:
-        if find_spec(module) is None:
-            raise SettingsError(f"{what} needs {module}, which is not installed. Run: pip install 'cofill[{extra}]'")
+    require("PostgreSQL", "postgres", "psycopg")

@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 
 from cofill.cluster.ray_crew import Say, workplace
 from cofill.crew import Failed, crew_progress
-from cofill.errors import CofillError
+from cofill.errors import CofillError, Remedy
 from cofill.tuning.goals import Goal
 from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.search_data import SearchData
@@ -85,8 +85,8 @@ def search(
         standing = _standing(study, trials, plan.goal)
     if standing.finished < trials:
         raise CofillError(
-            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory; "
-            f"the same command goes on, with fewer --workers if need be"
+            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory",
+            Remedy.passing("the same search goes on, with fewer {workers} if need be", workers=...),
         )
     if watch is not None:
         watch(standing)
