@@ -21,6 +21,7 @@ from tests.release.conftest import REPOSITORY, Distributions
 from tests.release.environments import Environment, clean_environment, interpreter, require_registry
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+OFFERED = PROJECT["optional-dependencies"].keys()
 FOR_DEVELOPERS = {"dev", "docs", "peers"}  # the suite itself, the site and the comparison run on these
 QUICK = ["--epochs", "2", "--quiet"]
 TINY_WORLD = ["--users", "40", "--items", "20", "--ratings", "300"]
@@ -94,6 +95,7 @@ def test_a_source_distribution_can_be_installed(
 # What says that an extra is missing
 
 MISSING = {
+    "sklearn": ["-c", "import cofill.sklearn"],
     "client": ["-c", "from cofill.client import Client; Client('http://localhost')"],
     "cluster": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--workers", "2"],
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
@@ -102,7 +104,7 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("extra", sorted(MISSING))
+@pytest.mark.parametrize("extra", sorted(MISSING.keys() & OFFERED))
 def test_without_an_extra_its_install_command_is_told(plain: Environment, work: Path, extra: str) -> None:
     words = MISSING[extra]
     if extra == "hdf5":  # it is found before it is read
@@ -137,6 +139,16 @@ again = Ratings.read(frame)
 assert again.frame().equals(ratings.frame())
 """
 
+SKLEARN = """
+import csv
+from sklearn.model_selection import cross_val_score
+from cofill import algorithm
+from cofill.sklearn import RatingRegressor
+rows = [(int(row["user"]), int(row["item"]), float(row["rating"])) for row in csv.DictReader(open("world/ratings.csv"))]
+pairs, ratings = [row[:2] for row in rows], [row[2] for row in rows]
+assert len(cross_val_score(RatingRegressor(algorithm("means")()), pairs, ratings, cv=2)) == 2
+"""
+
 ASK = """
 import sys
 from cofill.client import Client
@@ -146,14 +158,13 @@ assert len(recommended.items) == 3
 """
 
 
-@pytest.mark.parametrize("with_extra", ["hdf5"], indirect=True)
-def test_a_matlab_file_is_read(with_extra: Environment, tmp_path: Path) -> None:
-    with_extra.ran("-c", READ_MATLAB, folder=tmp_path)
+SCRIPTS = {"hdf5": READ_MATLAB, "pandas": PANDAS, "sklearn": SKLEARN}
 
 
-@pytest.mark.parametrize("with_extra", ["pandas"], indirect=True)
-def test_frames_of_pandas_come_and_go(with_extra: Environment, work: Path) -> None:
-    with_extra.ran("-c", PANDAS, folder=work)
+@pytest.mark.parametrize("with_extra", sorted(SCRIPTS.keys() & OFFERED), indirect=True)
+def test_what_is_for_python(with_extra: Environment, work: Path) -> None:
+    name = with_extra.folder.name
+    with_extra.ran("-c", SCRIPTS[name], folder=work)
 
 
 @pytest.mark.parametrize("with_extra", ["tune"], indirect=True)
@@ -212,11 +223,11 @@ def served(environment: Environment, folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-TRIED = {"client", "cluster", "hdf5", "pandas", "postgres", "serve", "tune"}
+TRIED = {"client", "cluster", "postgres", "serve", "tune", *SCRIPTS}
 
 
 def test_every_extra_is_tried() -> None:
-    assert set(PROJECT["optional-dependencies"]) <= TRIED | FOR_DEVELOPERS, "try the new extra here"
+    assert set(OFFERED) <= TRIED | FOR_DEVELOPERS, "try the new extra here"
 
 
 def name_of(requirement: str) -> str:
