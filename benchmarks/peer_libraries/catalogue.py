@@ -104,7 +104,7 @@ PEERS: Mapping[str, Peer] = {
     ),
     "implicit-als-searched": Peer(
         "implicit ALS, searched", "implicit", "als_searched", ("lists",),
-        "graded ratings, 128 factors; regularization (1, 10, 100), alpha (1, 10) searched", "6 fits on validation ratings",
+        "graded, 128 factors; regularization (1, 10, 100), alpha (1, 10) searched", "6 fits on validation ratings",
     ),
     "implicit-bm25": Peer(
         "implicit BM25 neighbours", "implicit", "bm25", ("lists",),
