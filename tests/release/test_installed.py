@@ -107,7 +107,6 @@ MISSING = {
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
     "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
-    "sklearn": ["-c", "import cofill.sklearn"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
 }
 
