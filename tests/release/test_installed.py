@@ -21,6 +21,7 @@ from tests.release.conftest import REPOSITORY, Distributions
 from tests.release.environments import Environment, clean_environment, interpreter, require_registry
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+OFFERED = PROJECT["optional-dependencies"].keys()
 FOR_DEVELOPERS = {"dev", "docs", "peers"}  # the suite itself, the site and the comparison run on these
 QUICK = ["--epochs", "2", "--quiet"]
 TINY_WORLD = ["--users", "40", "--items", "20", "--ratings", "300"]
@@ -91,18 +92,26 @@ def test_a_source_distribution_can_be_installed(
     assert environment.cofill("--version", folder=tmp_path) == f"cofill {cofill.__version__}\n"
 
 
+def test_the_doctor_finds_nothing_wrong(plain: Environment, tmp_path: Path) -> None:
+    told = json.loads(plain.cofill("doctor", "--json", folder=tmp_path))
+    assert told["ok"], told["verdicts"]
+    assert not any(extra["installed"] for extra in told["extras"].values())
+
+
 # What says that an extra is missing
 
 MISSING = {
+    "sklearn": ["-c", "import cofill.sklearn"],
     "client": ["-c", "from cofill.client import Client; Client('http://localhost')"],
     "cluster": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--workers", "2"],
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
+    "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
 }
 
 
-@pytest.mark.parametrize("extra", sorted(MISSING))
+@pytest.mark.parametrize("extra", sorted(MISSING.keys() & OFFERED))
 def test_without_an_extra_its_install_command_is_told(plain: Environment, work: Path, extra: str) -> None:
     words = MISSING[extra]
     if extra == "hdf5":  # it is found before it is read
@@ -124,17 +133,27 @@ with h5py.File("small.mat", "w") as file:
         file[name] = numpy.array(matrix).T
 small = dataclasses.replace(dataset("monti-douban"), users=2, items=2, ratings=3)
 ratings = matlab.read_whole(small, pathlib.Path("small.mat"))
-assert ratings.frame().rows() == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]
+assert ratings.to_polars().rows() == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]
 """
 
 PANDAS = """
 import pandas
 from cofill import CFN, Ratings
 ratings = Ratings.read(pandas.read_csv("world/ratings.csv"))
-frame = ratings.frame().to_pandas()
+frame = ratings.to_pandas()
 assert isinstance(frame, pandas.DataFrame)
 again = Ratings.read(frame)
-assert again.frame().equals(ratings.frame())
+assert again.to_polars().equals(ratings.to_polars())
+"""
+
+SKLEARN = """
+import csv
+from sklearn.model_selection import cross_val_score
+from cofill import algorithm
+from cofill.sklearn import RatingRegressor
+rows = [(int(row["user"]), int(row["item"]), float(row["rating"])) for row in csv.DictReader(open("world/ratings.csv"))]
+pairs, ratings = [row[:2] for row in rows], [row[2] for row in rows]
+assert len(cross_val_score(RatingRegressor(algorithm("means")()), pairs, ratings, cv=2)) == 2
 """
 
 ASK = """
@@ -146,14 +165,13 @@ assert len(recommended.items) == 3
 """
 
 
-@pytest.mark.parametrize("with_extra", ["hdf5"], indirect=True)
-def test_a_matlab_file_is_read(with_extra: Environment, tmp_path: Path) -> None:
-    with_extra.ran("-c", READ_MATLAB, folder=tmp_path)
+SCRIPTS = {"hdf5": READ_MATLAB, "pandas": PANDAS, "sklearn": SKLEARN}
 
 
-@pytest.mark.parametrize("with_extra", ["pandas"], indirect=True)
-def test_frames_of_pandas_come_and_go(with_extra: Environment, work: Path) -> None:
-    with_extra.ran("-c", PANDAS, folder=work)
+@pytest.mark.parametrize("with_extra", sorted(SCRIPTS.keys() & OFFERED), indirect=True)
+def test_what_is_for_python(with_extra: Environment, work: Path) -> None:
+    name = with_extra.folder.name
+    with_extra.ran("-c", SCRIPTS[name], folder=work)
 
 
 @pytest.mark.parametrize("with_extra", ["tune"], indirect=True)
@@ -212,11 +230,11 @@ def served(environment: Environment, folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-TRIED = {"client", "cluster", "hdf5", "pandas", "postgres", "serve", "tune"}
+TRIED = {"client", "cluster", "postgres", "serve", "tune", *SCRIPTS}
 
 
 def test_every_extra_is_tried() -> None:
-    assert TRIED | FOR_DEVELOPERS >= set(PROJECT["optional-dependencies"]), "try the new extra here"
+    assert set(OFFERED) <= TRIED | FOR_DEVELOPERS, "try the new extra here"
 
 
 def name_of(requirement: str) -> str:
