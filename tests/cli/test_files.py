@@ -133,6 +133,12 @@ def test_list(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         assert "│ | friends " in table
     assert "│ genres, years, tags " in table
     assert "│ genres, years | ages, genders, occupations │" in table
+    second_hand = {entry["name"]: entry["second-hand"] for entry in entries}
+    assert (second_hand["ml-1m"], second_hand["ml-20m"]) == ([], ["licence", "checksum"])
+    monkeypatch.setenv("COLUMNS", "200")
+    terms = run("datasets", "list", "--licences").out
+    assert "second-hand: quoted by others, not read at the publisher" in terms
+    assert re.search(r"│ ml-20m .*│ cd245b17a1ae2cc31bb14903e1204af3 │ licence, checksum │", terms)
 
 
 def test_fetch(run: Run, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

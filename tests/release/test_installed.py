@@ -21,6 +21,7 @@ from tests.release.conftest import REPOSITORY, Distributions
 from tests.release.environments import Environment, clean_environment, interpreter, require_registry
 
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+OFFERED = PROJECT["optional-dependencies"].keys()
 FOR_DEVELOPERS = {"dev", "docs", "peers"}  # the suite itself, the site and the comparison run on these
 QUICK = ["--epochs", "2", "--quiet"]
 TINY_WORLD = ["--users", "40", "--items", "20", "--ratings", "300"]
@@ -100,17 +101,17 @@ def test_the_doctor_finds_nothing_wrong(plain: Environment, tmp_path: Path) -> N
 # What says that an extra is missing
 
 MISSING = {
+    "sklearn": ["-c", "import cofill.sklearn"],
     "client": ["-c", "from cofill.client import Client; Client('http://localhost')"],
     "cluster": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--workers", "2"],
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
     "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
-    "sklearn": ["-c", "import cofill.sklearn"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
 }
 
 
-@pytest.mark.parametrize("extra", sorted(MISSING))
+@pytest.mark.parametrize("extra", sorted(MISSING.keys() & OFFERED))
 def test_without_an_extra_its_install_command_is_told(plain: Environment, work: Path, extra: str) -> None:
     words = MISSING[extra]
     if extra == "hdf5":  # it is found before it is read
@@ -146,11 +147,13 @@ assert again.to_polars().equals(ratings.to_polars())
 """
 
 SKLEARN = """
+import csv
 from sklearn.model_selection import cross_val_score
-from cofill.models.rivals.means import Means
+from cofill import algorithm
 from cofill.sklearn import RatingRegressor
-pairs, ratings = [(user, item) for user in range(6) for item in range(6)], [1.0 + n % 5 for n in range(36)]
-assert len(cross_val_score(RatingRegressor(Means()), pairs, ratings, cv=3, error_score="raise")) == 3
+rows = [(int(row["user"]), int(row["item"]), float(row["rating"])) for row in csv.DictReader(open("world/ratings.csv"))]
+pairs, ratings = [row[:2] for row in rows], [row[2] for row in rows]
+assert len(cross_val_score(RatingRegressor(algorithm("means")()), pairs, ratings, cv=2)) == 2
 """
 
 ASK = """
@@ -162,19 +165,13 @@ assert len(recommended.items) == 3
 """
 
 
-@pytest.mark.parametrize("with_extra", ["hdf5"], indirect=True)
-def test_a_matlab_file_is_read(with_extra: Environment, tmp_path: Path) -> None:
-    with_extra.ran("-c", READ_MATLAB, folder=tmp_path)
+SCRIPTS = {"hdf5": READ_MATLAB, "pandas": PANDAS, "sklearn": SKLEARN}
 
 
-@pytest.mark.parametrize("with_extra", ["pandas"], indirect=True)
-def test_frames_of_pandas_come_and_go(with_extra: Environment, work: Path) -> None:
-    with_extra.ran("-c", PANDAS, folder=work)
-
-
-@pytest.mark.parametrize("with_extra", ["sklearn"], indirect=True)
-def test_scikit_learn_validates_a_model(with_extra: Environment, tmp_path: Path) -> None:
-    with_extra.ran("-c", SKLEARN, folder=tmp_path)
+@pytest.mark.parametrize("with_extra", sorted(SCRIPTS.keys() & OFFERED), indirect=True)
+def test_what_is_for_python(with_extra: Environment, work: Path) -> None:
+    name = with_extra.folder.name
+    with_extra.ran("-c", SCRIPTS[name], folder=work)
 
 
 @pytest.mark.parametrize("with_extra", ["tune"], indirect=True)
@@ -233,11 +230,11 @@ def served(environment: Environment, folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-TRIED = {"client", "cluster", "hdf5", "pandas", "postgres", "serve", "sklearn", "tune"}
+TRIED = {"client", "cluster", "postgres", "serve", "tune", *SCRIPTS}
 
 
 def test_every_extra_is_tried() -> None:
-    assert set(PROJECT["optional-dependencies"]) <= TRIED | FOR_DEVELOPERS, "try the new extra here"
+    assert set(OFFERED) <= TRIED | FOR_DEVELOPERS, "try the new extra here"
 
 
 def name_of(requirement: str) -> str:

@@ -72,9 +72,9 @@ def download(
 ) -> Path:
     """Download `address` to `target` and return `target`.
 
-    `md5` and `size` are the published ones, as others quote them if `second_hand`; `check` may raise DatasetError on content that is wrong. A file
-    that fails is deleted. Only an attempt that gets no further than those before counts against `attempts`;
-    the pause between them starts at `pause` seconds and doubles.
+    `md5` and `size` are the published ones, as others quote them if `second_hand`; `check` may raise DatasetError on
+    content that is wrong. A file that fails is deleted. Only an attempt that gets no further than those before counts
+    against `attempts`; the pause between them starts at `pause` seconds and doubles.
     """
     part = target.with_name(target.name + ".part")
     with _cache_errors(target.parent):
