@@ -41,7 +41,7 @@ from peer_libraries import measuring, problems
 from peer_libraries.catalogue import LIBRARIES, OWN, PEERS
 from peer_libraries.environments import NotInstalled, interpreter, last_reason
 from peer_libraries.results import DONE, FAILED, LIMIT, MISSING, Result, Store, as_json
-from peer_libraries.tables import settings_table, tables
+from peer_libraries.tables import settings_table, tables, versions
 
 HERE = Path(__file__).resolve().parent
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "RAYON_NUM_THREADS",
@@ -202,6 +202,7 @@ def show(options: argparse.Namespace, store: Store) -> str:
     command = "COFILL_DATA=folder python benchmarks/peers.py " + shlex.join(options.typed)
     text = tables(store, options.datasets, options.splits, options.only, command.strip())
     text += "\n" + settings_table(options.only)
+    text += f"\nVersions: {versions(store, options.datasets, options.splits, options.only)}.\n"
     if options.table:
         with replacing(options.table) as beside:
             beside.write_text(text, encoding="utf-8")

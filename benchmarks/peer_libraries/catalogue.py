@@ -104,7 +104,7 @@ PEERS: Mapping[str, Peer] = {
     ),
     "implicit-als-searched": Peer(
         "implicit ALS, searched", "implicit", "als_searched", ("lists",),
-        "graded ratings, 128 factors; regularization and alpha searched", "6 fits on validation ratings",
+        "graded, 128 factors; regularization (1, 10, 100), alpha (1, 10) searched", "6 fits on validation ratings",
     ),
     "implicit-bm25": Peer(
         "implicit BM25 neighbours", "implicit", "bm25", ("lists",),
@@ -138,7 +138,7 @@ PEERS: Mapping[str, Peer] = {
     ),
     "rectools-ease-searched": Peer(
         "RecTools EASE, searched", "rectools", "ease_searched", ("lists",),
-        "regularization searched; ratings are weights", "6 fits on validation ratings",
+        "regularization (250 to 8000) searched; ratings are weights", "6 fits on validation ratings",
     ),
     "rectools-tfidf": Peer(
         "RecTools TF-IDF neighbours", "rectools", "tfidf", ("lists",), "K 10; ratings are weights", "README",

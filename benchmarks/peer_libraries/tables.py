@@ -8,7 +8,7 @@ import numpy as np
 from cofill.evaluation import Interval, paired_ratio
 from cofill.memory import data_size
 from peer_libraries.answering import Doubles
-from peer_libraries.catalogue import PEERS, REFERENCE, Kind
+from peer_libraries.catalogue import LIBRARIES, OWN, PEERS, REFERENCE, Kind
 from peer_libraries.results import DONE, Result, Store
 
 TITLES = {"ml-100k": "MovieLens-100K", "ml-1m": "MovieLens-1M", "movietweetings": "MovieTweetings",
@@ -96,6 +96,8 @@ def table(kind: Kind, rows: Sequence[Row]) -> str:
         for row in done
         if row.failure
     ]
+    chosen = [f"{PEERS[row.peer].label} {row.results[0].chosen}" for row in done if row.results[0].chosen]
+    notes += [f"Chosen on validation ratings: {'; '.join(chosen)}."] if chosen else []
     return "\n".join(["| " + " | ".join(line) + " |" for line in lines] + (["", *notes] if notes else []))
 
 
@@ -151,6 +153,17 @@ def ratio_cells(kind: str, row: Row, reference: Row | None) -> list[str]:
 
 def number(seconds: float) -> str:
     return f"{seconds:.2f}" if seconds < 10 else f"{seconds:,.0f}"
+
+
+def versions(store: Store, datasets: Sequence[str], splits: int, peers: Sequence[str]) -> str:
+    """Which versions were run; several of one library where results are of different days."""
+    found: dict[str, set[str]] = {}
+    for result in store.all(tuple(datasets), splits, tuple(peers)):
+        if result.version:
+            library = PEERS[result.peer].library
+            name = library if library == OWN else LIBRARIES[library].packages[-1]
+            found.setdefault(name, set()).add(result.version)
+    return "; ".join(f"{name} {', '.join(sorted(of))}" for name, of in sorted(found.items()))
 
 
 def settings_table(peers: Sequence[str]) -> str:

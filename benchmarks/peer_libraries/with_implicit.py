@@ -9,7 +9,7 @@ import numpy as np
 from peer_libraries.answering import Ints, Problem, best_of_scores
 from peer_libraries.searching import best_setting
 
-GRID = tuple(product((128,), (0.01, 1.0, 10.0), (1.0, 10.0)))  # factors, regularization, alpha
+GRID = tuple(product((128,), (1.0, 10.0, 100.0), (1.0, 10.0)))  # factors, regularization, alpha
 
 
 class Factors:

@@ -100,6 +100,12 @@ def test_a_source_distribution_can_be_installed(
     assert environment.cofill("--version", folder=tmp_path) == f"cofill {cofill.__version__}\n"
 
 
+def test_the_doctor_finds_nothing_wrong(plain: Environment, tmp_path: Path) -> None:
+    told = json.loads(plain.cofill("doctor", "--json", folder=tmp_path))
+    assert told["ok"], told["verdicts"]
+    assert not any(extra["installed"] for extra in told["extras"].values())
+
+
 # What says that an extra is missing
 
 MISSING = {
@@ -107,6 +113,7 @@ MISSING = {
     "client": ["-c", "from cofill.client import Client; Client('http://localhost')"],
     "cluster": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--workers", "2"],
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
+    "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
     "torch": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--engine", "sparse"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
@@ -135,17 +142,17 @@ with h5py.File("small.mat", "w") as file:
         file[name] = numpy.array(matrix).T
 small = dataclasses.replace(dataset("monti-douban"), users=2, items=2, ratings=3)
 ratings = matlab.read_whole(small, pathlib.Path("small.mat"))
-assert ratings.frame().rows() == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]
+assert ratings.to_polars().rows() == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]
 """
 
 PANDAS = """
 import pandas
 from cofill import CFN, Ratings
 ratings = Ratings.read(pandas.read_csv("world/ratings.csv"))
-frame = ratings.frame().to_pandas()
+frame = ratings.to_pandas()
 assert isinstance(frame, pandas.DataFrame)
 again = Ratings.read(frame)
-assert again.frame().equals(ratings.frame())
+assert again.to_polars().equals(ratings.to_polars())
 """
 
 SKLEARN = """
