@@ -7,7 +7,7 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test quick messages check format clean
+.PHONY: help demo serve test quick messages check format dist audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,8 +43,17 @@ format: $(READY) ## Rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-clean: ## Remove .venv, demo/ and caches
-	rm -rf .venv demo .mypy_cache .pytest_cache .ruff_cache .hypothesis
+dist: $(READY) ## Build the wheel and the sdist into dist/
+	rm -rf dist
+	$(BIN)/python -m build
+
+# Strict: a package that the service does not know is a failure, not a pass. +cpu and the like are known to nobody.
+audit: $(READY) ## Look for known vulnerabilities in all that is installed (needs the service of advisories)
+	$(BIN)/pip freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > .venv/audited.txt
+	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement .venv/audited.txt
+
+clean: ## Remove .venv, demo/, dist/ and caches
+	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

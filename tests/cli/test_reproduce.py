@@ -160,9 +160,9 @@ def test_what_is_refused(refused: Refused, world: Path, tmp_path: Path, monkeypa
     assert refused("reproduce", "rsme") == f"there is no experiment 'rsme'; there are {names}\n"
     only = refused("reproduce", "loss", "--only", "BPMF", "--dataset", world / "ratings.csv")
     assert only == "--only BPMF: not in loss; there are V-CFN, U-CFN\n"
-    none = "there is no side information; give some, such as --item-features FILE\n"
+    none = "V-CFN++ needs side information, and there is none; give some, such as --item-features FILE\n"
     bare = ("--dataset", world / "ratings.csv", "--quiet", "--out", tmp_path / "out")
-    assert refused("reproduce", "rmse", "--only", "V-CFN++", *bare) == f"--only V-CFN++: {none}"
+    assert refused("reproduce", "rmse", "--only", "V-CFN++", *bare) == none
     assert refused("reproduce", "side-information", *bare).startswith("side-information is about side information, ")
     assert not (tmp_path / "out").exists()
     monkeypatch.setenv("COFILL_DATA", str(tmp_path))

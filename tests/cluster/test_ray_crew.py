@@ -132,7 +132,7 @@ def test_what_cannot_work_is_told(narrow: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ray_crew, "__version__", "7.0")
     with pytest.raises(ClusterError, match=r"has cofill .*, and this one 7\.0; install the same on all"):
         all_news(narrow, [{"do": "threads"}])
-    with pytest.raises(SettingsError, match=r"--storage postgresql://"):
+    with pytest.raises(SettingsError, match=r"give storage='postgresql://"):
         check_within_reach("sqlite:///study.db", narrow)
     check_within_reach("sqlite:///study.db", "local")
     assert absolute_url("sqlite:///study.db") == f"sqlite:///{Path.cwd()}/study.db"

@@ -131,7 +131,7 @@ def test_an_exception_that_comes_again_ends_the_run(joined: str, tmp_path: Path)
         add_up(tmp_path, joined, workers=1, heard=heard, trouble=trouble("raise", *range(9), on=0, before=0))
     said = str(failure.value)
     assert "failed twice, the last 2 times without getting further; the last time worker 1 of 1" in said
-    assert "one and one is three; what was saved is kept, go on with --resume" in said
+    assert "one and one is three; what was saved is kept, go on with resume=True" in said
     (note,) = heard.notes
     assert "ended with an exception: ArithmeticError: one and one is three; going on" in note
 

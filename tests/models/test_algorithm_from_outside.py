@@ -1,4 +1,4 @@
-"""The algorithm of docs/rivals.md, brought by another package, works in every command. The rivals need no torch."""
+"""The algorithm of docs/explanation/rivals.md, of another package, works in every command. The rivals need no torch."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.models.stored_models import unpacked
 from tests.test_docs import python_blocks
 from tests.warm_processes import run_warm
 
-MODULE = next(block for block in python_blocks("docs/rivals.md") if "item_means.py" in block)
+MODULE = next(block for block in python_blocks("docs/explanation/rivals.md") if "item_means.py" in block)
 
 
 @pytest.fixture(scope="module")

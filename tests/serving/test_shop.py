@@ -1,4 +1,4 @@
-"""The tutorial docs/shop.md, played as it stands there: a shop for a day, over HTTP, with a kill -9 in the middle."""
+"""The tutorial docs/tutorial/shop.md, played as it stands there: a day over HTTP, with a kill -9 in the middle."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ from cofill.models.recommender import Recommender
 from tests.serving.running_server import Server
 from tests.warm_processes import run_warm
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "shop.md"
+TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial" / "shop.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUICK = ["--hidden", "20", "--epochs", "6", "--threads", "1", "--quiet"]
 

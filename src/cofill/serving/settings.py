@@ -4,7 +4,6 @@ import ipaddress
 import os
 import re
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -19,11 +18,12 @@ from pydantic import (
 )
 
 from cofill.errors import SettingsError
+from cofill.extras import require
 from cofill.serving.event_kinds import GREATEST_WEIGHT, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, KIND, SHOWN
 
 DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-_LIBRARIES = ("fastapi", "uvicorn", "sqlalchemy", "prometheus_client")
+_LIBRARIES = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")  # httptools: uvicorn[standard]
 _MOST_MODELS = 10  # at once
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
 _ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
@@ -266,20 +266,14 @@ def beside(model: Path, ending: str) -> Path:
 
 def require_server() -> None:
     """Raise unless the server's libraries are installed."""
-    _require("the server", _LIBRARIES, "serve")
+    require("the server", "serve", *_LIBRARIES)
 
 
 def require_sqlalchemy() -> None:
     """Raise unless SQLAlchemy, which reads live ratings, is installed."""
-    _require("live ratings", ("sqlalchemy",), "serve")
+    require("live ratings", "serve", "sqlalchemy")
 
 
 def require_psycopg() -> None:
     """Raise unless psycopg, the driver for PostgreSQL, is installed."""
-    _require("PostgreSQL", ("psycopg",), "postgres")
-
-
-def _require(what: str, modules: tuple[str, ...], extra: str) -> None:
-    for module in modules:
-        if find_spec(module) is None:
-            raise SettingsError(f"{what} needs {module}, which is not installed. Run: pip install 'cofill[{extra}]'")
+    require("PostgreSQL", "postgres", "psycopg")
