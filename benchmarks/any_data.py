@@ -73,10 +73,10 @@ def indices(model: Recommender, test: Ratings) -> tuple[npt.NDArray[np.int32], n
 
 def surprise_svd(part: Part, seed: int) -> Doubles:
     surprise: Any = import_module("surprise")
-    frame = part.train.frame().select("user", "item", "rating").to_pandas()
+    frame = part.train.to_polars().select("user", "item", "rating").to_pandas()
     reader = surprise.Reader(rating_scale=tuple(part.train.scale))
     model = surprise.SVD(random_state=seed).fit(surprise.Dataset.load_from_df(frame, reader).build_full_trainset())
-    asked = part.test.frame().select("user", "item").iter_rows()
+    asked = part.test.to_polars().select("user", "item").iter_rows()
     return np.array([model.predict(user, item).est for user, item in asked])
 
 

@@ -121,7 +121,7 @@ def newcomers(dataset: str, seed: int) -> list[Row]:
 
 
 def interactions(dataset: str, seed: int) -> list[Row]:
-    pairs = Interactions.read(ratings_of(dataset).frame().select("user", "item"))
+    pairs = Interactions.read(ratings_of(dataset).to_polars().select("user", "item"))
     train, test = split(pairs, "random", 0.9, seed)
     rows: list[Row] = []
     for name in ("popularity", "item-knn", "ease", "ials", "lists"):
@@ -149,7 +149,7 @@ def diversity(dataset: str, seed: int) -> list[Row]:
     found: list[Row] = []
     for amount in (0.0, 0.1, 0.2, 0.3, 0.5):
         ndcg, alike = [], []
-        for person, entries in model.recommend_all([test.users.id(u) for u in people], 10, diversity=amount):
+        for person, entries in model.recommend_many([test.users.id(u) for u in people], 10, diversity=amount):
             items, values = rows.row(test.users.index(person))
             gain = np.zeros(len(test.items))
             liked = values >= low + 0.75 * (high - low)

@@ -103,7 +103,7 @@ def test_a_worker_that_dies_is_told_of_and_the_others_go_on() -> None:
     tasks: list[dict[str, Any]] = [{"do": "die"}, *({"do": "add", "numbers": [at]} for at in range(4))]
     news = all_news(tasks, 2)
     assert [each for each in news if isinstance(each, Failed)] == [
-        Failed(0, "its process was killed, perhaps for want of memory: use fewer --workers", killed=True)
+        Failed(0, "its process was killed, perhaps for want of memory: use fewer workers", killed=True)
     ]
     assert sorted(each.task for each in news if isinstance(each, Done)) == [1, 2, 3, 4]
     alone = all_news([{"do": "die"}, {"do": "add", "numbers": [1]}])
@@ -163,7 +163,7 @@ def test_who_does_not_stop_is_killed() -> None:
 
 
 def test_how_a_worker_ended() -> None:
-    assert how_it_ended(-9, 2) == "its process was killed, perhaps for want of memory: use fewer --workers"
+    assert how_it_ended(-9, 2) == "its process was killed, perhaps for want of memory: use fewer workers"
     assert how_it_ended(-9, 1) == "its process was killed, perhaps for want of memory"
     assert how_it_ended(-11, 1) == "its process was ended by SIGSEGV"
     assert how_it_ended(3, 1) == "its process ended with exit code 3"

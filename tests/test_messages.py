@@ -1,9 +1,15 @@
-"""The golden file of messages is what the code says."""
+"""The golden file of messages is what the code says; and messages name arguments, which the command line translates."""
 
+import ast
+import re
 from difflib import unified_diff
+from pathlib import Path
 
 import pytest
 
+import cofill
+from cofill.cli.options import as_flag
+from cofill.errors import CofillError, Remedy, SettingsError
 from tests.messages import COMMAND, GOLDEN, text
 
 
@@ -12,3 +18,34 @@ def test_messages_are_those_of_the_golden_file() -> None:
     if kept != said:
         changes = "\n".join(unified_diff(kept, said, "tests/messages.md", "what the code says", n=1, lineterm=""))
         pytest.fail(f"messages have changed; if they read well, run `{COMMAND}`\n{changes}", pytrace=False)
+
+
+ELSEWHERE = ("cli", "serving", "report", "charts", "benchmark")
+"""What speaks of the command line by itself: the command line, and pages and servers that it starts."""
+A_COMMAND = re.compile(r"(cofill|ray) (train|partition|keys|start|serve|report)\b.*")
+
+
+def test_no_message_below_the_command_line_names_a_flag() -> None:
+    package = Path(cofill.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        if path.relative_to(package).parts[0] in ELSEWHERE:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        explained = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        } | {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in explained:
+                said = A_COMMAND.sub("", node.value)
+                assert not re.search(r"(?<![\w-])--[a-z]", said), f"{path.name}, line {node.lineno}: {node.value}"
+
+
+@pytest.mark.parametrize("kind", [CofillError, SettingsError])
+def test_every_error_is_worded_for_its_reader(kind: type[CofillError]) -> None:
+    error = kind("it is broken", Remedy.passing("train without {resume}, or with {workers}", resume=True, workers=...))
+    assert str(error) == "it is broken; train without resume=True, or with workers=..."
+    assert error.worded(as_flag) == "it is broken; train without --resume, or with --workers N"

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from cofill.models import algorithm
     from cofill.models.cfn.cfn import CFN
     from cofill.models.explanation import Contribution, Explanation
-    from cofill.models.lists.ranked import Recommendation, Similar
-    from cofill.models.recommender import Predicted, Recommender
+    from cofill.models.lists.ranked import RankedList, Recommendation, Similar
+    from cofill.models.predicting import Predicted
+    from cofill.models.recommender import Recommender
+    from cofill.models.user_lists import UserLists
 
 __version__ = "0.1.0"
 
@@ -62,12 +64,14 @@ __all__ = [
     "Interval",
     "PairedComparison",
     "Predicted",
+    "RankedList",
     "RankingEvaluation",
     "Ratings",
     "Recommendation",
     "Recommender",
     "Scale",
     "Similar",
+    "UserLists",
     "algorithm",
     "cross_validate",
     "evaluate",
@@ -95,13 +99,15 @@ _HOMES = {
     "Interactions": "cofill.data.interactions",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
-    "Predicted": "cofill.models.recommender",
+    "Predicted": "cofill.models.predicting",
+    "RankedList": "cofill.models.lists.ranked",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
     "Recommendation": "cofill.models.lists.ranked",
     "Recommender": "cofill.models.recommender",
     "Scale": "cofill.data.ratings",
     "Similar": "cofill.models.lists.ranked",
+    "UserLists": "cofill.models.user_lists",
     "algorithm": "cofill.models",
     "cross_validate": "cofill.evaluation",
     "evaluate": "cofill.evaluation",

@@ -2,8 +2,9 @@
 
 import hashlib
 from collections.abc import Callable
-from types import FunctionType
-from typing import Any, TypeVar, cast
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache
@@ -21,6 +22,27 @@ def compiled(function: _Function) -> _Function:
     cache: Any = _KernelCache  # numba's own has no types
     dispatcher._cache = cache(function)
     return cast(_Function, dispatcher)
+
+
+class KeptCode(NamedTuple):
+    """The machine code of a module's kernels on disk."""
+
+    folder: Path
+    kernels: int
+    """How many it has."""
+    kept: int
+    """How many of them have machine code there, of this or an earlier version of them."""
+
+
+def kept_code(module: ModuleType) -> KeptCode | None:
+    """Where the machine code of a module's own kernels is kept; None if it has none."""
+    found = [value for value in vars(module).values() if isinstance(value, Dispatcher)]
+    own: list[Any] = [one for one in found if one.py_func.__module__ == module.__name__]
+    if not own:
+        return None
+    folder = Path(own[0]._cache.cache_path)
+    kept = sum(any(folder.glob(f"*.{kernel.py_func.__qualname__}-*.nbi")) for kernel in own)
+    return KeptCode(folder, len(own), kept)
 
 
 class _KernelCache(FunctionCache):

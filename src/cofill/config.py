@@ -61,6 +61,21 @@ class Settings(BaseModel):
         """These settings with some of them replaced; defaults that follow the orientation follow it still."""
         return self.of({**{name: getattr(self, name) for name in self.model_fields_set}, **values})
 
+    def by_name(self) -> dict[str, Any]:
+        """All that can be given, and their values."""
+        return {name: getattr(self, name) for name in self.model_dump()}
+
+    def unusual(self) -> dict[str, Any]:
+        """Those that differ from their defaults, which may depend on the orientation."""
+        given = self.by_name()
+        usual = self.of({"orientation": given["orientation"]} if "orientation" in given else {})
+        first = type(self).model_fields["orientation"].default if "orientation" in given else None
+        return {
+            name: value
+            for name, value in given.items()
+            if value != (first if name == "orientation" else getattr(usual, name))
+        }
+
 
 class ListSettings(Settings):
     """The list scorer: what somebody would choose and like."""
@@ -477,7 +492,7 @@ def read_settings_file(path: Path) -> dict[str, Any]:
         with path.open("rb") as file:
             document = tomllib.load(file)
     except FileNotFoundError:
-        raise SettingsError(f"{path}: no such settings file; check the path given to --config") from None
+        raise SettingsError(f"{path}: no such settings file; check the path") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: not a TOML file: {error}") from None
     except OSError as error:

@@ -347,7 +347,7 @@ def stop_workers(workers: Iterable[subprocess.Popen[bytes]], seconds: float = _S
 def how_it_ended(code: int, workers: int) -> str:
     """The exit code of a worker that died early, in words; advises fewer workers if it was killed."""
     if code == -signal.SIGKILL:
-        return "its process was killed, perhaps for want of memory" + (": use fewer --workers" if workers > 1 else "")
+        return "its process was killed, perhaps for want of memory" + (": use fewer workers" if workers > 1 else "")
     if code < 0:
         return f"its process was ended by {signal.Signals(-code).name}"
     return f"its process ended with exit code {code}"

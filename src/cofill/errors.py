@@ -12,9 +12,10 @@ CofillError
 ├── ModelFileError        a model folder that is truncated, altered or of a newer version
 └── ClusterError          machines that cannot be reached, or a team of workers that failed
 
-Each message names the thing, the limit, what was found, and the next step, on one line. A DataError keeps them apart:
-`where`, `found` and `remedy`. A remedy names arguments, which are `separator=';'` in Python and `--separator ';'` on
-the command line; whoever shows the error says which words to use. A warning is one line too, at a terminal.
+Each message names the thing, the limit, what was found, and the next step, on one line. `where`, `found` and `remedy`
+keep them apart. A remedy names arguments, which are `separator=';'` in Python and `--separator ';'` on the command
+line; whoever shows the error says which words to use. No message names a flag, unless as part of a whole command. A
+warning is one line too, at a terminal.
 """
 
 import sys
@@ -22,10 +23,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 LONGEST_QUOTE = 60
-
-
-class CofillError(Exception):
-    """The root of the tree above. The command line prints it without a stack trace."""
 
 
 def quoted(found: object) -> str:
@@ -90,8 +87,8 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-class DataError(CofillError, ValueError):
-    """A file, frame or array that cannot be read."""
+class CofillError(Exception):
+    """The root of the tree above. The command line prints it without a stack trace."""
 
     def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
         self.found = found
@@ -103,6 +100,10 @@ class DataError(CofillError, ValueError):
         """The message, with arguments written for the reader: Python or command line."""
         remedy = self.remedy.worded(argument)
         return ("" if self.where is None else f"{self.where}: ") + self.found + (f"; {remedy}" if remedy else "")
+
+
+class DataError(CofillError, ValueError):
+    """A file, frame or array that cannot be read."""
 
     def said_of(self, source: str) -> "DataError":
         """The same error with another name for the source."""
@@ -140,6 +141,11 @@ class TrainingDivergedError(CofillError, ArithmeticError):
 
 class CheckpointError(CofillError):
     """A checkpoint that is missing, broken or of another run."""
+
+
+def train_anew(otherwise: str = "") -> Remedy:
+    """What helps against a checkpoint that cannot be gone on with, after something else that does."""
+    return Remedy.passing(f"{otherwise}train without {{resume}}", resume=True)
 
 
 class ModelFileError(CofillError):

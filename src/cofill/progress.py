@@ -5,15 +5,13 @@ Long work calls a `Progress` with a `Step`, and knows nothing of terminals. `sho
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
-
-_Item = TypeVar("_Item")
 
 _SECONDS_BETWEEN_LINES = 2.0
 _NAME = 23  # columns that the name of a phase has, at least
@@ -157,15 +155,6 @@ def share_done(what: str, quiet: bool = False) -> Iterator[Callable[[float], Non
     with shown(quiet, transient=True) as progress:
         progress(Step(what, 0.0, 1.0, 0.0))
         yield None if quiet else lambda share: progress(Step(what, share, 1.0, share))
-
-
-def counted(items: Iterable[_Item], total: int, what: str, quiet: bool = False) -> Iterator[_Item]:
-    """Iterate over the items, with progress on stderr."""
-    with share_done(what, quiet) as show:
-        for number, item in enumerate(items, 1):
-            yield item
-            if show is not None:
-                show(number / max(total, number))
 
 
 class _LogLines:

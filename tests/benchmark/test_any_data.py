@@ -110,7 +110,7 @@ def test_another_scale(any_data_sets: Any) -> None:
 def test_who_has_no_rating_drops_out(any_data_sets: Any) -> None:
     ratings = Ratings.read(([1, 1, 2, 3], [1, 2, 1, 7], [1.0, 3.0, 5.0, 4.0]), scale=(1, 5))
     left = any_data_sets.repacked(ratings.select(np.array([False, True, False, True])))
-    assert left.frame().rows() == [(1, 2, 3.0), (3, 7, 4.0)]
+    assert left.to_polars().rows() == [(1, 2, 3.0), (3, 7, 4.0)]
     assert (len(left.users), len(left.items)) == (2, 2)
 
 

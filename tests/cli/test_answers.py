@@ -11,9 +11,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.models.card import FORMAT_VERSION
 from cofill.models.cfn.cfn import CFN
+from cofill.models.list_model import ListModel
 from tests.cli.conftest import LONG_TITLE, Run
 
 PAIRS = "user,item\n1,2\nbert,1\n1,zz\n"
@@ -181,6 +183,21 @@ def test_recommend_to_everybody(run: Run, model: Path, tmp_path: Path) -> None:
     quiet = run("recommend", model, "--all", "-n", 2, "--json", "--quiet", "--out", tmp_path / "all.json")
     assert (quiet.out, quiet.err) == ("", "")
     assert [json.loads(line) for line in (tmp_path / "all.json").read_text(encoding="utf-8").splitlines()] == lines
+
+
+def test_everybodys_lists_are_safe_in_a_spreadsheet(run: Run, tmp_path: Path) -> None:
+    clicks = [("=1+1", "-a"), ("=1+1", "b"), ("ann", "-a"), ("ann", "@c")]
+    model = ListModel().fit(Interactions.read(clicks))
+    model.titles["b"] = '=HYPERLINK("evil")'
+    model.save(tmp_path / "model")
+    assert run("recommend", tmp_path / "model", "--all", "--out", tmp_path / "all.csv", "--quiet").code == 0
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "all.csv").read_text(encoding="utf-8"))))
+    assert {(row["user"], row["item"], row["title"]) for row in rows} == {
+        ("'=1+1", "'@c", ""),
+        ("ann", "b", '\'=HYPERLINK("evil")'),
+    }
+    exact = run("recommend", tmp_path / "model", "--all", "--json", "--quiet").out
+    assert json.loads(exact.splitlines()[0])["user"] == "=1+1"
 
 
 def test_out_is_for_everybody(refused: Callable[..., str], model: Path, tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_split(run: Run, world: Path, tmp_path: Path, parts: list[object], by: s
         for path in (world / "ratings.csv", tmp_path / "train.csv", tmp_path / "sub" / "test.parquet")
     )
     assert [part["ratings"] for part in json.loads(result.out)] == [len(train), len(test)]
-    assert sorted(train.frame().rows() + test.frame().rows()) == whole.frame().rows()
+    assert sorted(train.to_polars().rows() + test.to_polars().rows()) == whole.to_polars().rows()
     if by == "random":
         assert len(train) == 720
     elif by == "time":
@@ -46,7 +46,7 @@ def test_split_by_the_last_of_each_user(run: Run, world: Path, tmp_path: Path, p
         Ratings.read(path)
         for path in (world / "ratings.csv", tmp_path / "train.csv", tmp_path / "sub" / "test.parquet")
     )
-    assert sorted(train.frame().rows() + test.frame().rows()) == whole.frame().rows()
+    assert sorted(train.to_polars().rows() + test.to_polars().rows()) == whole.to_polars().rows()
     assert len(test) == 2 * len(test.users)
 
 
@@ -133,6 +133,12 @@ def test_list(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
         assert "│ | friends " in table
     assert "│ genres, years, tags " in table
     assert "│ genres, years | ages, genders, occupations │" in table
+    second_hand = {entry["name"]: entry["second-hand"] for entry in entries}
+    assert (second_hand["ml-1m"], second_hand["ml-20m"]) == ([], ["licence", "checksum"])
+    monkeypatch.setenv("COLUMNS", "200")
+    terms = run("datasets", "list", "--licences").out
+    assert "second-hand: quoted by others, not read at the publisher" in terms
+    assert re.search(r"│ ml-20m .*│ cd245b17a1ae2cc31bb14903e1204af3 │ licence, checksum │", terms)
 
 
 def test_fetch(run: Run, refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_a_shard_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:
     save(tmp_path, [0, 4, 10])
     first, second = sorted(tmp_path.glob("shard-*"))
     second.write_bytes(first.read_bytes())
-    with pytest.raises(CheckpointError, match=r"bytes, and .* were written\); remove it or train without --resume"):
+    with pytest.raises(CheckpointError, match=r"bytes, and .* were written\); remove it or train without resume=True"):
         load(tmp_path, [0, 10])
 
 

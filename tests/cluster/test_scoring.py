@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -33,7 +32,9 @@ from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.models.list_model import ListModel
 from cofill.models.recommender import Recommender
-from tests.cluster.conftest import members, wait_until
+from tests.cluster.conftest import members
+from tests.waiting import wait_until
+from tests.warm_processes import WarmProcess
 
 USERS, ITEMS = 90, 50
 
@@ -79,7 +80,7 @@ def rows_in(folder: Path) -> pl.DataFrame:
 def lists_here(model: Path, **question: Any) -> pl.DataFrame:
     rows = [
         (user, rank, entry.item, entry.score, entry.rating, entry.raters, entry.title)
-        for user, found in Recommender.load(model).recommend_all(**question)
+        for user, found in Recommender.load(model).recommend_many(**question)
         for rank, entry in enumerate(found, 1)
     ]
     schema = {"user": pl.Int64, "rank": pl.Int32, "item": pl.Int64, "score": pl.Float32, "rating": pl.Float32}
@@ -154,14 +155,14 @@ def test_what_goes_wrong_with_the_rows_is_told_and_leaves_no_part(tmp_path: Path
 def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:
     (tmp_path / "diary.txt").write_text("dear diary", encoding="utf-8")
     folder = PartFolder(tmp_path, "lists", {"n": 10})
-    with pytest.raises(DataError, match=r"holds diary\.txt.*--out"):
+    with pytest.raises(DataError, match=r"holds diary\.txt.*out=\.\.\."):
         folder.ranges(lambda: [Range(0, 1)])
     with pytest.raises(DataError, match="this is a file"):
         PartFolder(tmp_path / "diary.txt", "lists", {"n": 10}).ranges(lambda: [Range(0, 1)])
     (tmp_path / "diary.txt").unlink()
     assert folder.ranges(lambda: [Range(0, 1)]) == [Range(0, 1)]
     assert folder.ranges(lambda: [Range(0, 2)]) == [Range(0, 1)]  # those of the run before
-    with pytest.raises(DataError, match=r"another question .another -n.*--out, or remove"):
+    with pytest.raises(DataError, match=r"another question .another n.*out=\.\.\., or remove"):
         PartFolder(tmp_path, "lists", {"n": 5}).ranges(lambda: [])
     folder.finish([])
     manifest = tmp_path / "lists.json"
@@ -313,7 +314,7 @@ def close(one: Any, other: Any) -> None:
 def test_a_model_that_was_replaced_meanwhile_is_not_asked(model: Path, outline: ModelOutline) -> None:
     people = outline.whole_parts()[0]
     assert ModelParts(model, outline.digest, 1).held_for(people).offset == 0
-    with pytest.raises(ModelFileError, match=r"another model has taken the place .* with another --out"):
+    with pytest.raises(ModelFileError, match=r"another model has taken the place .* with another out=\.\.\."):
         ModelParts(model, "the one before", 1).held_for(people)
 
 
@@ -359,7 +360,7 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
     words = ["recommend", str(model), "--all", "--ray", narrow, "--out", str(out), "--tasks", "15", "--json"]
     # A copy of the model on the way would be another question: the digest is that of its content.
     copied = [*words[:1], str(shutil.copytree(model, tmp_path / "copy")), *words[2:]]
-    command = subprocess.Popen([sys.executable, "-m", "cofill.cli", *copied], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    command = WarmProcess(copied, cwd=tmp_path)
     wait_until(lambda: len(list(out.glob("part-*.json"))) >= 2, "two parts")
     command.kill()
     command.wait()

@@ -18,8 +18,9 @@ from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
 from cofill.cluster.team import run_team
 from cofill.errors import ClusterError, DataError, DataWarning
 from cofill.progress import Step
-from tests.cluster.conftest import Host, wait_until
+from tests.cluster.conftest import Host
 from tests.cluster.team_programs import STEPS
+from tests.waiting import wait_until
 
 PROGRAMS = "tests.cluster.team_programs"
 
@@ -130,7 +131,7 @@ def test_an_exception_that_comes_again_ends_the_run(joined: str, tmp_path: Path)
         add_up(tmp_path, joined, workers=1, heard=heard, trouble=trouble("raise", *range(9), on=0, before=0))
     said = str(failure.value)
     assert "failed twice, the last 2 times without getting further; the last time worker 1 of 1" in said
-    assert "one and one is three; what was saved is kept, go on with --resume" in said
+    assert "one and one is three; what was saved is kept, go on with resume=True" in said
     (note,) = heard.notes
     assert "ended with an exception: ArithmeticError: one and one is three; going on" in note
 

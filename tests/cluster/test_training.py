@@ -322,7 +322,7 @@ def test_whole_trainings_of_a_larger_world(joined: str, tmp_path: Path) -> None:
 
 def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
     """On a file of one's own, in an empty folder; the network is made small."""
-    text = (Path(__file__).parents[2] / "docs" / "cluster.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "explanation" / "cluster.md").read_text(encoding="utf-8")
     lines = text.partition("## Try it on a laptop")[2].partition("The model is")[0].splitlines()
     commands = [line.split("#")[0].split() for line in lines if line.startswith("    cofill ")]
     assert [command[1] for command in commands] == ["partition", "train", "recommend"]

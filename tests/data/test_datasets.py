@@ -54,6 +54,8 @@ def test_the_catalogue() -> None:
         assert (entry.address is None) == bool(entry.missing)
         assert entry.md5 is None or len(entry.md5) == 32
         assert entry.licence
+        assert set(entry.second_hand) <= {"licence", "checksum"}
+        assert entry.md5 or "checksum" not in entry.second_hand
         assert entry.citation
         sources = (*entry.about_users, *entry.about_items)
         assert all(source.brings for source in sources)
@@ -225,6 +227,13 @@ def test_a_repacked_file_is_used_with_a_warning(own_folders: Path) -> None:
 
 
 @pytest.mark.usefixtures("small")
+def test_a_second_hand_checksum_is_said_to_be_one(own_folders: Path) -> None:
+    path = put(own_folders, "ml-10m")
+    with pytest.warns(UnpublishedFileWarning, match=r"its MD5 is \w{32}, the one known here, second-hand, ce57"):
+        assert fetch("ml-10m") == path
+
+
+@pytest.mark.usefixtures("small")
 def test_members_may_be_in_another_folder(own_folders: Path) -> None:
     content = members(dataset("ml-1m"))
     put(own_folders, "ml-1m", {f"mine/{Path(name).name}": data for name, data in content.items()})
@@ -351,6 +360,7 @@ def test_a_set_is_downloaded_once_with_its_licence(own_folders: Path, capsys: py
     said = capsys.readouterr()
     assert said.out == ""
     assert "is for research: no commercial use" in said.err
+    assert "(second-hand: as others quote it; what is in the publisher's README counts)." in said.err
     assert "Harper" in said.err
     assert locate("ml-latest-small") == own_folders / "cache" / "ml-latest-small.zip"
     load("ml-latest-small")

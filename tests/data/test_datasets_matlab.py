@@ -31,7 +31,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_ratings(own_folder: Path) -> None:
     put_matlab(own_folder, MATRICES)
     ratings = load("monti-douban")
-    rated = ratings.frame().select("user", "item", "rating").rows()
+    rated = ratings.to_polars().select("user", "item", "rating").rows()
     assert rated == [(1, 1, 3.0), (1, 2, 5.0), (2, 1, 1.0)]  # rows are users, numbers begin with 1
     assert tuple(ratings.scale) == (1.0, 5.0)
     assert ratings.times is None
@@ -41,8 +41,8 @@ def test_the_ratings(own_folder: Path) -> None:
 def test_the_given_split(own_folder: Path) -> None:
     put_matlab(own_folder, MATRICES)
     ((train, test),) = published_folds("monti-douban")
-    assert train.frame().rows() == [(1, 1, 3.0), (2, 1, 1.0)]
-    assert test.frame().rows() == [(1, 2, 5.0)]
+    assert train.to_polars().rows() == [(1, 1, 3.0), (2, 1, 1.0)]
+    assert test.to_polars().rows() == [(1, 2, 5.0)]
     assert train.users == test.users
     assert train.items == test.items
 
@@ -57,8 +57,8 @@ def test_the_others_of_the_same_paper(
     ratings = np.array([[3.0, scale[1]], [scale[0], 0.0], [0.0, 0.0]])
     path = put_matlab(own_folder, matrices | {"M": ratings}, name)
     ((train, test),) = published_folds(name)
-    assert train.frame().rows() == [(1, 1, 3.0), (2, 1, scale[0])]
-    assert test.frame().rows() == [(1, 2, scale[1])]
+    assert train.to_polars().rows() == [(1, 1, 3.0), (2, 1, scale[0])]
+    assert test.to_polars().rows() == [(1, 2, scale[1])]
     assert tuple(train.scale) == scale
     ratings[0, 1] += 0.5
     put_matlab(own_folder, matrices | {"M": ratings}, name)
@@ -174,7 +174,7 @@ def alike(train: Ratings, test: Ratings, links: list[Link], side: str) -> float:
     """How much what is linked was rated by the same people, or people who are linked rated the same."""
     seen = np.zeros((3_001, 3_001), np.float32)
     for part in (train, test):
-        frame = part.frame()
+        frame = part.to_polars()
         seen[frame["user"].to_numpy(), frame["item"].to_numpy()] = 1.0
     rows = seen if side == "users" else seen.T
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)

@@ -52,7 +52,7 @@ JESTER = [
     ],
 )
 def test_read(name: str, options: dict[str, Any], expected: list[Any]) -> None:
-    assert Ratings.read(DIRTY / name, **options).frame().rows() == [
+    assert Ratings.read(DIRTY / name, **options).to_polars().rows() == [
         (user, item, pytest.approx(rating)) for user, item, rating in expected
     ]
 
@@ -110,7 +110,7 @@ def zipped(data: bytes, *names: str) -> bytes:
 def test_packed_files(pack: Callable[[bytes], bytes], ending: str, tmp_path: Path) -> None:
     path = tmp_path / f"r.csv{ending}"
     path.write_bytes(pack((DIRTY / "decimal_commas.csv").read_bytes()))
-    assert Ratings.read(path).frame().rows() == ROWS
+    assert Ratings.read(path).to_polars().rows() == ROWS
     assert read_pairs(path) == ([1, 1, 22], [10, 20, 10])
     path.write_bytes(path.read_bytes()[:-12])
     Said("", "data … cut short", "fetch … again").check(refusal(Ratings.read, path), path)
@@ -253,7 +253,7 @@ def test_bad_lines_are_skipped_if_that_is_said(bad: str, tmp_path: Path) -> None
     with pytest.warns(SkippedLinesWarning, match=r"r[.]csv: 1 bad line was skipped \(line 102\); 190 ratings are left"):
         ratings = Ratings.read(path, skip_bad_lines=100)
     path.write_text("\n".join(["user,item,rating", *LINES, ""]))
-    assert ratings.frame().rows() == Ratings.read(path, skip_bad_lines=100).frame().rows()
+    assert ratings.to_polars().rows() == Ratings.read(path, skip_bad_lines=100).to_polars().rows()
 
 
 def test_too_many_bad_lines(tmp_path: Path) -> None:

@@ -186,6 +186,14 @@ def test_a_part_that_is_already_whole_is_only_checked(publisher: Publisher, tmp_
     [
         ({"md5": "0" * 32}, r"MD5 of what arrived is \w{32}, the published one 0{32}; it was deleted"),
         ({"size": 600_001}, "600,000 bytes arrived, the publisher says 600,001; they were deleted"),
+        (
+            {"md5": "0" * 32, "second_hand": True},
+            r"the one known here, second-hand, 0{32}; it was deleted. Compare it with the publisher's page. Try again",
+        ),
+        (
+            {"size": 600_001, "second_hand": True},
+            r"arrived, as is known here, second-hand, it has 600,001; they were deleted. Compare it",
+        ),
     ],
 )
 def test_a_wrong_file_is_deleted(

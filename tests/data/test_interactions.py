@@ -56,7 +56,7 @@ def recognised(source: object, **options: Any) -> Ratings:
 )  # fmt: skip
 def test_read(name: str, options: dict[str, Any], expected: list[Row]) -> None:
     interactions = Interactions.read(DIRTY / name, **options)
-    assert interactions.frame().rows() == expected
+    assert interactions.to_polars().rows() == expected
     assert interactions.scale == Scale(0.0, max(row[2] for row in expected))
     assert_well_formed(interactions)
 
@@ -144,12 +144,12 @@ def test_two_parts_together_are_the_whole(rows: list[Row], data: st.DataObject) 
     together = parts[0].merge(parts[1]) if len(parts) == 2 else parts[0]
     assert type(together) is Interactions
     whole = Interactions.read(rows)
-    assert sorted(together.frame().rows()) == sorted(whole.frame().rows())
+    assert sorted(together.to_polars().rows()) == sorted(whole.to_polars().rows())
     assert together.scale == whole.scale
     counted: Counter[tuple[Any, Any]] = Counter()
     for user, item, count, *_ in rows:
         counted[user, item] += count
-    assert {(user, item): weight for user, item, weight, *_ in whole.frame().rows()} == counted
+    assert {(user, item): weight for user, item, weight, *_ in whole.to_polars().rows()} == counted
 
 
 # The class stays
@@ -159,7 +159,7 @@ def test_interactions_stay_interactions() -> None:
     interactions = Interactions.read(DIRTY / "events.csv")
     assert (interactions.rated, Ratings.rated) == (False, True)
     assert repr(interactions) == "Interactions(3 interactions of 2 items by 2 users)"
-    assert interactions.frame().columns == ["user", "item", "weight", "time"]
+    assert interactions.to_polars().columns == ["user", "item", "weight", "time"]
     some = interactions.select(np.array([True, False, True]))
     more = interactions.including(items=[30])
     parts = [*split(interactions, "random", 0.5, 0), *split(interactions, "time", 0.5, 0)]
@@ -229,7 +229,7 @@ def test_ratings_are_read_as_before_without_a_word(name: str) -> None:
 def test_what_ratings_write_is_recognised_as_ratings(rows: list[Row], ending: str, tmp_path: Path) -> None:
     ratings = Ratings.read(rows)
     ratings.write(tmp_path / f"r{ending}")
-    for source in (tmp_path / f"r{ending}", rows, ratings.frame()):
+    for source in (tmp_path / f"r{ending}", rows, ratings.to_polars()):
         found = read_ratings_or_interactions(source)
         assert type(found) is Ratings
         assert_same(found, ratings)

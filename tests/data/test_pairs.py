@@ -81,6 +81,42 @@ def test_what_is_no_pairs(source: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ([(1, 2, 3.5)], r"^the tuples, row 1: found \(1, 2, 3\.5\); pass \(user, item\) tuples, without ratings$"),
+        ([(1, 2), (1, 2, 3)], r"^the tuples, row 2: found \(1, 2, 3\); pass \(user, item\) tuples, without ratings$"),
+        ((1, "x"), r"^found a single pair, \(1, 'x'\); pass a list of pairs: \[\(1, 'x'\)\]$"),
+        (["ann", "x"], r"^found a single pair, \('ann', 'x'\); pass a list of pairs"),
+        (
+            np.array([[1, 2, 3]]),
+            r"^the array has the shape \(1, 3\); a pair has two columns: pass those of user and item$",
+        ),
+        ((np.array([1]), np.array([2]), np.array([3.0])), r"^found 3 arrays; pass two: those of the users and of the "),
+        ({1: 2}, r"^cannot read pairs from dict; pass a path"),
+        ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_is_wrong_with_pairs(source: object, says: str) -> None:
+    with pytest.raises(DataError, match=says):
+        read_pairs(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [("a", 1), (2, "b")],
+        (["a", 2], [1, "b"]),
+        np.array([["a", 1], [2, "b"]], object),
+        pd.DataFrame({"user": ["a", 2], "item": [1, "b"]}),
+    ],
+    ids=lambda source: type(source).__name__,
+)
+def test_ids_of_both_types(source: object) -> None:
+    assert tuple(map(list, read_pairs(source))) == (["a", "2"], ["1", "b"])
+
+
+@pytest.mark.parametrize(
     ("text", "options"),
     [
         ("user,item\n1,2\n3,4\n5,6\n", {}),

@@ -62,7 +62,7 @@ def assert_same(found: DescribedRatings, expected: DescribedRatings) -> None:
     """The same in every respect."""
     ours, theirs = found.ratings, expected.ratings
     assert type(ours) is type(theirs)
-    assert ours.frame().equals(theirs.frame())
+    assert ours.to_polars().equals(theirs.to_polars())
     assert (ours.users, ours.items, ours.scale) == (theirs.users, theirs.items, theirs.scale)
     assert ours.titles == theirs.titles
     assert found.summary == expected.summary
@@ -86,7 +86,7 @@ def outcome(read: Callable[[], Ratings]) -> tuple[object, list[tuple[str, str]]]
         except DataError as error:
             found = str(error)
         else:
-            frame = ratings.frame()
+            frame = ratings.to_polars()
             ids = (ratings.users.ids, ratings.items.ids)
             found = (type(ratings), frame.rows(), frame.schema, ratings.scale, dict(ratings.titles), ids)
     return found, sorted((type(one.message).__name__, str(one.message)) for one in seen)
@@ -314,7 +314,7 @@ def test_shards_are_the_whole(workers: int, tmp_path: Path) -> None:
     assert ranges[-1][1] == partition.buckets
     shards = [partition.read(first, last) for first, last in ranges]
     found = [triples(partition, shard) for shard in shards]
-    assert set().union(*found) == set(partition.read_ratings().frame().rows())
+    assert set().union(*found) == set(partition.read_ratings().to_polars().rows())
     assert sum(map(len, found)) == 300
     ids = [id for shard in shards for id in shard.columns]
     assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike, whoever reads them
@@ -362,7 +362,7 @@ def test_one_rating_and_empty_buckets(tmp_path: Path) -> None:
         shard = made.read(bucket, bucket + 1)
         assert shard.by_row.nnz == made.ratings_by_bucket[bucket]
         assert len(shard.columns) == made.columns_by_bucket[bucket]
-    assert made.read_ratings().frame().rows() == [("ann", "Alien", 4.0, 5)]
+    assert made.read_ratings().to_polars().rows() == [("ann", "Alien", 4.0, 5)]
     assert made.read(2, 2).by_row.nnz == 0
 
 
@@ -373,7 +373,7 @@ def test_interactions_alone(tmp_path: Path) -> None:
     assert not made.rated
     assert made.scale == (0.0, 2.0)
     assert made.read_all().summary == made.summary
-    assert made.read_ratings().frame().rows() == [(1, 2, 2.0), (2, 3, 1.0), (9, 2, 1.0)]
+    assert made.read_ratings().to_polars().rows() == [(1, 2, 2.0), (2, 3, 1.0), (9, 2, 1.0)]
 
 
 def test_ratings_in_memory(tmp_path: Path) -> None:
@@ -468,11 +468,11 @@ def test_a_killed_run_leaves_the_old_partition_or_none(tmp_path: Path) -> None:
     before = content(out)
     written(path, lines(200))
     killed()
-    assert Partition.open(out).read_ratings().frame().height == 300  # the old one, whole
+    assert Partition.open(out).read_ratings().to_polars().height == 300  # the old one, whole
     assert before.items() <= _files(out).items()
     second = write_partition(path, out, buckets=7)
     assert set(content(out)) == second._manifest.names()
-    assert second.read_ratings().frame().height == 200
+    assert second.read_ratings().to_polars().height == 200
 
 
 def _files(folder: Path) -> dict[str, bytes]:
@@ -494,7 +494,7 @@ def test_a_second_writer_is_refused(tmp_path: Path) -> None:
     said = "another process is writing a partition there; wait until it has ended, or choose another folder"
     assert refusals == [f"{out}: {said}"]
     assert set(content(out)) == made._manifest.names()
-    assert made.read_ratings().frame().height == 300
+    assert made.read_ratings().to_polars().height == 300
     assert write_partition(path, out, buckets=3).buckets == 3  # the lock is free again
 
 
@@ -512,7 +512,7 @@ def test_a_writer_that_fails_removes_what_it_wrote_and_nothing_else(tmp_path: Pa
     with pytest.raises(KeyboardInterrupt):
         write_partition(path, out, buckets=7, progress=meanwhile)
     assert content(out) == content(other.folder)
-    assert Partition.open(out).read_ratings().frame().height == 200
+    assert Partition.open(out).read_ratings().to_polars().height == 200
 
 
 def test_writers_of_one_process_number_do_not_meet(tmp_path: Path) -> None:
@@ -536,7 +536,7 @@ def test_a_partition_that_is_in_place_stays(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(folder_of_files, "remove_leftovers", stopped)
     with pytest.raises(KeyboardInterrupt):
         write_partition(path, tmp_path / "out", buckets=7)
-    assert Partition.open(tmp_path / "out").read_ratings().frame().height == 200
+    assert Partition.open(tmp_path / "out").read_ratings().to_polars().height == 200
 
 
 def test_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

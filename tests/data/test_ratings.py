@@ -128,7 +128,7 @@ def test_every_kind_of_source_gives_the_same(rows: list[Row], other: st.DataObje
     assert_same(Ratings.read(polars_frame.lazy()), ratings)
     assert_same(Ratings.read(pd.DataFrame(dict(zip(names, columns, strict=True)))), ratings)
     assert_same(Ratings.read(iter(rows)), ratings)
-    assert_same(Ratings.read(ratings.frame()), ratings)
+    assert_same(Ratings.read(ratings.to_polars()), ratings)
 
 
 NEARLY = st.one_of(
@@ -375,10 +375,10 @@ def test_of_duplicates_the_latest_wins_with_one_warning() -> None:
     assert [warning.category for warning in caught] == [DuplicateRatingsWarning]
     assert Path(caught[0].filename) == Path(__file__)
     assert str(caught[0].message) == ("the tuples: 3 of 6 ratings repeat a user and item; the latest by time were kept")
-    assert ratings.frame().rows() == [(1, 1, 5.0, 30), (2, 1, 2.0, 1), (3, 3, 2.0, 7)]
+    assert ratings.to_polars().rows() == [(1, 1, 5.0, 30), (2, 1, 2.0, 1), (3, 3, 2.0, 7)]
     with pytest.warns(DuplicateRatingsWarning, match="the latest by order were kept"):
         ratings = Ratings.read([row[:3] for row in timed])
-    assert ratings.frame().rows() == [(1, 1, 3.0), (2, 1, 2.0), (3, 3, 2.0)]
+    assert ratings.to_polars().rows() == [(1, 1, 3.0), (2, 1, 2.0), (3, 3, 2.0)]
 
 
 @settings(deadline=None)
@@ -388,9 +388,9 @@ def test_duplicates_against_a_dictionary(rows: list[Row]) -> None:
         warnings.simplefilter("ignore", DuplicateRatingsWarning)
         timed, plain = Ratings.read(rows), Ratings.read([row[:3] for row in rows])
     latest = {(user, item): (rating, time) for user, item, rating, time in sorted(rows, key=lambda row: row[3])}
-    assert {row[:2]: row[2:] for row in timed.frame().rows()} == latest
+    assert {row[:2]: row[2:] for row in timed.to_polars().rows()} == latest
     last = {(user, item): rating for user, item, rating, _ in rows}
-    assert {row[:2]: row[2] for row in plain.frame().rows()} == last
+    assert {row[:2]: row[2] for row in plain.to_polars().rows()} == last
 
 
 def test_rows_both_ways() -> None:
@@ -428,7 +428,7 @@ def test_a_transpose_of_a_transpose_is_the_same(rows: list[Row]) -> None:
 def test_select_by_mask_and_by_position() -> None:
     ratings = Ratings.read(ROWS)
     picked = ratings.select(np.array([2, 0]))
-    assert picked.frame().rows() == [ROWS[0], ROWS[2]]
+    assert picked.to_polars().rows() == [ROWS[0], ROWS[2]]
     assert picked.users is ratings.users
     assert_same(picked, ratings.select(np.array([True, False, True])))
     empty = ratings.select(np.zeros(3, bool))
@@ -443,13 +443,13 @@ def test_merge_lets_the_other_win() -> None:
     both = old.merge(new)
     assert both.users.ids == ["b", "a"]
     assert both.items.ids == [1, 2, 3]
-    assert both.frame().rows() == [("b", 1, 1.0, 50), ("b", 2, 7.0, 10), ("b", 3, 4.0, 10), ("a", 1, 3.0, 10)]
+    assert both.to_polars().rows() == [("b", 1, 1.0, 50), ("b", 2, 7.0, 10), ("b", 3, 4.0, 10), ("a", 1, 3.0, 10)]
     assert both.scale == Scale(1, 7)
     assert old.users.ids == ["b"]
     assert old.merge(Ratings.read([("b", 1, 2.0)])).times is None
     newcomers = old.merge(Ratings.read([("b", "x", 2.0)]))  # text ids join integers
     assert newcomers.items.ids == [1, 2, "x"]
-    assert newcomers.frame()["item"].to_list() == ["1", "2", "x"]
+    assert newcomers.to_polars()["item"].to_list() == ["1", "2", "x"]
 
 
 @settings(max_examples=30, deadline=None)

@@ -1,4 +1,4 @@
-"""The example of docs/measures.md runs, and the document names every measure."""
+"""The example of docs/explanation/measures.md runs, and the document names every measure."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 
 from cofill.evaluation.cross_validation import RANKING_MEASURES, RATING_MEASURES
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "measures.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "explanation" / "measures.md").read_text(encoding="utf-8")
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -17,7 +17,10 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     lines = [f"{user},{item},{rng.integers(1, 6)}" for user in range(20) for item in range(15)]
     Path("ratings.csv").write_text("\n".join(["user,item,rating", *lines]), encoding="utf-8")
     (source,) = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-    exec(compile(source.replace("CFN(", "CFN(epochs=2, hidden=6, threads=1, "), "docs/measures.md", "exec"), {})
+    exec(
+        compile(source.replace("CFN(", "CFN(epochs=2, hidden=6, threads=1, "), "docs/explanation/measures.md", "exec"),
+        {},
+    )
     interval, rating, ranking = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d\.\d{4} ± \d\.\d{4}", interval)
     for line in (rating, ranking):

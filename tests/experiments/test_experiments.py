@@ -12,7 +12,7 @@ from cofill.experiments import EXPERIMENTS, experiment, paper
 from cofill.experiments.plan import LINEUP, Plan
 from cofill.experiments.reproducing import reproduce
 from cofill.experiments.result_table import Cell, Table
-from cofill.experiments.runs import Run
+from cofill.experiments.runs import Run, Store
 
 from .conftest import MakePlan
 
@@ -174,9 +174,15 @@ def test_runs_are_shared_between_experiments(make_plan: MakePlan) -> None:
     assert not of["rmse"] & of["cost"]
 
 
+@pytest.fixture(scope="module")
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """What one experiment has done, the next one finds there, as in a folder of somebody who reproduces them all."""
+    return Store(tmp_path_factory.mktemp("shared") / "runs")
+
+
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "cost"])
-def test_every_experiment_runs(name: str, make_plan: MakePlan) -> None:
-    plan = make_plan(splits=1)
+def test_every_experiment_runs(name: str, make_plan: MakePlan, shared_runs: Store) -> None:
+    plan = make_plan(splits=1, store=shared_runs)
     result = reproduce(experiment(name), plan)
     assert result.missing == ()
     assert all(table.rows for table in result.tables)
@@ -199,7 +205,10 @@ def test_side_information_is_missed_before_the_first_run(make_plan: MakePlan) ->
     with pytest.raises(SettingsError, match=r"^side-information is about side information, and there is none; give "):
         reproduce(experiment("side-information"), plan)
     assert not plan.store.folder.exists()
-    with pytest.raises(SettingsError, match=r"^--only V-CFN\+\+: there is no side information; give some, such as "):
+    with pytest.raises(
+        SettingsError,
+        match=r"^V-CFN\+\+ needs side information, and there is none; give some, such as item",
+    ):
         make_plan(data=bare, only=("V-CFN", "V-CFN++"))
 
 
@@ -208,7 +217,7 @@ def test_no_more_folds_than_were_published(make_plan: MakePlan) -> None:
 
     full = make_plan().data
     fold = np.where(np.arange(len(full.ratings)) % 4 == 0, 2, 1).astype(np.uint8)
-    with pytest.raises(SettingsError, match=r"world was published with 2 folds. Got --folds 3; use at most 2"):
+    with pytest.raises(SettingsError, match=r"world was published with 2 folds, fewer than 3; use at most splits=2"):
         make_plan(data=replace(full, folds=(fold, fold)), splits=3)
     published = make_plan(data=replace(full, folds=(fold,)), splits=3)
     assert published.split_words() == "the published split, seeds 0 to 2 of the model"

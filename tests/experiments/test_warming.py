@@ -26,8 +26,8 @@ def test_a_corner_of_the_data(data: ExperimentData) -> None:
     few = measuring.corner(data)
     assert len(few.ratings.users) == len(few.ratings.items) == 40
     assert 40 < len(few.ratings) < len(data.ratings)
-    of = {(u, i): r for u, i, r in data.ratings.frame().select("user", "item", "rating").iter_rows()}
-    assert all(of[u, i] == r for u, i, r in few.ratings.frame().select("user", "item", "rating").iter_rows())
+    of = {(u, i): r for u, i, r in data.ratings.to_polars().select("user", "item", "rating").iter_rows()}
+    assert all(of[u, i] == r for u, i, r in few.ratings.to_polars().select("user", "item", "rating").iter_rows())
     assert few.side.items is not None
     assert data.side.items is not None
     np.testing.assert_array_equal(few.side.items.values, data.side.items.aligned(few.ratings.items))

@@ -10,7 +10,7 @@ A model passes it with a subclass of `LearnerContract` that says how to make a s
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
@@ -58,9 +58,9 @@ class Model(Protocol):
         exclude_known: bool = True,
         among: Any = None,
     ) -> list[Recommendation]: ...
-    def recommend_all(
+    def recommend_many(
         self, users: Iterable[Id] | None = None, n: int = 10, *, exclude_known: bool = True, among: Any = None
-    ) -> Iterator[tuple[Id, list[Recommendation]]]: ...
+    ) -> Iterable[tuple[Id, list[Recommendation]]]: ...
     def score(self, user: Id | Mapping[Any, float], *, by: By = "list") -> Floats: ...
     def user_counts(self) -> npt.NDArray[np.int64]: ...
     def item_counts(self) -> npt.NDArray[np.int64]: ...
@@ -100,7 +100,7 @@ def parts() -> Parts:
 
 def only_rated(ratings: Ratings) -> Ratings:
     """The same ratings with vocabularies that know of nobody else."""
-    return Ratings.read(ratings.frame(), scale=(ratings.scale.low, ratings.scale.high))
+    return Ratings.read(ratings.to_polars(), scale=(ratings.scale.low, ratings.scale.high))
 
 
 def cells(triples: Iterable[tuple[Id, Id, float]], scale: tuple[float, float] = (1, 5)) -> Ratings:
@@ -269,7 +269,7 @@ class ModelContract:
         np.testing.assert_array_equal(predict(loaded, pairs), predict(model, pairs))
         assert loaded.users == model.users
         assert loaded.items == model.items
-        assert list(loaded.recommend_all([5, 3], n=7)) == list(model.recommend_all([5, 3], n=7))
+        assert list(loaded.recommend_many([5, 3], n=7)) == list(model.recommend_many([5, 3], n=7))
 
     def test_save_and_load_after_ratings_were_added(self, changing: Model, tmp_path: Path) -> None:
         changing.add_ratings(parts().of_new_users)
@@ -310,7 +310,7 @@ class ModelContract:
     def test_pairs_in_any_form(self, model: Model) -> None:
         test = parts().test
         ratings = test.select(np.arange(len(test)) < 3)
-        frame = ratings.frame()
+        frame = ratings.to_polars()
         users, items = frame["user"].to_list(), frame["item"].to_list()
         expected = predict(model, zip(users, items, strict=True))
         for pairs in (
@@ -326,15 +326,15 @@ class ModelContract:
 
     @pytest.mark.parametrize("exclude_known", [True, False])
     def test_everybody_at_once_equals_one_by_one(self, model: Model, exclude_known: bool) -> None:
-        for user, together in list(model.recommend_all(n=15, exclude_known=exclude_known))[::23]:
+        for user, together in list(model.recommend_many(n=15, exclude_known=exclude_known))[::23]:
             alone = model.recommend(user, n=15, exclude_known=exclude_known)
             assert_same_recommendations(together, alone)
 
     @law
     @given(order=st.permutations(list(range(1, 40))))
     def test_users_in_another_order(self, model: Model, order: list[int]) -> None:
-        ordered = dict(model.recommend_all(range(1, 40), n=5))
-        shuffled = dict(model.recommend_all(order, n=5))
+        ordered = dict(model.recommend_many(range(1, 40), n=5))
+        shuffled = dict(model.recommend_many(order, n=5))
         assert list(shuffled) == order
         for user, recommended in ordered.items():
             assert_same_recommendations(shuffled[user], recommended)
@@ -382,7 +382,7 @@ class ModelContract:
     def test_ids_come_back_as_they_went_in(self, ids: list[Id], tmp_path: Path) -> None:
         triples: Cells = [(u, i, 1.0 + (n * 7 % 5)) for n, u in enumerate(ids) for i in ids[n % 3 :]]
         model = reloaded(self.small(triples, epochs=2), tmp_path)
-        assert {user for user, _ in model.recommend_all()} == set(ids)
+        assert {user for user, _ in model.recommend_many()} == set(ids)
         for user in ids:
             recommended = model.recommend(user, n=99, exclude_known=False)
             assert {r.item for r in recommended} == set(ids)
@@ -441,7 +441,7 @@ class ModelContract:
             assert predict(model, [(3, item)]) == pytest.approx(predict(model, [("nobody", item)]), abs=1e-6)
         assert predict(model, [(5, 4)]) == pytest.approx(predict(model, [(5, "nothing")]), abs=1e-6)
         assert predict(model, [(3, 4)]) == pytest.approx(predict(model, [("nobody", "nothing")]), abs=1e-6)
-        assert_same_recommendations(model.recommend(3), dict(model.recommend_all())[3])
+        assert_same_recommendations(model.recommend(3), dict(model.recommend_many())[3])
 
     def test_everything_is_finite_and_inside_the_scale(self, model: Model) -> None:
         low, high = model.scale
@@ -450,7 +450,7 @@ class ModelContract:
         assert predicted.dtype == np.float32
         assert np.isfinite(predicted).all()
         assert low <= predicted.min() < predicted.max() <= high
-        for _, recommended in model.recommend_all(n=3):
+        for _, recommended in model.recommend_many(n=3):
             assert all(low <= stars(r) <= high for r in recommended)
 
     # Little data
@@ -528,7 +528,7 @@ class ModelContract:
             assert {r.item for r in model.recommend(user, 99, among=some, exclude_known=False)} == set(some)
             for none in ([], ["nothing"], np.zeros(len(model.items), np.bool_)):
                 assert model.recommend(user, among=none) == []
-        together = dict(model.recommend_all([9, 5], n=6, among=iter(some)))
+        together = dict(model.recommend_many([9, 5], n=6, among=iter(some)))
         for user in (9, 5):
             assert_same_recommendations(together[user], model.recommend(user, n=6, among=some))
 
@@ -539,7 +539,7 @@ class ModelContract:
         with pytest.raises(DataError, match="among is the text '12'; give a list of the ids"):
             model.recommend(1, among="12")
         with pytest.raises(DataError, match="an id is the float"):
-            model.recommend_all(among=[1.5])
+            model.recommend_many(among=[1.5])
 
     def test_scores_are_what_is_recommended(self, model: Model) -> None:
         for user in (9, "nobody", {1: 5.0, 2: 1.0}, {}):
@@ -552,7 +552,7 @@ class ModelContract:
                 assert ratings[model.items.index(item)] == pytest.approx(rating, abs=1e-5)
 
     def test_titles_come_along(self) -> None:
-        frame = cells(small_cells()).frame()
+        frame = cells(small_cells()).to_polars()
         frame = frame.with_columns(title="Film " + frame["item"].cast(str))
         model = self.make(epochs=2).fit(Ratings.read(frame))
         assert all(r.title == f"Film {r.item}" for r in model.recommend(3))
@@ -577,7 +577,7 @@ class ModelContract:
             with pytest.raises(DataError, match=r"item 2 must be between 0\.5 and 5"):
                 model.recommend({1: 3.0, 2: rating})
         with pytest.raises(UnknownIdError, match="'nobody'"):
-            list(model.recommend_all([1, "nobody"]))
+            list(model.recommend_many([1, "nobody"]))
         for n in (0, -1):
             with pytest.raises(DataError, match=f"n must be a whole number of at least 1. Got {n}"):
                 model.recommend(1, n=n)
@@ -588,7 +588,7 @@ class ModelContract:
             lambda: predict(model, [(1, 1)]),
             lambda: model.recommend(1),
             lambda: model.recommend({1: 3.0}),
-            lambda: list(model.recommend_all()),
+            lambda: list(model.recommend_many()),
             lambda: model.score(1),
             lambda: model.add_ratings(cells([(1, 1, 3.0)])),
             lambda: model.remove_ratings([(1, 1)]),
@@ -643,7 +643,7 @@ class ModelContract:
             changing.add_ratings(cells([(3, 5, 1.0), (777, 5, 6.0)], (0, 10)))
         assert len(changing.users) == users
         np.testing.assert_array_equal(predict(changing, pairs), before)
-        assert len(list(changing.recommend_all(n=1))) == users
+        assert len(list(changing.recommend_many(n=1))) == users
 
     def test_a_part_of_ratings_whose_vocabulary_knows_more(self, changing: Model) -> None:
         """Ids that come without a rating are as cold as any other."""
@@ -651,7 +651,7 @@ class ModelContract:
         changing.add_ratings(every.select(np.array([False, False, True])))
         assert np.isfinite(predict(changing, [(801, 901), (802, 3), (1, 902), (803, 902)])).all()
         assert_same_recommendations(changing.recommend(801), changing.recommend("nobody"))
-        assert len(list(changing.recommend_all(n=1))) == len(changing.users)
+        assert len(list(changing.recommend_many(n=1))) == len(changing.users)
 
     def test_users_and_items_that_are_both_new(self, changing: Model) -> None:
         news = cells([(701, 901, 5.0), (702, 901, 1.0), (701, 902, 4.0), (701, 1, 4.0)], STARS)
@@ -659,7 +659,7 @@ class ModelContract:
         predicted = predict(changing, [(701, 901), (702, 901), (702, 902), (703, 901), (701, 903)])
         assert np.isfinite(predicted).all()
         assert predicted[0] > predicted[1]
-        everybody = dict(changing.recommend_all(n=4))
+        everybody = dict(changing.recommend_many(n=4))
         for user in (701, 702, 1):
             assert_same_recommendations(everybody[user], changing.recommend(user, n=4))
 

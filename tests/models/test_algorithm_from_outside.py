@@ -1,4 +1,4 @@
-"""The algorithm of docs/rivals.md, brought by another package, works in every command. The rivals need no torch."""
+"""The algorithm of docs/explanation/rivals.md, of another package, works in every command. The rivals need no torch."""
 
 import json
 import os
@@ -11,8 +11,9 @@ import pytest
 from cofill.data.datasets.world import make_world
 from tests.models.stored_models import unpacked
 from tests.test_docs import python_blocks
+from tests.warm_processes import run_warm
 
-MODULE = next(block for block in python_blocks("docs/rivals.md") if "item_means.py" in block)
+MODULE = next(block for block in python_blocks("docs/explanation/rivals.md") if "item_means.py" in block)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +31,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *words: str) -> str:
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "cofill.cli", *words]
-    done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
+    done = run_warm([*words], cwd=folder, env=os.environ | {"PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

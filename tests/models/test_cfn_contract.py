@@ -86,7 +86,7 @@ def test_what_is_wrong_is_said_in_our_words(tmp_path: Path) -> None:
         lambda: model.recommend({1: 4.0, "1": 3.0}),
         lambda: model.recommend(wrong),
         lambda: model.recommend(1, n=2.5),  # type: ignore[arg-type]
-        lambda: model.recommend_all([999]),
+        lambda: model.recommend_many([999]),
         lambda: CFN("user"),  # type: ignore[arg-type]
         lambda: CFN(engine="fused", device="cuda"),
         lambda: CFN().fit([(1, 1, 1.0)], resume=True),

@@ -74,7 +74,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], object], *, sign: b
 @pytest.mark.parametrize("orientation", ["user", "item"])
 @pytest.mark.parametrize("hidden", [5, (5, 3, 5)])
 def test_round_trip(tmp_path: Path, orientation: str, hidden: Any) -> None:
-    frame = cells(small_cells()).frame()
+    frame = cells(small_cells()).to_polars()
     frame = frame.with_columns(title="Film " + frame["item"].cast(pl.String))
     frame = frame.with_columns(title=pl.when(pl.col("item") > 2).then(pl.col("title")))
     model = CFN(**QUICK | {"orientation": orientation, "hidden": hidden}).fit(cofill.Ratings.read(frame))

@@ -154,8 +154,8 @@ def assert_lists_alike(part: Recommender, whole: Recommender, here: Any, there: 
     rules: dict[str, Any] = {"min_ratings": 4, "diversity": 0.3, "exclude": ["film 0"], "new_items": 0.3}
     for by in WAYS:
         np.testing.assert_allclose(part.user_scores(here, by=by), whole.user_scores(there, by=by), rtol=1e-5, atol=1e-5)
-        mine = dict(part.recommend_all(by=by, n=4, **rules))
-        for user, found in whole.recommend_all(part.users.ids, by=by, n=4, **rules):
+        mine = dict(part.recommend_many(by=by, n=4, **rules))
+        for user, found in whole.recommend_many(part.users.ids, by=by, n=4, **rules):
             assert_same_recommendations(mine[user], found)
     for place, index in zip(here.tolist(), there.tolist(), strict=True):
         np.testing.assert_array_equal(part.known_items(place), whole.known_items(index))
@@ -226,7 +226,7 @@ def test_a_model_that_has_changed_is_whole_again_too(name: str, tmp_path: Path) 
     loaded = Recommender.load(tmp_path)
     assert loaded.users == changed.users
     assert_same(loaded, changed)
-    for one, other in zip(loaded.recommend_all(), changed.recommend_all(), strict=True):
+    for one, other in zip(loaded.recommend_many(), changed.recommend_many(), strict=True):
         assert one[0] == other[0]
         assert_same_recommendations(one[1], other[1])
     loaded.save(tmp_path / "piece")
@@ -604,7 +604,7 @@ def test_a_newer_format(folder: Path) -> None:
 
 def test_commands_read_it_as_any_other(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     known = tmp_path / "ratings.csv"
-    ratings().frame().select("user", "item", "rating").write_csv(known)
+    ratings().to_polars().select("user", "item", "rating").write_csv(known)
     assert main(["recommend", str(folder), "--user", "user 3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "film" in json.dumps(found)

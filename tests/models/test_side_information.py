@@ -163,7 +163,7 @@ def test_the_order_of_ratings_and_descriptions_does_not_matter(model: CFN, tmp_p
 def test_batch_equals_single_for_cold_and_described_ones(model: CFN, tmp_path: Path) -> None:
     changed = fresh(model, tmp_path / "m")
     changed.describe_items({7001: FILM}).describe_users({9001: PERSON})
-    everybody = dict(changed.recommend_all([1, 9001], n=1000, exclude_known=False))
+    everybody = dict(changed.recommend_many([1, 9001], n=1000, exclude_known=False))
     for user, found in everybody.items():
         alone = {entry.item: stars(entry) for entry in changed.recommend(user, n=1000, exclude_known=False)}
         together = {entry.item: stars(entry) for entry in found}

@@ -117,7 +117,7 @@ def test_the_examples_are_what_the_model_recommends(model: CFN, parts: tuple[Rat
     rows = page.tables[f"Recommended to user {user}"][1:]
     recommended = model.recommend(user)
     assert [(row[1], row[2]) for row in rows] == [(r.title, f"{r.rating:.2f}") for r in recommended]
-    frame = test.frame()
+    frame = test.to_polars()
     given = {i: r for u, i, r, *_ in frame.iter_rows() if u == user}
     assert [row[3] for row in rows] == [f"{given[r.item]:g}" if r.item in given else "-" for r in recommended]
     liked = [float(row[1]) for row in page.tables[f"Rated highest by user {user}"][1:]]
@@ -199,7 +199,7 @@ def test_ratings_that_the_model_knows_are_warned_of(model: CFN, parts: tuple[Rat
 
 
 def test_ratings_on_another_scale_are_warned_of(model: CFN, parts: tuple[Ratings, Ratings]) -> None:
-    test = Ratings.read([(u, i, 87.5) for u, i, *_ in parts[1].frame().iter_rows()][:9], scale=(0, 100))
+    test = Ratings.read([(u, i, 87.5) for u, i, *_ in parts[1].to_polars().iter_rows()][:9], scale=(0, 100))
     assert "9 of these 9 ratings are outside the scale" in check(report_page(Subject(model, "films", test=test))).text
 
 

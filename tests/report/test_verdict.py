@@ -83,7 +83,7 @@ def test_what_cannot_be_judged_is_not_judged(parts: tuple[Ratings, Ratings]) -> 
 
 
 def test_interactions_are_judged_by_lists_alone(parts: tuple[Ratings, Ratings]) -> None:
-    train, test = (Interactions.read(part.frame().select("user", "item")) for part in parts)
+    train, test = (Interactions.read(part.to_polars().select("user", "item")) for part in parts)
     found = verdict_on(Subject(algorithm("lists")().fit(train), "clicks", test=test))
     assert found.sentence.startswith("Lists find ")
     assert "RMSE" not in found.sentence

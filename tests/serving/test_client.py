@@ -105,9 +105,9 @@ def test_the_model_and_the_server(client: Client) -> None:
 
 
 def test_the_example_of_the_docs_runs(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text(encoding="utf-8")
     (source,) = re.findall(r"```py\n(.*?)```", text, re.DOTALL)
-    exec(compile(source.replace("http://127.0.0.1:8000", server.told["address"]), "docs/serving.md", "exec"), {})
+    exec(compile(source.replace("http://127.0.0.1:8000", server.told["address"]), "docs/how-to/serve.md", "exec"), {})
     *entries, refused = capsys.readouterr().out.splitlines()
     assert len(entries) == 5
     assert refused.startswith("unknown-value the filter, 'genres': no item has 'comedy'")

@@ -35,7 +35,7 @@ def original(tmp_path: Path) -> Path:
 
 
 def pairs(ratings: Ratings) -> dict[tuple[object, object], float]:
-    return {(user, item): rating for user, item, rating, *_ in ratings.frame().iter_rows()}
+    return {(user, item): rating for user, item, rating, *_ in ratings.to_polars().iter_rows()}
 
 
 @pytest.mark.parametrize("ending", ["csv", "tsv.gz", "parquet"])

@@ -70,8 +70,8 @@ def test_refusals_have_the_id_too(server: Server) -> None:
 
 
 def test_the_page_of_problems_is_made_from_the_code() -> None:
-    written = (DOCS / "problems.md").read_text(encoding="utf-8")
-    assert written == as_markdown(), "run: python -m cofill.serving.problem_types > docs/problems.md"
+    written = (DOCS / "reference" / "problems.md").read_text(encoding="utf-8")
+    assert written == as_markdown(), "run: python -m cofill.serving.problem_types > docs/reference/problems.md"
     assert re.findall(r"^## (.+)$", written, re.MULTILINE) == [kind.slug for kind in ProblemType]
 
 

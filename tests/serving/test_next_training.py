@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cofill.cli import main
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
+from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
@@ -19,7 +20,7 @@ from cofill.models.recommender import Recommender
 from cofill.serving.database import Changes, ItemToKeep, Store
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.export_folder import is_export, read_export
-from cofill.serving.live_export import safe_in_a_spreadsheet, with_export
+from cofill.serving.live_export import with_export
 from cofill.serving.live_model import LiveModel
 from cofill.serving.next_training import NextTraining
 
@@ -56,7 +57,7 @@ def exported(model: Path, ending: str = "csv") -> Path:
 
 def values(ratings: Ratings | None) -> dict[tuple[object, object], float]:
     assert ratings is not None
-    return {(str(user), str(item)): value for user, item, value, *_ in ratings.frame().iter_rows()}
+    return {(str(user), str(item)): value for user, item, value, *_ in ratings.to_polars().iter_rows()}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

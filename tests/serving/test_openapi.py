@@ -127,7 +127,9 @@ def test_the_examples_of_the_docs_answer(fuzzed: Server, tmp_path: Path) -> None
     curl = shutil.which("curl")
     if curl is None:
         pytest.skip("there is no curl on this machine")
-    text = (Path(__file__).parents[2] / "docs" / "serving.md").read_text(encoding="utf-8")
+    docs = Path(__file__).parents[2] / "docs"
+    pages = ("how-to/serve.md", "how-to/live.md", "reference/http.md")
+    text = "\n".join((docs / page).read_text(encoding="utf-8") for page in pages)
     examples = [block for block in re.findall(r"(?:^    .*\n)+", text, re.MULTILINE) if "curl " in block]
     assert len(examples) >= 3
     place = fuzzed.told["address"].removeprefix("http://")

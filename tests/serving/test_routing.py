@@ -120,7 +120,7 @@ def test_the_guard_asks_for_what_is_declared(method: str, path: str, right: Righ
 
 def test_the_route_of_the_docs_answers() -> None:
     """One module and one declaration are all that a route takes."""
-    docs = Path(__file__).parents[2] / "docs" / "serving.md"
+    docs = Path(__file__).parents[2] / "docs" / "how-to" / "add-a-route.md"
     (source,) = re.findall(r"```python\n(.*?)```", docs.read_text(encoding="utf-8"), re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(source, str(docs), "exec"), names)

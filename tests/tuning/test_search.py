@@ -223,14 +223,14 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
     open_study(url, "s", plan_of(data, threads=3, trust_length=0.5))  # no score depends on these
     open_study(url, "t", plan_of(other))
     optuna.create_study(storage=url, study_name="strange").ask()
-    with pytest.raises(SettingsError, match="was not made by cofill tune; give another --study"):
+    with pytest.raises(SettingsError, match=r"was not made by cofill tune; give another study=\.\.\."):
         open_study(url, "strange", plan_of(data))
 
 
 @pytest.mark.parametrize("url", ["nonsense", "oracle9://x", "mysql://h:1/x"])
 def test_a_storage_that_cannot_be_used(data: SearchData, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda seconds: None)
-    with pytest.raises(CofillError, match=r"^--storage: no study can be kept there \(.+\); check the address$"):
+    with pytest.raises(CofillError, match=r"^no study can be kept at that address \(.+\); check storage=\.\.\.$"):
         open_study(url, "s", plan_of(data))
 
 

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from cofill import __version__
-from cofill.errors import CofillError, DataError, show_warning
+from cofill.errors import CofillError, show_warning
 
 _COMMANDS = {
     "train": "train a model on a ratings file or a data set",
@@ -31,6 +31,7 @@ _COMMANDS = {
     "keys": "make, list or remove the keys that open a server",
     "report": "write a page about a model: data, curves, measures, a map of its items",
     "benchmark": "measure speed and memory on this machine",
+    "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
     "demo": "make a world of films, train on it, and write a report",
 }
 
@@ -58,10 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
-    except DataError as error:
-        return _failed(error.worded(_flag))
     except CofillError as error:
-        return _failed(str(error))
+        return _failed(error.worded(_flag))
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no error.
         _let_go_of_output()

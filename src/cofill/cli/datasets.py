@@ -20,6 +20,7 @@ _CHOICE_HELP = (
 def add_options(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(metavar="ACTION", required=True, dest="action")
     listing = actions.add_parser("list", help="list the data sets whose names can stand in place of a ratings file")
+    listing.add_argument("--licences", action="store_true", help="show their licences and checksums instead")
     add_json(listing)
     fetch = actions.add_parser("fetch", help="download a data set")
     fetch.add_argument("name", metavar="NAME", help="such as ml-1m")
@@ -61,15 +62,23 @@ def _list(options: argparse.Namespace) -> int:
     from cofill.data import datasets
 
     columns = ("name", "title", "users", "items", "ratings", "on this machine")
-    rows, documents = [], []
-    for name, entry in datasets.catalogue().items():
+    rows, documents, entries = [], [], list(datasets.catalogue().values())
+    for entry in entries:
+        name = entry.name
         row = (name, entry.title, entry.users, entry.items, entry.ratings, datasets.locate(name) is not None)
         told = {"items": _told(entry.about_items), "users": _told(entry.about_users)}
-        documents.append(dict(zip(columns, row, strict=True)) | {"side information": told})
+        terms = {"licence": entry.licence, "md5": entry.md5, "second-hand": list(entry.second_hand)}
+        documents.append(dict(zip(columns, row, strict=True)) | {"side information": told} | terms)
         items, users = (", ".join(words) for words in told.values())
         rows.append((name, *row[2:-1], f"{items} | {users}".strip() if users else items, row[-1]))
     if options.json:
         print_json(documents)
+    elif options.licences:
+        title = (
+            "Data sets, their licences, and what of that is second-hand: quoted by others, not read at the publisher"
+        )
+        terms_of = ((entry.name, entry.licence, entry.md5, ", ".join(entry.second_hand)) for entry in entries)
+        print_table(title, ("name", "licence", "MD5", "second-hand"), list(terms_of))
     else:
         title = "Data sets, what they tell about items | users, and whether they are here"
         print_table(title, ("name", *columns[2:-1], "side information", "here"), rows)

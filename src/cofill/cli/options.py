@@ -25,6 +25,8 @@ _FLAGS = {role: f"--{role}-column" for role in (*_COLUMNS, "id")} | {
     "columns": "--feature-kind",
     "reduce_to": "--feature-size",
     "event_weights": "--event-weight",
+    "cores": "--task-cores",
+    "splits": "--folds",
 }
 """Arguments of Python whose flags are called otherwise."""
 _VALUES = {
@@ -36,6 +38,11 @@ _VALUES = {
     "columns": "COLUMN=KIND",
     "item_features": "FILE",
     "titles": "FILE",
+    "out": "DIR",
+    "validation": "SHARE",
+    "learning_rate": "RATE",
+    **dict.fromkeys(("storage", "database"), "URL"),
+    **dict.fromkeys(("workers", "trials", "tasks", "cores"), "N"),
 }
 _WHOLE_ONLY = ("scale", "wide", "unknown", "zero_means", "skip_bad_lines")
 

@@ -1,7 +1,6 @@
 """cofill recommend MODEL (--user ID | --ratings FILE | --describe COLUMN=VALUE | --all)"""
 
 import argparse
-import csv
 import json
 import sys
 from pathlib import Path
@@ -22,6 +21,8 @@ from cofill.cli.output import note, print_json, print_table, stars
 from cofill.errors import DataError, SettingsError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from cofill.data.vocabulary import Id
     from cofill.models.lists.ranked import Recommendation
     from cofill.models.recommender import Recommender
@@ -182,25 +183,32 @@ def _on_cluster(options: argparse.Namespace) -> int:
 
 
 def _write_everybody(model: "Recommender", options: argparse.Namespace, file: TextIO) -> None:
-    from cofill.progress import counted
+    from cofill.data.frames import safe_in_a_spreadsheet
+    from cofill.progress import shown
 
     quiet = options.quiet or (file is sys.stdout and file.isatty())  # the output itself shows how far it is
     rules = rules_from(options, model)
-    with rules_as_flags():
-        everybody = model.recommend_all(n=options.n, by=options.by, exclude_known=not options.include_known, **rules)
-    watched = counted(everybody, len(model.users), "recommending", quiet)
-    if options.json:
-        for user, found in watched:
-            document = {"user": user, "recommendations": [_as_json(entry) for entry in found]}
-            file.write(json.dumps(document, ensure_ascii=False) + "\n")
-        return
-    writer = csv.writer(file, lineterminator="\n")
-    ratings = ("rating",) if model.rated else ()
-    writer.writerow(("user", "rank", "item", "score", *ratings, "raters", "title"))
-    for user, found in watched:
-        for rank, entry in enumerate(found, 1):
-            rating = () if entry.rating is None else (f"{entry.rating:.4f}",)
-            writer.writerow((user, rank, entry.item, f"{entry.score:.6g}", *rating, entry.raters, entry.title or ""))
+    with shown(quiet, transient=True) as progress:
+        with rules_as_flags():
+            everybody = model.recommend_many(
+                n=options.n, by=options.by, exclude_known=not options.include_known, progress=progress, **rules
+            )
+        if options.json:
+            for user, found in everybody:
+                document = {"user": user, "recommendations": [_as_json(entry) for entry in found]}
+                file.write(json.dumps(document, ensure_ascii=False) + "\n")
+            return
+        file.write(",".join(everybody.schema) + "\n")
+        for frame in everybody.frames():
+            file.write(safe_in_a_spreadsheet(_rounded(frame)).write_csv(include_header=False))
+
+
+def _rounded(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """With as many digits as mean something."""
+    import polars as pl
+
+    exact = frame.with_columns(pl.col("score").cast(pl.Float64).round_sig_figs(6))
+    return exact.with_columns(pl.col("rating").cast(pl.Float64).round(4)) if "rating" in frame.columns else exact
 
 
 def _as_json(entry: "Recommendation") -> dict[str, Any]:

@@ -5,14 +5,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import urlencode
 
 from pydantic import TypeAdapter, ValidationError
 
 from cofill.client.errors import RefusedError
-from cofill.errors import SettingsError
+from cofill.extras import require
 
 if TYPE_CHECKING:
     import httpx
@@ -27,8 +26,7 @@ _LONGEST_WAIT = 30.0
 
 
 def require_httpx() -> None:
-    if find_spec("httpx") is None:
-        raise SettingsError("the client needs httpx, which is not installed. Run: pip install 'cofill[client]'")
+    require("the client", "client", "httpx")
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import safetensors
 import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from cofill.errors import CheckpointError
+from cofill.errors import CheckpointError, train_anew
 from cofill.exchange import Exchange
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.models.cfn.network import BY_COLUMN, Weights
@@ -115,11 +115,11 @@ class ShardedCheckpoint:
         except (OSError, ValueError, ValidationError) as error:
             raise _unreadable(path, error) from None
         if manifest.format != _FORMAT:
-            raise CheckpointError(f"{path}: a checkpoint of another version of cofill; train without --resume")
+            raise CheckpointError(f"{path}: a checkpoint of another version of cofill", train_anew())
         if manifest.run != self._run:
             raise CheckpointError(
-                f"{path}: the checkpoint belongs to other ratings, side information or settings; "
-                f"use those of the first run, or train without --resume"
+                f"{path}: the checkpoint belongs to other ratings, side information or settings",
+                train_anew("use those of the first run, or "),
             )
         self._loaded, self._number = manifest, manifest.number
         return self._arrays("now."), manifest.state
@@ -204,4 +204,4 @@ def _opened(path: Path, size: int | None = None) -> Any:
 
 def _unreadable(path: Path, problem: object) -> CheckpointError:
     reason = str(problem).splitlines()[0]
-    return CheckpointError(f"{path}: the checkpoint cannot be read ({reason}); remove it or train without --resume")
+    return CheckpointError(f"{path}: the checkpoint cannot be read ({reason})", train_anew("remove it or "))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import ModelFileError
+from cofill.errors import ModelFileError, Remedy
 from cofill.models.file import read_outline, read_people
 from cofill.models.lists.rules import By, Catalogue, Rules
 
@@ -101,8 +101,8 @@ class ModelParts:
             self._held = model_for(self._folder, people)
             if read_outline(self._folder).digest != self._digest:
                 raise ModelFileError(
-                    f"{self._folder}: another model has taken the place of the one that was asked for; run the command "
-                    f"again, with another --out"
+                    f"{self._folder}: another model has taken the place of the one that was asked for",
+                    Remedy.passing("run the same again, with another {out}", out=...),
                 )
         assert self._held is not None
         return self._held

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from cofill import __version__
 from cofill.cluster.model_parts import Range
-from cofill.errors import ClusterError, DataError
+from cofill.errors import ClusterError, DataError, Remedy
 from cofill.files import json_of, replacing
 
 if TYPE_CHECKING:
@@ -173,8 +173,8 @@ class PartFolder:
         differing = sorted(key for key in {*asked, *self.question} if asked.get(key) != self.question.get(key))
         about = ", ".join(_in_words(key) for key in differing) or "version of cofill"
         raise DataError(
-            f"{self.folder}: holds the {self.name} of another question (another {about}); "
-            f"name another folder with --out, or remove this one"
+            f"{self.folder}: holds the {self.name} of another question (another {about})",
+            Remedy.passing("name another folder with {out}, or remove this one", out=...),
         )
 
     def _refuse_strangers(self) -> None:
@@ -183,13 +183,13 @@ class PartFolder:
         strange = next(iter(sorted(self.folder.iterdir())), None) if self.folder.exists() else None
         if strange is not None:
             raise DataError(
-                f"{self.folder}: holds {strange.name}, which does not belong to {self.name} of a cluster; "
-                f"name an empty or a new folder with --out"
+                f"{self.folder}: holds {strange.name}, which does not belong to {self.name} of a cluster",
+                Remedy.passing("name an empty or a new folder with {out}", out=...),
             )
 
 
 def _in_words(key: str) -> str:
-    return {"n": "-n", "model": "model"}.get(key, key.replace("_", " "))
+    return key.replace("_", " ")
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -205,7 +205,9 @@ def _read(path: Path) -> dict[str, Any] | None:
         or "ranges" not in document
         or (signed is not None and signed != digest_of(document))
     ):
-        raise DataError(f"{path}: truncated or altered; remove the folder, or name another with --out")
+        raise DataError(
+            f"{path}: truncated or altered", Remedy.passing("remove the folder, or name another with {out}", out=...)
+        )
     return document
 
 

@@ -73,7 +73,7 @@ def workplace(
     with ray_session(address, cpus=cores(), store_bytes=_STORE_BYTES) as session:
         machines = [machine.cpus for machine in session.machines()]
         if not machines:
-            raise ClusterError(f"--ray {address}: no machine of the cluster offers a core; start one that does")
+            raise ClusterError(f"the cluster {address}: no machine of the cluster offers a core; start one that does")
         hire = partial(ray_crew_for, attempts=attempts, say=say or _unsaid, silence=silence)
         yield Workplace(hire, machines)
 

@@ -155,7 +155,8 @@ def _start(ray: Any, cpus: int, folder: Path | None, store_bytes: int) -> None:
 def _join(ray: Any, address: str) -> None:
     if not address.startswith(_CLIENT):
         address = _found(address)
-        _ask(address)
+        if address != "auto":
+            _ask(address)
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except Exception as error:
@@ -166,10 +167,11 @@ def _found(address: str) -> str:
     """Host and port; of the cluster that this machine belongs to, for "auto"."""
     if address != "auto":
         return address
-    from ray._private import services
-
     try:
+        services: Any = import_module("ray._private.services")
         found: str = services.canonicalize_bootstrap_address("auto") or ""
+    except (ImportError, AttributeError):  # Ray's own affair, which may change
+        return address
     except ConnectionError:
         found = ""
     if not found:

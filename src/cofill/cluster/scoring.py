@@ -21,9 +21,9 @@ from cofill.cluster.model_parts import Held, ModelOutline, ModelParts, Range
 from cofill.cluster.part_files import Part, PartFolder, finished_part, write_part
 from cofill.cluster.ray_crew import Say, Workplace, workplace
 from cofill.crew import Advanced, Duty, Failed
-from cofill.errors import ClusterError, CofillError, DataError
+from cofill.errors import ClusterError, CofillError, DataError, Remedy
 from cofill.memory import peak_bytes
-from cofill.models.lists.ranked import check_count
+from cofill.models.lists.ranked import check_count, list_columns, list_schema
 from cofill.models.lists.rules import By, Rules
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ Report = Callable[[float], None]
 ATTEMPTS = 3
 _TASKS_A_CORE = 4
 _MOST_AT_ONCE = 50_000  # people, or pairs times 20, of a task, unless the caller says how many tasks there are
-_PEOPLE_OF_A_FRAME = 1024
 _PAIRS_AT_ONCE = 50_000
 
 
@@ -53,8 +52,8 @@ class Division:
         found = sum(cores // self.cores for cores in place.machines)
         if not found:
             raise ClusterError(
-                f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}; "
-                f"ask for fewer with --task-cores"
+                f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}",
+                Remedy.passing("ask for fewer with {cores}", cores=...),
             )
         return found
 
@@ -240,8 +239,12 @@ def done_by_all(
             if isinstance(news, Failed):
                 if news.killed:
                     raise ClusterError(
-                        f"task {news.task + 1} of {len(tasks)}: {news.problem}; the same command goes on, with more "
-                        f"--tasks or more --task-cores if memory is short"
+                        f"task {news.task + 1} of {len(tasks)}: {news.problem}",
+                        Remedy.passing(
+                            "the same command goes on; if memory is short, with more of {tasks} or {cores}",
+                            tasks=...,
+                            cores=...,
+                        ),
                     )
                 raise CofillError(news.problem)
             if isinstance(news, Advanced):
@@ -315,35 +318,25 @@ def _begin(
 
 
 def _schema_of_lists(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":
-    import polars as pl
-
-    user, item = (pl.Int64 if integers else pl.String for integers in task["integers"])
-    rating = {"rating": pl.Float32} if held.model.rated else {}
-    return {
-        **{"user": user, "rank": pl.Int32, "item": item, "score": pl.Float32},
-        **rating,
-        **{"raters": pl.Int64, "title": pl.String},
-    }
+    integers = [name for name, yes in zip(("user", "item"), task["integers"], strict=True) if yes]
+    return list_schema(list_columns(held.model.rated), integers=integers)
 
 
 def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.DataFrame]":
-    import polars as pl
-
     model, own = held.model, Range(*task["range"])
+    people = [model.users.id(index - held.offset) for index in range(own.first, own.last)]
+    lists = model.recommend_many(
+        people,
+        task["n"],
+        by=task["by"],
+        exclude_known=task["exclude_known"],
+        progress=lambda step: report(step.share),
+        **task["rules"],
+    )
+    # A part may have numbers alone where the whole model has texts too.
     schema = _schema_of_lists(task, held)
-    for first in range(own.first, own.last, _PEOPLE_OF_A_FRAME):
-        last = min(own.last, first + _PEOPLE_OF_A_FRAME)
-        people = [model.users.id(index - held.offset) for index in range(first, last)]
-        everybody = model.recommend_all(
-            people, task["n"], by=task["by"], exclude_known=task["exclude_known"], **task["rules"]
-        )
-        rows = [
-            (user, rank, entry.item, entry.score, *((entry.rating,) if model.rated else ()), entry.raters, entry.title)
-            for user, found in everybody
-            for rank, entry in enumerate(found, 1)
-        ]
-        yield pl.DataFrame(rows, schema=schema, orient="row")
-        report((last - own.first) / max(1, own.last - own.first))
+    for frame in lists.frames():
+        yield frame.cast(schema)
 
 
 def _schema_of_predictions(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":

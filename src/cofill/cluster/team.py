@@ -24,7 +24,7 @@ from cofill.cluster.ray_session import INSTALL, RaySession, ray_session
 from cofill.cluster.transported import Told, heard_error, heard_step, show_again
 from cofill.cluster.worker import Duty, Worker
 from cofill.crew import orderly_termination
-from cofill.errors import ClusterError, CofillError
+from cofill.errors import ClusterError, CofillError, Remedy
 from cofill.progress import Progress, Step, unseen
 
 _LISTEN_EVERY = 0.25  # seconds between two questions to worker 0, who tells of progress
@@ -145,7 +145,8 @@ class _Run:
                     lately = "the last time" if in_vain == 1 else f"the last {in_vain} times"
                     raise ClusterError(
                         f"the team of workers failed {_times(attempt)}, {lately} without getting further; "
-                        f"the last time {last}; what was saved is kept, go on with --resume"
+                        f"the last time {last}",
+                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
                     ) from failure
             self._note(f"{last}; going on from the last checkpoint")
             self._await_machines(machines)
@@ -200,7 +201,10 @@ class _Run:
         told = False
         while (left := len(self._session.machines())) < min(before, self._workers):
             if not left:
-                raise ClusterError("no machine of the cluster is left; start it again, and go on with --resume")
+                raise ClusterError(
+                    "no machine of the cluster is left",
+                    Remedy.passing("start it again, and go on with {resume}", resume=True),
+                )
             if time.monotonic() > deadline:
                 self._note(f"waited {self._patience.machine:g} s for another machine; going on with {left}")
                 return
@@ -393,7 +397,7 @@ def _how_it_died(error: Exception) -> str:
     if "node has died" in said or "node failed" in said or "node was terminated" in said.lower():
         return "died with its machine"
     if type(error).__name__ == "OutOfMemoryError" or "running low on memory" in said:  # Ray's own watch over memory
-        return "was ended by Ray for want of memory: use more machines, or a smaller --hidden"
+        return "was ended by Ray for want of memory: use more machines, or fewer hidden units"
     if "connection error code 2" in said or "SIGKILL" in said:
         return "died: its process was killed, perhaps for want of memory"
     return f"died ({said[:200]})"

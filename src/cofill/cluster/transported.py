@@ -24,20 +24,17 @@ def heard_step(told: Mapping[str, Any]) -> Step:
 
 
 def told_error(error: CofillError) -> Told:
-    told: Told = {"class": _name(type(error)), "message": str(error)}
-    return told | ({"about": _about(error)} if isinstance(error, DataError) else {})
+    return {"class": _name(type(error)), "message": str(error), "about": _about(error)}
 
 
 def heard_error(told: Mapping[str, Any]) -> CofillError:
     """The error that a worker has raised: of the same class, with the same message."""
     found = _class(told["class"], CofillError)
-    error: CofillError
-    if "about" in told and issubclass(found, DataError):
-        error = _of_data(found, told["about"])
-    else:
-        make: Any = found.__new__  # its own __init__ may ask for more than a message
-        error = make(found)
-        error.args = (told["message"],)
+    if found.__init__ is CofillError.__init__:
+        return _with_remedy(found, told["about"])
+    make: Any = found.__new__  # its own __init__ asks for something else
+    error: CofillError = make(found)
+    CofillError.__init__(error, told["message"])
     return error
 
 
@@ -50,13 +47,13 @@ def show_again(told: Mapping[str, Any]) -> None:
     """Warn as the worker did."""
     category = _class(told["class"], Warning)
     if "about" in told and issubclass(category, DataWarning):
-        about = _of_data(DataError, told["about"])
+        about = _with_remedy(DataError, told["about"])
         warnings.warn(category(about.found, about.remedy, where=about.where), stacklevel=2)
     else:
         warnings.warn(told["message"], category, stacklevel=2)
 
 
-def _about(error: DataError) -> Told:
+def _about(error: CofillError) -> Told:
     arguments = {name: _ANY_VALUE if value is ... else value for name, value in error.remedy.arguments.items()}
     return {
         "found": error.found,
@@ -65,7 +62,7 @@ def _about(error: DataError) -> Told:
     }
 
 
-def _of_data(found: type[Any], about: Mapping[str, Any]) -> Any:
+def _with_remedy(found: type[Any], about: Mapping[str, Any]) -> Any:
     text, arguments = about["remedy"]
     remedy = Remedy(text, {name: ... if value == _ANY_VALUE else value for name, value in arguments.items()})
     return found(about["found"], remedy, where=None if about["where"] is None else Place(*about["where"]))

@@ -422,8 +422,12 @@ def refuse_mixed(ids: "list[Any]", column: str, origin: Origin) -> None:
         )
 
 
-def series_of(values: Any, column: str, origin: Origin, *, ids: bool = False) -> "pl.Series":
-    """Values of any kind as a series; `ids` that are neither all strings nor all integers are refused."""
+IdsIn = Literal["alike", "mixed"] | None
+"""Ids that are all strings or all integers, ids of both types, or no ids at all."""
+
+
+def series_of(values: Any, column: str, origin: Origin, *, ids: IdsIn = None) -> "pl.Series":
+    """Values of any kind as a series. Ids that should be alike and are not are refused; mixed ones become text."""
     import polars as pl
 
     if isinstance(values, pl.Series):
@@ -438,10 +442,12 @@ def series_of(values: Any, column: str, origin: Origin, *, ids: bool = False) ->
             return pl.Series(np.ascontiguousarray(array))
         array = array.tolist()
     plain = [value.item() if isinstance(value, np.generic) else value for value in array]
+    if ids == "mixed" and {type(value) for value in plain} == {str, int}:
+        plain = [str(value) for value in plain]
     if ids:
         refuse_mixed(plain, column, origin)
     try:
-        return pl.Series(plain, strict=ids)
+        return pl.Series(plain, strict=ids is not None)
     except (TypeError, OverflowError, pl.exceptions.PolarsError, UnicodeError) as error:
         reason = str(error).splitlines()[0]
         raise DataError(

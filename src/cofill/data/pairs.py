@@ -12,8 +12,9 @@ from cofill.data.ratings import Ratings
 from cofill.data.roles import Role, Wanted
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
-from cofill.errors import DataError
+from cofill.errors import DataError, quoted
 
+_PAIR: tuple[Role, ...] = ("user", "item")
 Ids = Sequence[Id] | npt.NDArray[Any]
 
 
@@ -29,11 +30,13 @@ def read_pairs(
     """Users and items of pairs, as long as each other.
 
     `source` is Ratings, or anything that `Ratings.read` takes, without the ratings: a file, a frame, two arrays or
-    lists of ids, or an iterable of (user, item) tuples. Other columns of a file or a frame are left alone.
+    lists of ids, or an iterable of (user, item) tuples. Other columns of a file or a frame are left alone. Ids of one
+    side may be strings and integers: then all of them come back as strings, by which they are found as well.
     """
     if isinstance(source, Ratings):
         return source.users.array()[source.user_index], source.items.array()[source.item_index]
-    if isinstance(source, np.ndarray) and source.ndim == 2 and source.shape[1] == 2:
+    _refuse_others(source)
+    if isinstance(source, np.ndarray) and source.ndim == 2:
         source = [source[:, 0], source[:, 1]]  # a row for each pair
     if (
         isinstance(source, tuple)
@@ -43,9 +46,25 @@ def read_pairs(
         source = list(source)  # two columns, however they are wrapped
     if isinstance(source, list | tuple) and all(hasattr(part, "__len__") and len(part) == 0 for part in source):
         return [], []  # nothing asked, nothing answered
-    wanted = Wanted({"user": user, "item": item}, ("user", "item"), (), ("user", "item"))
+    wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", mixed_ids=True)
     table = read_table(source, wanted, TextOptions(separator, header, encoding))
     return _ids(table, "user"), _ids(table, "item")
+
+
+def _refuse_others(source: object) -> None:
+    """DataError for what people take for pairs: a single one, and pairs with ratings."""
+    if isinstance(source, np.ndarray):
+        if source.ndim == 2 and source.shape[1] != 2:
+            found = f"the array has the shape {source.shape}"
+            raise DataError(found, "a pair has two columns: pass those of user and item")
+        return
+    if not isinstance(source, tuple | list):
+        return
+    if len(source) == 2 and all(isinstance(part, str | int | np.integer) for part in source):
+        pair = tuple(source)
+        raise DataError(f"found a single pair, {quoted(pair)}", f"pass a list of pairs: [{quoted(pair)}]")
+    if len(source) > 2 and all(hasattr(part, "dtype") and len(np.shape(part)) == 1 for part in source):
+        raise DataError(f"found {len(source)} arrays", "pass two: those of the users and of the items")
 
 
 def read_somebody(

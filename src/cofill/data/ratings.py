@@ -13,6 +13,7 @@ import numpy.typing as npt
 from cofill.config import Orientation
 from cofill.data import cells
 from cofill.data.delimited import too_many
+from cofill.data.frames import InFrames
 from cofill.data.layout import TextOptions
 from cofill.data.roles import Role, Wanted
 from cofill.data.sparse import SparseRows
@@ -59,7 +60,7 @@ class Scale(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Ratings:
+class Ratings(InFrames):
     """n known ratings of users for items, sorted by user, then by item; no pair is there twice."""
 
     users: Vocabulary
@@ -192,7 +193,7 @@ class Ratings:
             times=None if self.times is None else self.times[order],
         )
 
-    def frame(self) -> "pl.DataFrame":
+    def to_polars(self) -> "pl.DataFrame":
         """A polars frame with the columns user, item, rating (of interactions: weight) and, if known, time."""
         import polars as pl
 
@@ -209,10 +210,10 @@ class Ratings:
         return pl.DataFrame(columns)
 
     def write(self, path: str | PathLike[str]) -> None:
-        """Write `frame()` to a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file: all of it, or nothing."""
+        """Write `to_polars()` to a .csv, .tsv, .csv.gz, .tsv.gz or .parquet file: all of it, or nothing."""
         from cofill.data.table import write_frame
 
-        write_frame(self.frame(), path)
+        write_frame(self.to_polars(), path)
 
     def merge(self, other: "Ratings") -> Self:
         """Both together. Where both have a pair, `other` wins; its new ids come after the known ones.

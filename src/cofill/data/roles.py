@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
-from cofill.data.cells import DECIMAL_COMMA, is_number
+from cofill.data.cells import DECIMAL_COMMA, IdsIn, is_number
 from cofill.errors import DataError, Place, Remedy, quoted
 
 Role = Literal["user", "item", "rating", "count", "event", "time", "title"]
@@ -89,6 +89,8 @@ class Wanted:
     file: str = "the ratings file"
     one: str = "rating"
     """What a line of it is."""
+    mixed_ids: bool = False
+    """Whether ids may be strings and integers in one column: in questions they may, in data it is likely a mistake."""
 
     @property
     def least(self) -> int:
@@ -104,6 +106,10 @@ class Wanted:
     def lengths(self) -> range:
         """How many columns a table without names may have: without the optional ones, with some or all of them."""
         return range(len(self.required), len(self.by_position) + 1)
+
+    def ids_in(self, role: str) -> IdsIn:
+        """What ids a column may have, if any."""
+        return ("mixed" if self.mixed_ids else "alike") if role in ("user", "item") else None
 
     @property
     def judges_cells(self) -> bool:

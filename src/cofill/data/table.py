@@ -100,7 +100,7 @@ class Table:
         for position in positions:
             name = self.names[position]
             origin = replace(self.origin, labels={name: f"column {quoted(name)}"})
-            series = series_of(self.found[name], name, origin, ids=True)
+            series = series_of(self.found[name], name, origin, ids="alike")
             found.append((series, cells.ids(series, name, origin, text=self.text)))
         if all(isinstance(read, np.ndarray) for _, read in found):
             return [read.tolist() for _, read in found if isinstance(read, np.ndarray)]
@@ -391,7 +391,7 @@ def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted 
         first = [series_of(column(at), "column", Origin(name)).head(SAMPLE_ROWS) for at in shown]
         used = wanted.columns(found, len(found), as_text(zip(*first, strict=True)), name)
         origin = Origin(name, labels=wanted.labels(found, used))
-        columns = {role: series_of(column(at), role, origin, ids=role in ("user", "item")) for role, at in used.items()}
+        columns = {role: series_of(column(at), role, origin, ids=wanted.ids_in(role)) for role, at in used.items()}
         table = Table(columns, origin)
     if not table.found or not table.height:
         needed = "each id needs one" if isinstance(wanted, Everything) else _needs_a_row(wanted)
@@ -444,7 +444,7 @@ def _from_arrays(source: Any, wanted: Wanted) -> Table:
     if not next(iter(lengths.values())):
         raise DataError("there are no rows", _needs_a_row(wanted), where="the arrays")
     columns = zip(roles, source, strict=True)
-    return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in columns}, origin)
+    return Table({role: series_of(part, role, origin, ids=wanted.ids_in(role)) for role, part in columns}, origin)
 
 
 def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
@@ -454,7 +454,10 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     for number, row in enumerate(source, 1):
         where = Place("the tuples", "row", number)
         if not isinstance(row, (tuple, list)) or (isinstance(wanted, Wanted) and len(row) not in wanted.lengths):
-            raise DataError(f"found {quoted(row)}", f"pass {such}", where=where)
+            pairs_alone = isinstance(wanted, Wanted) and wanted.one == "pair" and isinstance(row, (tuple, list))
+            raise DataError(
+                f"found {quoted(row)}", f"pass {such}{', without ratings' if pairs_alone else ''}", where=where
+            )
         if rows and len(row) != len(rows[0]):
             raise DataError(
                 f"found {len(row)} entries where the first row has {len(rows[0])}",
@@ -472,7 +475,7 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     roles = wanted.by_position[: len(columns)]
     origin = Origin("the tuples", labels={role: f"the {role}" for role in roles})
     parts = zip(roles, columns, strict=True)
-    return Table({role: series_of(part, role, origin, ids=role in ("user", "item")) for role, part in parts}, origin)
+    return Table({role: series_of(part, role, origin, ids=wanted.ids_in(role)) for role, part in parts}, origin)
 
 
 # Back to a file

@@ -4,10 +4,11 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings
 from cofill.data.splits import k_folds
 from cofill.data.vocabulary import Indices, Vocabulary
@@ -15,6 +16,9 @@ from cofill.errors import DataError
 from cofill.evaluation.intervals import Interval, PairedComparison, paired
 from cofill.evaluation.ranking import RankingEvaluation, RankingModel, evaluate_ranking
 from cofill.evaluation.ratings import Evaluation, RatingModel, evaluate
+
+if TYPE_CHECKING:
+    import polars as pl
 
 RATING_MEASURES = ("rmse", "mae")
 """The less the better."""
@@ -47,7 +51,7 @@ class Fold:
 
 
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(InFrames):
     """The measures of every fold, and what is needed to repeat them."""
 
     model: str
@@ -74,6 +78,19 @@ class CrossValidation:
         overlap = 1 / (len(self.folds) - 1)
         less_is_better = measure in RATING_MEASURES
         return paired(self._values(measure), other._values(measure), less_is_better=less_is_better, overlap=overlap)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A row for each fold, with its number from 1, the seed of its model, and its measures."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {"fold": number, "seed": fold.seed, "training_ratings": fold.training_ratings}
+                | {"ratings": fold.rating.ratings, "cold": fold.rating.cold}
+                | {measure: fold.measure(measure) for measure in self.measures}
+                for number, fold in enumerate(self.folds, 1)
+            ]
+        )
 
     def as_json(self) -> dict[str, Any]:
         return {

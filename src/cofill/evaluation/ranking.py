@@ -12,17 +12,21 @@ nothing about tastes.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.list_measures import MeasuredLists, Tally, without_users
 from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
 from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
@@ -57,7 +61,7 @@ class RankingModel(ListModel, Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankingEvaluation(MeasuredLists):
+class RankingEvaluation(MeasuredLists, InFrames):
     """The measures of one model's lists on one test part, and of popularity on the same."""
 
     by: ListsBy
@@ -67,6 +71,22 @@ class RankingEvaluation(MeasuredLists):
     trained_on: int  # test ratings that the model knows, relevant or not: left out
     unknown_items: int  # relevant ratings of items that the model does not know: missed
     popularity: MeasuredLists  # the most rated items, for the same users
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A row for each length of the lists, first those of the model, then those of popularity.
+
+        The column lists says whose they are; mrr, which looks at all items, is the same for every length.
+        """
+        import polars as pl
+
+        both = {"model": self, "popularity": self.popularity}
+        return pl.DataFrame(
+            [
+                {"lists": name, **asdict(cutoff), "mrr": measured.mrr}
+                for name, measured in both.items()
+                for cutoff in measured.cutoffs
+            ]
+        )
 
     def as_json(self) -> dict[str, Any]:
         """All but the values of single users."""

@@ -4,15 +4,19 @@ often prediction intervals hold the rating.
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
+from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -21,6 +25,7 @@ Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 50_000
+_MEASURED = ("ratings", "rmse", "mae", "within_interval")
 
 
 class RatingModel(Protocol):
@@ -83,7 +88,7 @@ class UserCluster(_Group):
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(InFrames):
     """The measures of one model on one test part."""
 
     rmse: float
@@ -94,6 +99,21 @@ class Evaluation:
     user_clusters: list[UserCluster]
     within_interval: float | None = None
     """Share of the ratings that their 90 % prediction interval holds; None where there are no intervals."""
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A row for all ratings, then one for each group of items and of users by their training ratings.
+
+        The column of is "all", "items" or "users", and members says how many of them a group has.
+        """
+        import polars as pl
+
+        rows: list[dict[str, Any]] = [{"of": "all"} | {name: getattr(self, name) for name in _MEASURED}]
+        rows += [{"of": "items", "members": one.items} | asdict(one) for one in self.clusters]
+        rows += [{"of": "users", "members": one.users} | asdict(one) for one in self.user_clusters]
+        whole, shares = ("members", "most_training_ratings", "ratings"), ("share_from", "share_to")
+        schema = {"of": pl.String} | dict.fromkeys(shares, pl.Float64) | dict.fromkeys(whole, pl.Int64)
+        frame = pl.DataFrame(rows, schema={**schema, **dict.fromkeys(("rmse", "mae", "within_interval"), pl.Float64)})
+        return frame.drop("within_interval") if self.within_interval is None else frame
 
     def as_json(self) -> dict[str, Any]:
         document = asdict(self)

@@ -59,7 +59,7 @@ def _show(plan: Plan) -> Result:
         "What a process does only once, such as compiling, is not counted. The paper's are of a graphics card (GTX "
         "980) and 20 to 30 epochs.",
         f"Machines differ, and so do days: compare by times {_REFERENCE}, which is only there where {_REFERENCE} was "
-        "measured by the same command. A command with another --out measures all anew.",
+        "measured by the same command. A command that writes into another folder measures all anew.",
         "Peak memory is that of the process, with its libraries and the ratings; the paper's is that of the card.",
         "Parameters are the weights and biases of a network, or the vectors of all users and items.",
     )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from cofill.charts.graphs import Chart
-from cofill.errors import SettingsError
+from cofill.errors import Remedy, SettingsError
 from cofill.evaluation import Interval, PairedComparison
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.result_table import Table
@@ -38,7 +38,7 @@ VERDICT_NOTE = (
 )
 
 
-GIVE_SIDE_INFORMATION = "give some, such as --item-features FILE"
+GIVE_SIDE_INFORMATION = Remedy.passing("give some, such as {item_features}", item_features=...)
 
 
 class Missing(NamedTuple):
@@ -104,11 +104,12 @@ class Plan:
         folds = len(self.data.folds)
         if 1 < folds < self.splits:
             raise SettingsError(
-                f"{self.dataset} was published with {folds} folds. Got --folds {self.splits}; use at most {folds}"
+                f"{self.dataset} was published with {folds} folds, fewer than {self.splits}",
+                Remedy.passing("use at most {splits}", splits=folds),
             )
         for label in self.only or ():
             if EVERYONE[label].side and not self.data.described:
-                raise SettingsError(f"--only {label}: there is no side information; {GIVE_SIDE_INFORMATION}")
+                raise SettingsError(f"{label} needs side information, and there is none", GIVE_SIDE_INFORMATION)
 
     def present(self, labels: tuple[str, ...]) -> list[Contender]:
         """The contenders that can take part: those marked ++ need side information, those of ratings need ratings."""

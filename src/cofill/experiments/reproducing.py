@@ -8,7 +8,7 @@ from typing import Any
 from cofill import __version__
 from cofill.charts.graphs import write_picture
 from cofill.cluster.ray_crew import Say, workplace
-from cofill.errors import SettingsError
+from cofill.errors import Remedy, SettingsError
 from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
 from cofill.files import json_of, replacing
@@ -81,7 +81,7 @@ def reproduce(
     `ray` and `say` are those of `finish`.
     """
     if experiment.needs_side and not plan.data.described:
-        raise SettingsError(f"{experiment.name} is about side information, and there is none; {GIVE_SIDE_INFORMATION}")
+        raise SettingsError(f"{experiment.name} is about side information, and there is none", GIVE_SIDE_INFORMATION)
     with workplace(ray) as place, experiment_progress(experiment.name, quiet) as begin:
         several = workers or (1 if ray is None else len(place.machines))
         while True:
@@ -111,7 +111,8 @@ def refuse_other_data(folder: Path, experiment: Experiment, plan: Plan) -> None:
     found = document.get("fingerprint") if isinstance(document, dict) else None
     if found is not None and found != plan.fingerprint:
         raise SettingsError(
-            f"{path} is about other ratings that are called {plan.dataset} too; name another folder with --out"
+            f"{path} is about other ratings that are called {plan.dataset} too",
+            Remedy.passing("name another folder with {out}", out=...),
         )
 
 

@@ -48,7 +48,7 @@ class Explanation(NamedTuple):
     contributions: list[Contribution]
     """All ratings and features of the user, those that move it most first."""
     remainder: float
-    """What is not attributed to any of them: docs/network.md says for which models it is more than rounding."""
+    """What is not attributed to any of them; docs/explanation/network.md says where it is more than rounding."""
     title: str | None = None
     low: float | None = None
     """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""

@@ -37,7 +37,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import PoolProxiedConnection, StaticPool
 
-from cofill.errors import CofillError, DataError, SettingsError
+from cofill.errors import CofillError, DataError, Remedy, SettingsError
 from cofill.files import make_private
 from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
@@ -53,6 +53,7 @@ log = logging.getLogger("cofill.serving")
 
 _COUNTER = "SELECT change, generation FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
+CHECK_DATABASE = Remedy.passing("check {database}", database=...)
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
@@ -146,12 +147,12 @@ class Store:
                 if connection.dialect.name == "postgresql":
                     connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
                 if not make and not inspect(connection).has_table(_counter.name):
-                    raise DataError(f"{self.name}: no live ratings are kept there; check --database")
+                    raise DataError(f"{self.name}: no live ratings are kept there", CHECK_DATABASE)
                 found = make_tables(connection)
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             reason = " ".join(str(cause).split())
-            raise CofillError(f"{self.name}: live ratings cannot be kept there ({reason}); check --database") from None
+            raise CofillError(f"{self.name}: live ratings cannot be kept there ({reason})", CHECK_DATABASE) from None
         if found > FORMAT:
             raise CofillError(f"{self.name}: written by a newer cofill (format {found}); upgrade cofill")
 

@@ -19,11 +19,12 @@ from uuid import uuid4
 
 import polars as pl
 
+from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
-from cofill.errors import CofillError, DataError
+from cofill.errors import CofillError, DataError, Remedy
 from cofill.files import explain_write_failure, json_of
-from cofill.serving.live_export import id_column, opened, rating_frame, safe_in_a_spreadsheet
+from cofill.serving.live_export import id_column, opened, rating_frame
 
 if TYPE_CHECKING:
     from cofill.serving.database import LiveInteraction, LiveRating
@@ -67,7 +68,9 @@ class ExportFolder(NamedTuple):
 def write_export(out: Path, database: str | None, model: Path | None, ending: str = "csv") -> Exported:
     """Write the folder; in the place of an earlier export, and of nothing else."""
     if out.exists() and not is_export(out):
-        raise DataError(f"{out}: exists and is no export; choose another --out, or remove it")
+        raise DataError(
+            f"{out}: exists and is no export", Remedy.passing("choose another {out}, or remove it", out=...)
+        )
     with opened(database, model) as store:
         change = store.counter().change
         changes = store.changes_since(0, until=change)

@@ -32,7 +32,11 @@ _Kind = TypeVar("_Kind", bound=Ratings)
 @contextmanager
 def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
     """The database at a URL, or in the file beside a model; it must be there."""
-    from cofill.serving.database import Store, url_of  # only this needs SQLAlchemy: training does without
+    from cofill.serving.database import (
+        CHECK_DATABASE,
+        Store,
+        url_of,
+    )  # only this needs SQLAlchemy: training does without
 
     if database is None:
         assert model is not None
@@ -40,7 +44,7 @@ def opened(database: str | None, model: Path | None) -> "Iterator[Store]":
             raise DataError(f"{live_file(model)}: there is no such file; has {model} been served without --database?")
     url = url_of(database, model or Path())
     if url.drivername == "sqlite" and not Path(url.database or "").exists():
-        raise DataError(f"{url.database}: there is no such file; check --database")
+        raise DataError(f"{url.database}: there is no such file", CHECK_DATABASE)
     store = Store(url)
     try:
         store.open(make=False)
@@ -72,23 +76,6 @@ def id_column(texts: Sequence[str]) -> pl.Series:
     if all(CANONICAL_INTEGER.fullmatch(text) and INT64.min <= int(text) <= INT64.max for text in texts):
         return pl.Series([int(text) for text in texts], dtype=pl.Int64)
     return pl.Series(list(texts), dtype=pl.String)
-
-
-# A spreadsheet takes a cell that begins with one of these for a formula, or drops the mark.
-_MARKS = "^[=+@\\-\\t\\r']"
-
-
-def safe_in_a_spreadsheet(frame: pl.DataFrame) -> pl.DataFrame:
-    """Texts that a spreadsheet would take for formulas, with an apostrophe before them; numbers stay numbers.
-
-    A text that begins with an apostrophe gets another one, so that taking one away gives back what was there.
-    """
-    texts = [name for name, kind in frame.schema.items() if kind == pl.String]
-    marked = [
-        pl.when(pl.col(name).str.contains(_MARKS)).then("'" + pl.col(name)).otherwise(pl.col(name)).alias(name)
-        for name in texts
-    ]
-    return frame.with_columns(marked)
 
 
 def exported_interactions(path: Path, weight: Role) -> Interactions | None:

@@ -1,6 +1,6 @@
 """The kinds of errors: the `type` of a problem document (RFC 9457) is the address of a page about its kind.
 
-That page is made from what stands here, as docs/problems.md is (`python -m cofill.serving.problem_types`).
+That page is made from what stands here, as docs/reference/problems.md is (`python -m cofill.serving.problem_types`).
 """
 
 import sys
@@ -12,9 +12,9 @@ PREFIX = "/problems/"
 _SHEETS = ("page/tokens.css", "page/base.css", "docs/reference.css")
 _INTRODUCTION = """# Problems
 
-Every error of the [server](serving.md) is a problem document (RFC 9457, `application/problem+json`). Its `type` is
-one of the addresses below, where the server has a page with the same words. Programs go by `type`, and show `detail`
-to people. `status` is that of the response, `instance` the path that was asked for.
+Every error of the [server](../how-to/serve.md) is a problem document (RFC 9457, `application/problem+json`). Its
+`type` is one of the addresses below, where the server has a page with the same words. Programs go by `type`, and show
+`detail` to people. `status` is that of the response, `instance` the path that was asked for.
 `python -m cofill.serving.problem_types` writes this page."""
 
 
@@ -252,7 +252,7 @@ def usual_type(status: int) -> ProblemType:
 
 
 def as_markdown() -> str:
-    """docs/problems.md."""
+    """docs/reference/problems.md."""
     parts = [_INTRODUCTION]
     for kind in ProblemType:
         parts += [

@@ -14,7 +14,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import Split, split
 from cofill.data.vocabulary import Vocabulary
-from cofill.errors import DataError, SettingsError
+from cofill.errors import DataError, Remedy, SettingsError
 from cofill.tuning.space import FeedbackKind
 
 ValidationBy = Literal["random", "time"]
@@ -64,7 +64,8 @@ class ListSearchData:
         if not 1 <= round(len(self.ratings) * (1.0 - settings.validation)) < len(self.ratings):
             raise DataError(
                 f"{len(self.ratings)} {plural} are too few to hold out a share of {settings.validation:g} for "
-                f"validation; give more {plural}, or a larger --validation"
+                f"validation",
+                Remedy.passing(f"give more {plural}, or a larger {{validation}}", validation=...),
             )
         if settings.half_life and self.ratings.times is None:
             raise DataError(
@@ -76,7 +77,12 @@ class ListSearchData:
         if self.ratings.rated and not (held_out.values >= np.float32(threshold)).any():
             raise DataError(
                 f"none of the {len(held_out):,} validation ratings is at least {threshold:g}, so there is nothing that "
-                f"lists should find; give more ratings, a larger --validation, or the --scale of the ratings"
+                f"lists should find",
+                Remedy.passing(
+                    "give more ratings, a larger {validation}, or the scale of the ratings: {scale}",
+                    validation=...,
+                    scale=...,
+                ),
             )
 
     def fingerprint(self) -> str:

@@ -10,7 +10,8 @@ from optuna.trial import TrialState
 
 from cofill.cluster.ray_crew import Say, workplace
 from cofill.crew import Failed, crew_progress
-from cofill.errors import CofillError
+from cofill.errors import CofillError, Remedy
+from cofill.progress import duration
 from cofill.tuning.goals import Goal
 from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.search_data import SearchData
@@ -85,8 +86,8 @@ def search(
         standing = _standing(study, trials, plan.goal)
     if standing.finished < trials:
         raise CofillError(
-            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory; "
-            f"the same command goes on, with fewer --workers if need be"
+            f"all workers were killed after {standing.finished} of {trials} trials, perhaps for want of memory",
+            Remedy.passing("the same search goes on, with fewer {workers} if need be", workers=...),
         )
     if watch is not None:
         watch(standing)
@@ -146,5 +147,5 @@ def _told(standing: Standing, left: float | None) -> str:
     if standing.best is not None:
         parts.append(f"best {standing.goal.label} {standing.best:.4f}")
     if left:
-        parts.append(f"{left / 60:.0f} min left" if left >= 90 else f"{left:.0f} s left")
+        parts.append(f"{duration(left)} left")
     return "  ".join(parts)

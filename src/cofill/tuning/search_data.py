@@ -12,7 +12,7 @@ from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
-from cofill.errors import DataError, SettingsError
+from cofill.errors import DataError, Remedy, SettingsError
 from cofill.models.portion import Portion
 
 
@@ -51,8 +51,8 @@ class SearchData:
             raise SettingsError("a search scores its trials on validation ratings; set validation above 0, such as 0.1")
         if min(round(self.rows.nnz * settings.validation), self.rows.nnz - 1) < 1:
             raise DataError(
-                f"{self.rows.nnz} ratings are too few to hold out a share of {settings.validation:g} for validation; "
-                f"give more ratings, or a larger --validation"
+                f"{self.rows.nnz} ratings are too few to hold out a share of {settings.validation:g} for validation",
+                Remedy.passing("give more ratings, or a larger {validation}", validation=...),
             )
 
     def fingerprint(self) -> str:

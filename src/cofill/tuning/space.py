@@ -114,5 +114,5 @@ def list_genes_to_search(settings: CFNSettings, feedback: FeedbackKind) -> tuple
 def _not_fixed(candidates: Sequence[Gene], settings: CFNSettings) -> tuple[Gene, ...]:
     genes = tuple(gene for gene in candidates if gene.setting not in settings.model_fields_set)
     if not genes:
-        raise SettingsError("every setting that could be searched is set by --config or a flag; leave one of them out")
+        raise SettingsError("every setting that could be searched is given; leave one of them out")
     return genes

@@ -12,7 +12,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cofill.cluster.ray_session import LOCAL
-from cofill.errors import CofillError, SettingsError
+from cofill.errors import CofillError, Remedy, SettingsError
 
 _SECONDS_FOR_THE_LOCK = 60
 _ATTEMPTS = 5
@@ -35,8 +35,9 @@ def check_within_reach(url: str, ray: str) -> None:
     """Refuse a database in a file for workers on several machines, which must not share one."""
     if ray != LOCAL and url.startswith("sqlite"):
         raise SettingsError(
-            f"the workers of a search on --ray {ray} are on several machines, and {shown_url(url)} is a file of one; "
-            f"give --storage postgresql://..., which all of them can reach"
+            f"the workers of a search on the cluster {ray} are on several machines, and {shown_url(url)} is a file of "
+            f"one",
+            Remedy.passing("give {storage}, which all of them can reach", storage="postgresql://..."),
         )
 
 
@@ -52,9 +53,13 @@ def storage_explained(url: str) -> Iterator[None]:
         yield
     except (StorageInternalError, SQLAlchemyError) as error:
         raise CofillError(
-            f"{shown_url(url)}: the study there cannot be read or written ({_database_says(error)}); see that the "
-            f"database is whole, within reach and has space, then give the same command again, or begin another study "
-            f"with --out or --storage"
+            f"{shown_url(url)}: the study there cannot be read or written ({_database_says(error)})",
+            Remedy.passing(
+                "see that the database is whole, within reach and has space, then go on with the same search, or begin "
+                "another with {out} or {storage}",
+                out=...,
+                storage=...,
+            ),
         ) from error
 
 
@@ -71,7 +76,8 @@ def open_storage(url: str) -> RDBStorage:
             time.sleep(0.2)  # somebody may be making the tables at this moment
         except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
             raise CofillError(
-                f"--storage: no study can be kept there ({_database_says(error)}); check the address"
+                f"no study can be kept at that address ({_database_says(error)})",
+                Remedy.passing("check {storage}", storage=...),
             ) from error
     raise AssertionError("not reached")
 

@@ -226,7 +226,7 @@ def test_diversity_makes_the_items_of_a_list_less_alike() -> None:
 def test_everybody_is_recommended_to_by_the_same_rules() -> None:
     model = described()
     rules = {"where": {"kind": ["red", "blue"]}, "diversity": 0.2, "new_items": 0.2, "exclude": [3]}
-    for person, found in model.recommend_all([0, 5, 9], 6, **rules):  # type: ignore[arg-type]
+    for person, found in model.recommend_many([0, 5, 9], 6, **rules):  # type: ignore[arg-type]
         alone = model.recommend(person, 6, **rules)  # type: ignore[arg-type]
         assert items_of(list(found)) == items_of(list(alone))
 

@@ -131,7 +131,7 @@ class ListRivalContract(ModelContract):
                 changing.similar(1)
             return
         changing.add_ratings(parts().of_new_items)
-        train = parts().train.frame().select("user", "item", "rating")
+        train = parts().train.to_polars().select("user", "item", "rating")
         twin = [(user, 888, rating) for user, item, rating in train.iter_rows() if item == 7]
         changing.add_ratings(cells(twin, STARS))
         assert changing.similar(888, 3)[0].item == 7

@@ -51,7 +51,7 @@ def test_a_new_item_is_weighted_as_it_would_have_been_fitted() -> None:
     every = parts().train
     name, penalty = every.items.id(17), 5.0
     mine = every.item_index == 17
-    frame = every.frame()
+    frame = every.to_polars()
     rest, new = (Ratings.read(frame.filter(flags), scale=every.scale) for flags in (~mine, mine))
     model = EASE(penalty=penalty).fit(rest).add_ratings(new)
     expected = ease_of_the_paper(dense_of(EASE(penalty=penalty).fit(every).scorer.feedback.trained()), penalty)

@@ -141,7 +141,7 @@ def test_whoever_asks_gets_the_closed_form_without_the_item_itself(grades_as: Gr
 
 def test_a_new_item_is_solved_for_in_closed_form() -> None:
     every = parts().train
-    frame, mine = every.frame(), every.item_index == 17
+    frame, mine = every.to_polars(), every.item_index == 17
     rest, new = (Ratings.read(frame.filter(flags), scale=every.scale) for flags in (~mine, mine))
     model = IALS(**_SMALL).fit(rest).add_ratings(new)
     scorer = model.scorer

@@ -74,7 +74,7 @@ def test_all_ways_of_asking_a_matrix_agree() -> None:
 def test_another_scale_is_the_same_world(name: str, factor: float, shift: float) -> None:
     train = parts().train
     low, high = train.scale
-    frame = train.frame().with_columns(pl.col("rating") * factor + shift)
+    frame = train.to_polars().with_columns(pl.col("rating") * factor + shift)
     changed = Ratings.read(frame, scale=(low * factor + shift, high * factor + shift))
     small: dict[str, Any] = {
         "als-wr": {"rank": 4, "iterations": 2},

@@ -140,7 +140,7 @@ def test_without_features_as_good_as_surprise() -> None:
     surprise = pytest.importorskip("surprise")
     _, train, test, _, _ = parts()
     reader = surprise.Reader(rating_scale=(0.5, 5))
-    frame, asked = train.frame().to_pandas(), test.frame().to_pandas()
+    frame, asked = train.to_polars().to_pandas(), test.to_polars().to_pandas()
     peer = surprise.SVD(n_factors=10, n_epochs=20, lr_all=0.01, reg_all=0.05, random_state=0)
     peer.fit(surprise.Dataset.load_from_df(frame[["user", "item", "rating"]], reader).build_full_trainset())
     theirs = np.array([peer.predict(u, i).est for u, i in zip(asked["user"], asked["item"], strict=True)])

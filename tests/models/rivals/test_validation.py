@@ -39,7 +39,7 @@ def test_the_measure_is_that_of_evaluation() -> None:
 
 def test_too_little_to_hold_any_out() -> None:
     assert Validation.of(EASE(penalty=9.0).fit(cells([(1, 1, 5.0)])).scorer.feedback, 0) is None
-    frame = cells(small_cells()).frame().with_columns(rating=pl.lit(1.0))
+    frame = cells(small_cells()).to_polars().with_columns(rating=pl.lit(1.0))
     nothing_liked = Ratings.read(frame, scale=(1, 5))
     assert Validation.of(EASE(penalty=9.0).fit(nothing_liked).scorer.feedback, 0) is None
 

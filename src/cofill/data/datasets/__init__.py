@@ -19,7 +19,7 @@ import numpy as np
 
 from cofill.data.datasets import matlab
 from cofill.data.datasets.catalogue import CATALOGUE, Dataset, again
-from cofill.data.datasets.download import download, md5_of
+from cofill.data.datasets.download import download, expected_md5, md5_of
 from cofill.data.datasets.members import count_lines, opened, read_side_information, unpacked
 from cofill.data.described import SideInformation
 from cofill.data.ratings import Ratings
@@ -78,11 +78,12 @@ def fetch(name: str, *, quiet: bool = False) -> Path:
     if entry.address is None:
         raise DatasetError(f"{entry.name} cannot be downloaded. {entry.missing}")
     if not quiet:
-        sys.stderr.write(f"{entry.title} is {entry.licence}.\nCite: {entry.citation}\n")
+        sys.stderr.write(f"{entry.title} is {entry.terms}.\nCite: {entry.citation}\n")
     target = cache_folder() / entry.file_names[0]
     size = None if entry.changes else entry.size
     check = (lambda path: _check_content(entry, path)) if entry.md5 is None else None
-    return download(entry.address, target, md5=entry.md5, size=size, check=check, quiet=quiet)
+    second_hand = "checksum" in entry.second_hand
+    return download(entry.address, target, md5=entry.md5, size=size, second_hand=second_hand, check=check, quiet=quiet)
 
 
 def load(name: str, *, quiet: bool = False) -> Ratings:
@@ -151,9 +152,10 @@ def _check_own_file(entry: Dataset, path: Path) -> None:
     if digest and digest == entry.md5:
         return
     _check_content(entry, path)
-    if digest:
+    if digest and entry.md5:
+        expected = expected_md5(entry.md5, second_hand="checksum" in entry.second_hand)
         warnings.warn(
-            f"{path}: its MD5 is {digest}, the published one {entry.md5}; it is used, its content is whole.",
+            f"{path}: its MD5 is {digest}, {expected}; it is used, its content is whole.",
             UnpublishedFileWarning,
             stacklevel=4,
         )

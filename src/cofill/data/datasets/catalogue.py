@@ -41,7 +41,7 @@ class Dataset:
     address: str | None
     """None if it is nowhere, or not to be had as one file."""
     md5: str | None
-    """As the publisher gives it; None if it gives none, or one that changes."""
+    """None if the publisher gives none, or one that changes."""
     size: int | None
     """Bytes of the file at the address."""
     users: int
@@ -68,12 +68,22 @@ class Dataset:
     """Whether it is a MATLAB file: `ratings_member` is the matrix, users by items, and `folds` are masks of it."""
     missing: str = ""
     """Where there is no address: why, and what the user can do."""
+    second_hand: tuple[str, ...] = ()
+    """Which of "licence" and "checksum" (with the size) are as others quote them, and were read neither at the
+    publisher nor in its own files."""
+
+    @property
+    def terms(self) -> str:
+        """The licence in words, with a mark where it is second-hand."""
+        return f"{self.licence}{LICENCE_SECOND_HAND if 'licence' in self.second_hand else ''}"
 
 
 def again(entry: Dataset) -> str:
     """What to do about a file that is not what it should be."""
     return f"Get {entry.file_names[0]} anew from {entry.address}." if entry.address else entry.missing
 
+
+LICENCE_SECOND_HAND = " (second-hand: as others quote it; what is in the publisher's README counts)"
 
 GROUPLENS = "https://files.grouplens.org/datasets/movielens"
 HARPER_KONSTAN = (
@@ -125,6 +135,7 @@ def _movielens_csv(
         users=users, items=items, ratings=ratings, licence=licence, citation=HARPER_KONSTAN,
         file_names=(f"{name}.zip",), ratings_member=f"{name}/ratings.csv", titles_member=f"{name}/movies.csv",
         separator=",", header=True, encoding="utf-8", scale=(0.5, 5.0), changes=changes,
+        second_hand=("licence", "checksum") if md5 else ("licence",),
         about_items=(
             SideSource(
                 f"{name}/movies.csv", "table", ("genres", "years"), id="movieId",
@@ -186,6 +197,7 @@ _ALL = (
         items=1_682,
         ratings=100_000,
         licence=_NOT_PASSED_ON,
+        second_hand=("checksum",),  # its README was read, in a file that somebody had packed anew
         citation=HARPER_KONSTAN,
         file_names=("ml-100k.zip",),
         ratings_member="ml-100k/u.data",
@@ -248,6 +260,7 @@ _ALL = (
         items=10_677,
         ratings=10_000_054,
         licence=_NOT_PASSED_ON,
+        second_hand=("licence", "checksum"),
         citation=HARPER_KONSTAN,
         file_names=("ml-10m.zip",),
         ratings_member="ml-10M100K/ratings.dat",

@@ -63,6 +63,7 @@ def download(
     *,
     md5: str | None = None,
     size: int | None = None,
+    second_hand: bool = False,
     check: Callable[[Path], None] | None = None,
     quiet: bool = False,
     attempts: int = 4,
@@ -71,9 +72,9 @@ def download(
 ) -> Path:
     """Download `address` to `target` and return `target`.
 
-    `md5` and `size` are the published ones; `check` may raise DatasetError on content that is wrong. A file
-    that fails is deleted. Only an attempt that gets no further than those before counts against `attempts`;
-    the pause between them starts at `pause` seconds and doubles.
+    `md5` and `size` are the published ones, as others quote them if `second_hand`; `check` may raise DatasetError on
+    content that is wrong. A file that fails is deleted. Only an attempt that gets no further than those before counts
+    against `attempts`; the pause between them starts at `pause` seconds and doubles.
     """
     part = target.with_name(target.name + ".part")
     with _cache_errors(target.parent):
@@ -84,7 +85,7 @@ def download(
             with _progress(target.name, quiet=quiet) as report:
                 _receive(address, part, report, attempts=attempts, pause=pause, timeout=timeout)
             try:
-                _verify(part, address, md5=md5, size=size)
+                _verify(part, address, md5=md5, size=size, second_hand=second_hand)
                 if check is not None:
                     check(part)
             except DatasetError:
@@ -190,15 +191,22 @@ def _give_up_if_hopeless(address: str, error: urllib.error.URLError) -> None:
         ) from error
 
 
-def _verify(part: Path, address: str, *, md5: str | None, size: int | None) -> None:
+def expected_md5(md5: str, *, second_hand: bool) -> str:
+    """The MD5 that a file should have, and how well that is known."""
+    return f"the one known here, second-hand, {md5}" if second_hand else f"the published one {md5}"
+
+
+def _verify(part: Path, address: str, *, md5: str | None, size: int | None, second_hand: bool) -> None:
+    compare = "Compare it with the publisher's page. " if second_hand else ""
     if size is not None and (found := _size(part)) != size:
+        says = "as is known here, second-hand, it has" if second_hand else "the publisher says"
         raise DatasetError(
-            f"{address}: {found:,} bytes arrived, the publisher says {size:,}; they were deleted. Try again, {BY_HAND}."
+            f"{address}: {found:,} bytes arrived, {says} {size:,}; they were deleted. {compare}Try again, {BY_HAND}."
         )
     if md5 is not None and (digest := md5_of(part)) != md5:
         raise DatasetError(
-            f"{address}: the MD5 of what arrived is {digest}, the published one {md5}; it was deleted. "
-            f"Try again, {BY_HAND}."
+            f"{address}: the MD5 of what arrived is {digest}, {expected_md5(md5, second_hand=second_hand)}; it was "
+            f"deleted. {compare}Try again, {BY_HAND}."
         )
 
 

@@ -15,6 +15,7 @@ from cofill.data.features.columns import Cells, ReadableColumn, coded
 from cofill.data.features.kind import Floats
 from cofill.data.features.kinds.vectors import is_npy
 from cofill.data.features.source import Fitted, Reading, Source, no_block
+from cofill.data.frames import InFrames
 from cofill.data.table import Table, read_raw
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, Remedy, quoted
@@ -45,7 +46,7 @@ class FeatureReport(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Features:
+class Features(InFrames):
     """Features of some ids, with what was learned to encode others in the same way."""
 
     ids: Vocabulary
@@ -134,6 +135,12 @@ class Features:
         shown = ", ".join(widths[:LISTED]) + (f" and {len(widths) - LISTED} more" if len(widths) > LISTED else "")
         columns = "1 column" if self.width == 1 else f"{self.width} columns"
         return f"Features({len(self.ids)} ids, {columns}{': ' if shown else ''}{shown})"
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The ids in a column id, and the features as numbers, a column for each of `names`."""
+        import polars as pl
+
+        return pl.DataFrame([self.ids.column().alias("id"), *map(pl.Series, self.names, self.values.T)])
 
     def aligned(self, ids: Vocabulary) -> Floats:
         """(len(ids), width): the features of `ids` in their order; zeros for those without."""

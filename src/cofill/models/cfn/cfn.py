@@ -76,9 +76,6 @@ class CFN(Recommender):
         super().__init__(settings, **changes)
         self._own_settings: Mapping[str, Mapping[str, Any]] = {}  # of two networks that a file kept
 
-    def __repr__(self) -> str:
-        return super().__repr__().replace("(", f"(orientation={self.orientation!r}; ", 1)
-
     @property
     def settings(self) -> CFNSettings:
         assert isinstance(self._settings, CFNSettings)

@@ -9,7 +9,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from cofill.errors import CheckpointError
+from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
 from cofill.models.cfn.network import Weights
 
@@ -69,16 +69,16 @@ class Checkpoint:
                 metadata = file.metadata() or {}
             weights = self._arrays("now.")
             if metadata.get("format") != _FORMAT:
-                raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill; train without --resume")
+                raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill", train_anew())
             state: dict[str, Any] = json_of(metadata["state"])
         except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
             raise CheckpointError(
-                f"{self.path}: the checkpoint cannot be read ({error}); delete it or train without --resume"
+                f"{self.path}: the checkpoint cannot be read ({error})", train_anew("delete it or ")
             ) from None
         if metadata.get("run") != self._run:
             raise CheckpointError(
-                f"{self.path}: the checkpoint belongs to other ratings, side information or settings; "
-                f"use those of the first run, or train without --resume"
+                f"{self.path}: the checkpoint belongs to other ratings, side information or settings",
+                train_anew("use those of the first run, or "),
             )
         return weights, state
 

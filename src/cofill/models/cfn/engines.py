@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
-from importlib.util import find_spec
 from math import log1p
 from typing import Literal, Protocol, Self, TypeVar
 
@@ -14,6 +13,7 @@ from cofill.config import CFNSettings
 from cofill.crew import cores
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
+from cofill.extras import require
 from cofill.models.cfn import kernels
 from cofill.models.cfn.activation import activation_gradient
 from cofill.models.cfn.loss import Loss
@@ -63,9 +63,9 @@ def engine_of(settings: CFNSettings) -> Literal["fused", "dense", "sparse"]:
 def require_engine(settings: CFNSettings) -> None:
     """SettingsError where the engine that the settings ask for is not installed."""
     name = engine_of(settings)
-    if name != "fused" and find_spec("torch") is None:
+    if name != "fused":
         asked = f"engine {name!r}" if settings.engine == name else f"device {settings.device!r}"
-        raise SettingsError(f"{asked} needs torch, which is not installed. Run: pip install 'cofill[torch]'")
+        require(asked, "torch", "torch")
 
 
 def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:

@@ -1,0 +1,112 @@
+"""What a bug report is asked for: it works everywhere, and names nobody."""
+
+import getpass
+import json
+import platform
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofill import doctor, extras
+from cofill.errors import CofillError
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def untested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_TESTS", {"nothing": lambda: "done"})
+
+
+def test_all_is_well_here(run: Run) -> None:
+    result = run("doctor", "--json")
+    assert result.code == 0, result.out
+    found = json.loads(result.out)
+    assert found["ok"]
+    assert [one["what"] for one in found["verdicts"]] == ["lists", "network"]
+    assert all(one["said"] == "trained, saved, loaded, and recommended the same" for one in found["verdicts"])
+    assert found["versions"]["python"].startswith(platform.python_version())
+    assert found["versions"]["numpy"]
+    assert {"pandas", "serve", "tune"} <= found["extras"].keys()
+    assert found["extras"]["tune"]["command"] == "pip install 'cofill[tune]'"
+    assert found["machine"]["cores_of_process"] >= 1
+    assert found["machine"]["memory"] > 1e8
+    assert any(one["user_api"] == "blas" for one in found["libraries"])
+    assert found["folders"]["kernels_compiled"] > 0
+
+
+@pytest.mark.usefixtures("untested")
+def test_nobody_is_named(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = tmp_path / "jane-doe"
+    (home / "data").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("COFILL_DATA", str(home / "data"))
+    monkeypatch.setenv("COFILL_DATABASE", "postgresql://jane:hunter2@db/shop")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("COFILL_CACHE", raising=False)
+    monkeypatch.setattr(doctor, "_TESTS", {"failing": lambda: _fail(f"{home}/secret: no such file")})
+    for words in (("doctor",), ("doctor", "--json")):
+        result = run(*words)
+        assert result.code == 1
+        told = result.out + result.err
+        assert "jane" not in told
+        assert "hunter2" not in told
+        assert platform.node() not in told.split()
+        assert getpass.getuser() == "root" or getpass.getuser() not in told
+        assert "CofillError: ~/secret: no such file" in told
+        assert "~/.cache/cofill" in told
+    assert json.loads(result.out)["environment"]["COFILL_DATABASE"] == "is set"
+
+
+@pytest.mark.usefixtures("untested")
+def test_missing_packages_come_with_their_command(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = extras._version
+    monkeypatch.setattr(extras, "_version", lambda name: None if name in ("pandas", "fastapi") else there(name))
+    result = run("doctor", "--quiet")
+    assert result.code == 0
+    for extra in ("pandas", "serve"):
+        assert f"pip install 'cofill[{extra}]'" in result.out
+    assert "pip install 'cofill[tune]'" not in result.out
+    monkeypatch.setattr(extras, "_version", lambda name: None if name == "numpy" else there(name))
+    assert run("doctor", "--quiet").code == 1  # cofill cannot do without
+
+
+@pytest.mark.parametrize(
+    ("files", "cores", "memory"),
+    [
+        ({"cpu.max": "150000 100000\n", "memory.max": "2147483648\n"}, 1.5, 2 << 30),
+        ({"cpu.max": "max 100000\n", "memory.max": "max\n"}, None, None),
+        (
+            {
+                "cpu/cpu.cfs_quota_us": "400000\n",
+                "cpu/cpu.cfs_period_us": "100000\n",
+                "memory/memory.limit_in_bytes": "1073741824\n",
+            },
+            4.0,
+            1 << 30,
+        ),
+        ({"cpu/cpu.cfs_quota_us": "-1\n", "memory/memory.limit_in_bytes": f"{2**63 - 4096}\n"}, None, None),
+        ({}, None, None),
+    ],
+)
+def test_limits_of_containers(
+    files: dict[str, str], cores: Any, memory: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(doctor, "_CGROUP", tmp_path)
+    assert (doctor._container_cores(), doctor._container_memory()) == (cores, memory)
+
+
+def test_a_source_tree_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> Callable[..., Any]:
+        raise extras.PackageNotFoundError(name)
+
+    monkeypatch.setattr(extras, "metadata", nowhere)
+    assert extras.packages() == {"": []}
+
+
+def _fail(words: str) -> str:
+    raise CofillError(words)
