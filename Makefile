@@ -3,6 +3,9 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Tests start hundreds of processes; each would compile all modules of cofill again, which takes a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test quick messages docs check format dist audit clean
 
