@@ -98,10 +98,7 @@ def weights_by_id(model: CFN) -> dict[str, np.ndarray[Any, Any]]:
     order = np.argsort(columns.array())
     network = model.completion.network
     of_columns = ("input.weight", "output.weight", "output.bias")
-    return {
-        name: weight.detach().numpy()[order] if name in of_columns else weight.detach().numpy()
-        for name, weight in network.named_parameters()
-    }
+    return {name: weight[order] if name in of_columns else weight for name, weight in network.weights().items()}
 
 
 def assert_same(one: CFN, other: CFN) -> None:

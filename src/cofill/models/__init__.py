@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from cofill.errors import SettingsError
 
-if TYPE_CHECKING:  # the names alone need not wait for torch
+if TYPE_CHECKING:  # the names alone need not wait for the models
     from cofill.models.recommender import Recommender
 
 
