@@ -9,12 +9,13 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from cofill import CFN, Features
-from cofill.errors import DataError, NotFittedError, SettingsError
+from cofill.errors import DataError, SettingsError
 from cofill.models.list_model import ListModel
 from cofill.models.rivals.als_wr import ALSWR
 from cofill.models.rivals.means import Means
@@ -78,11 +79,13 @@ def test_clones_and_features() -> None:
 
 
 def test_what_is_wrong_is_said() -> None:
-    with pytest.raises(NotFittedError, match="call fit"):
+    with pytest.raises(NotFittedError, match="not fitted yet"):
         RatingRegressor().predict(X)
+    with pytest.raises(DataError, match="requires y to be passed, but the target y is None"):
+        RatingRegressor().fit(X, None)
     with pytest.raises(DataError, match=r"X has 2 pairs, and y the shape \(3,\); give one rating to each pair"):
         RatingRegressor().fit([(1, 2), (2, 3)], [1, 2, 3])
-    with pytest.raises(DataError, match="the array has 3 columns"):
+    with pytest.raises(DataError, match="a pair has two columns"):
         RatingRegressor().fit(FRAME.to_numpy(), Y)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings
-from cofill.errors import DataError, NotFittedError
+from cofill.errors import DataError
 from cofill.extras import require
 from cofill.models.recommender import Recommender
 
@@ -25,6 +25,7 @@ require("cofill.sklearn", "sklearn", "sklearn")
 
 from sklearn.base import BaseEstimator, RegressorMixin, clone  # noqa: E402  # after the command that installs it
 from sklearn.utils import Tags  # noqa: E402
+from sklearn.utils.validation import check_is_fitted  # noqa: E402
 
 
 class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
@@ -40,10 +41,10 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     After `fit`, `recommender_` is the fitted recommender, with its lists, explanations and files.
 
-    What `sklearn.utils.estimator_checks.check_estimator` demands and makes no sense here, so that those checks fail: X
-    of real numbers with any number of columns, ids that are floats, y of any finite number outside `scale`, sample
-    weights, and predictions that depend on nothing but their row of X: a recommender also knows who rated what. Folds
-    are random over ratings unless you say otherwise; `GroupKFold` by user or item measures cold starts.
+    More than half of the checks of `sklearn.utils.estimator_checks.check_estimator` fail, because they feed what makes
+    no sense here and is refused: X with one column or more than two, ids that are real numbers, sparse or complex X.
+    The wording of some errors is cofill's. There are no sample weights. Folds are random over ratings unless you say
+    otherwise; `GroupKFold` by user or item measures cold starts.
     """
 
     def __init__(
@@ -61,6 +62,8 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def fit(self, X: object, y: object) -> Self:
         """Train a clone of `recommender`, or a CFN if there is none, on the ratings y of the pairs X."""
+        if y is None:
+            raise DataError("fit requires y to be passed, but the target y is None", "give the ratings of the pairs")
         users, items = read_pairs(X)
         ratings = np.asarray(y)
         if ratings.shape != (len(users),):
@@ -77,8 +80,7 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def predict(self, X: object) -> npt.NDArray[np.float64]:
         """(n,): predicted ratings."""
-        if not hasattr(self, "recommender_"):
-            raise NotFittedError("this estimator is not fitted yet; call fit(X, y) first")
+        check_is_fitted(self)
         return self.recommender_.predict(X).astype(np.float64)
 
     def __sklearn_tags__(self) -> Tags:

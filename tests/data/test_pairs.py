@@ -87,7 +87,10 @@ def test_what_is_no_pairs(source: object) -> None:
         ([(1, 2), (1, 2, 3)], r"^the tuples, row 2: found \(1, 2, 3\); pass \(user, item\) tuples, without ratings$"),
         ((1, "x"), r"^found a single pair, \(1, 'x'\); pass a list of pairs: \[\(1, 'x'\)\]$"),
         (["ann", "x"], r"^found a single pair, \('ann', 'x'\); pass a list of pairs"),
-        (np.array([[1, 2, 3]]), r"^the array has 3 columns; a pair has two: pass those of user and item$"),
+        (
+            np.array([[1, 2, 3]]),
+            r"^the array has the shape \(1, 3\); a pair has two columns: pass those of user and item$",
+        ),
         ((np.array([1]), np.array([2]), np.array([3.0])), r"^found 3 arrays; pass two: those of the users and of the "),
         ({1: 2}, r"^cannot read pairs from dict; pass a path"),
         ([("a", 1), (1.5, 2)], r"row 2, the user: found 1\.5 \(float\) beside 'a'"),

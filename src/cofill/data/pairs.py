@@ -55,7 +55,8 @@ def _refuse_others(source: object) -> None:
     """DataError for what people take for pairs: a single one, and pairs with ratings."""
     if isinstance(source, np.ndarray):
         if source.ndim == 2 and source.shape[1] != 2:
-            raise DataError(f"the array has {source.shape[1]} columns", "a pair has two: pass those of user and item")
+            found = f"the array has the shape {source.shape}"
+            raise DataError(found, "a pair has two columns: pass those of user and item")
         return
     if not isinstance(source, tuple | list):
         return
