@@ -197,7 +197,7 @@ def test_the_commands_that_are_told_do_the_same_again(
     fixed.write_text("beta = 0.123456789\nlearning_rate_decay = 0.0\nrefit = false\n")
     done = run(
         *("tune", odd, "--out", tmp_path / "t", "--trials", 1, "--sampler", "random", "--config", fixed),
-        *("--orientation", "user", "--seed", 0, "--epochs", 2, "--hidden", "7,5", "--threads", 1),
+        *("--orientation", "user", "--seed", 0, "--epochs", 2, "--hidden", "7,5", "--threads", 1, "--workers", 1),
         *("--rating-column", "stars", "--item-column", 1, "--separator", "\t", "--scale", 0, "5.5"),
         *("--user-features", world / "users.csv", "--item-tags", world / "tags.csv", "--feature-size", 3),
     )
