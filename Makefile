@@ -3,8 +3,11 @@ PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Tests start hundreds of processes; each would compile all modules of cofill again, which takes a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test quick messages check format dist audit clean
+.PHONY: help demo serve test quick messages docs check format dist audit clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -30,6 +33,11 @@ quick: $(READY) ## Run the central tests of every package (tests/quick.txt), bel
 messages: $(READY) ## Write tests/messages.md, what is said of every bad input, anew
 	$(BIN)/python -m tests.messages
 
+# Every warning is an error, a link to nothing among them. The search of the pages works without a server.
+docs: $(READY) ## Build the site into docs/_build/html
+	OMP_NUM_THREADS=1 $(BIN)/sphinx-build -W --keep-going -n -b html -d docs/_build/doctrees docs docs/_build/html
+	@echo 'open docs/_build/html/index.html'
+
 check: $(READY) ## Linters, layers and type check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -49,8 +57,8 @@ audit: $(READY) ## Look for known vulnerabilities in all that is installed (need
 	$(BIN)/pip freeze --exclude-editable | sed 's/+[a-z0-9.]*$$//' > .venv/audited.txt
 	$(BIN)/pip-audit --strict --no-deps --disable-pip --progress-spinner off --requirement .venv/audited.txt
 
-clean: ## Remove .venv, demo/, dist/ and caches
-	rm -rf .venv demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove .venv, demo/, dist/, the built site and caches
+	rm -rf .venv demo dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): pyproject.toml

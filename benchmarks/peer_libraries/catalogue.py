@@ -27,7 +27,7 @@ LIBRARIES: Mapping[str, Library] = {
     "surprise": Library(("scikit-surprise",), "surprise"),
     "implicit": Library(("implicit",), "implicit"),
     "lightfm": Library(("rectools-lightfm",), "lightfm"),
-    "cmfrec": Library(("cmfrec",), "cmfrec"),
+    "cmfrec": Library(("threadpoolctl", "cmfrec"), "cmfrec"),  # it imports the first and does not ask for it
     "myfm": Library(("myfm",), "numpy"),  # it is imported with a stand-in for pkg_resources
     "cornac": Library((TORCH, "cornac"), "cornac"),
     "lenskit": Library((TORCH, "lenskit"), "lenskit"),

@@ -84,7 +84,7 @@ __all__ = [
 ]
 
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
-# not wait for torch.
+# not wait for numba and scipy.
 _HOMES = {
     "CFN": "cofill.models.cfn.cfn",
     "Attributes": "cofill.data.attributes",

@@ -303,9 +303,15 @@ class TrainingSettings(Stage):
     engine: Engine = Field(
         title="Engine",
         default="auto",
-        description="fused: CPU kernels; dense, sparse: plain torch; auto: fused on a CPU, dense elsewhere",
+        description="fused: CPU kernels; dense, sparse: plain torch (pip install 'cofill[torch]'); auto: fused on a "
+        "CPU, dense elsewhere",
     )
-    device: str = Field(title="Device", default="cpu", min_length=1, description="torch device, such as cpu or cuda")
+    device: str = Field(
+        title="Device",
+        default="cpu",
+        min_length=1,
+        description="cpu, or another device of torch, such as cuda (pip install 'cofill[torch]')",
+    )
     threads: int = Field(
         title="Threads", default=0, ge=0, le=1024, description="threads of the fused kernels; 0: all cores at hand"
     )

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import HYBRID, Run
 from tests.cli.test_train import weights
+from tests.warm_processes import WarmProcess, run_warm
 
 COFILL = (sys.executable, "-m", "cofill.cli")
 # Long enough to be stopped on the way; one thread, so that other tests may use the other cores.
@@ -21,9 +22,8 @@ LONG = ("--epochs", "150", "--patience", "150", "--hidden", "8", "--threads", "1
 FIRST, SECOND = "checkpoint.safetensors", ".checkpoint.second.safetensors"
 
 
-def start_and_wait_for_checkpoint(world: Path, out: Path, *flags: str, name: str = FIRST) -> "subprocess.Popen[str]":
-    words: list[str | Path] = [*COFILL, "train", world / "ratings.csv", "--out", out, *LONG, *flags]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+def start_and_wait_for_checkpoint(world: Path, out: Path, *flags: str, name: str = FIRST) -> WarmProcess:
+    process = WarmProcess(["train", str(world / "ratings.csv"), "--out", str(out), *LONG, *flags])
     while not (out / name).exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
@@ -80,7 +80,7 @@ def test_from_features_to_somebody_new(some: Path, about: list[str], tmp_path: P
     """The whole way in processes of their own: nothing is carried over but the files."""
 
     def run(*words: str) -> str:
-        done = subprocess.run([*COFILL, *words], capture_output=True, text=True, check=False)
+        done = run_warm([*words])
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
@@ -102,10 +102,10 @@ def test_from_features_to_somebody_new(some: Path, about: list[str], tmp_path: P
 def test_a_reader_that_goes_away(model: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    words = [*COFILL, "recommend", str(model), "--all"]
-    done = subprocess.run(words, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+    process = WarmProcess(["recommend", str(model), "--all"], stdout=writing)
     os.close(writing)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert process.communicate() == ("", "")
+    assert process.returncode == 0
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")

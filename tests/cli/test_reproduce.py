@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from cofill.cli.reproduce import _published
 from cofill.experiments.source_code import code_of
 from tests.cli.conftest import Run
 from tests.experiments.conftest import TINY
+from tests.warm_processes import WarmProcess, run_warm
 
 
 @pytest.fixture
@@ -59,9 +58,9 @@ def test_cost_is_measured_in_processes(run: Run, words: list[object], tmp_path: 
 
 def test_a_killed_experiment_goes_on(world: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "cofill.cli", "reproduce", "rmse", "--dataset", str(world / "ratings.csv")]
+    command = ["reproduce", "rmse", "--dataset", str(world / "ratings.csv")]
     command += ["--quick", "--folds", "4", "--only", "fitted means", "V-CFN", "--out", str(out)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = WarmProcess(command)
     runs = out / "runs"
     deadline = time.monotonic() + 300
     while len(list(runs.glob("*.json")) if runs.exists() else []) < 2:
@@ -72,7 +71,8 @@ def test_a_killed_experiment_goes_on(world: Path, tmp_path: Path) -> None:
     process.wait()
     before = {path.name: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert 2 <= len(before) < 8
-    done = subprocess.run([*command, "--json"], check=True, capture_output=True, text=True)
+    done = run_warm([*command, "--json"])
+    assert done.returncode == 0, done.stderr
     after = {path.name: path.stat().st_mtime_ns for path in runs.glob("*.json")}
     assert len(after) == 8
     assert before.items() <= after.items()
@@ -84,11 +84,9 @@ def test_a_killed_experiment_goes_on(world: Path, tmp_path: Path) -> None:
 def test_an_experiment_that_is_told_to_stop_leaves_nothing_behind(world: Path, tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    command = [sys.executable, "-m", "cofill.cli", "reproduce", "rmse", "--dataset", str(world / "ratings.csv")]
+    command = ["reproduce", "rmse", "--dataset", str(world / "ratings.csv")]
     command += ["--quick", "--folds", "9", "--only", "V-CFN", "--workers", "2", "--out", str(tmp_path / "out")]
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(scratch)}
-    )
+    process = WarmProcess(command, env=os.environ | {"TMPDIR": str(scratch)})
     deadline = time.monotonic() + 300
     while not list((tmp_path / "out").glob("runs/*.json")):  # both workers are at work
         assert process.poll() is None

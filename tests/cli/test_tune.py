@@ -30,8 +30,9 @@ from cofill.tuning.storage import storage_url
 from cofill.tuning.study import Plan, open_study
 from cofill.tuning.trials import run_trials
 from tests.cli.conftest import Run
+from tests.waiting import wait_until
+from tests.warm_processes import WarmProcess
 
-COFILL = (sys.executable, "-m", "cofill.cli")
 TRIALS = 10  # all of the first generation, in which no trial depends on another
 SMALL = ("--epochs", "6", "--patience", "6", "--hidden", "6")
 
@@ -40,10 +41,9 @@ def words(world: Path, out: Path, *more: object) -> list[str]:
     return [str(word) for word in ("tune", world / "ratings.csv", "--out", out, "--trials", TRIALS, *SMALL, *more)]
 
 
-def start(world: Path, out: Path, *more: object) -> "subprocess.Popen[str]":
+def start(world: Path, out: Path, *more: object) -> WarmProcess:
     """A search as a process of its own, with one worker."""
-    command = [*COFILL, *words(world, out, "--workers", 1, *more)]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    return WarmProcess(words(world, out, "--workers", 1, *more))
 
 
 def trials_of(out: Path, *states: TrialState) -> list[optuna.trial.FrozenTrial]:
@@ -95,7 +95,7 @@ def interrupted(world: Path) -> Interrupted:
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     names = {path.name for path in out.iterdir()}
-    return Interrupted(out, process.returncode, err, names, len(trials_of(out, TrialState.RUNNING)))
+    return Interrupted(out, process.wait(), err, names, len(trials_of(out, TrialState.RUNNING)))
 
 
 @dataclass(frozen=True)
@@ -112,8 +112,9 @@ def tuned(world: Path, interrupted: Interrupted) -> Tuned:
     out = interrupted.out
     before = set(finished_by_worker(out))
     doomed = start(world, out)
-    assert doomed.stderr is not None
-    assert "searching" in doomed.stderr.readline()  # its worker starts at this moment, as that of the other does
+    # Its worker starts at this moment, as that of the other does.
+    wait_until(lambda: "searching" in doomed.printed()[1] or doomed.poll() is not None)
+    assert doomed.poll() is None, doomed.communicate()
     over = Event()
 
     def kill_when_both_have_finished_some() -> None:

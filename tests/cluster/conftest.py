@@ -9,8 +9,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,13 +108,6 @@ def members() -> set[int]:
         if "=".join(_MARK).encode() in variables:
             found.add(int(folder.name))
     return found
-
-
-def wait_until(true: Callable[[], object], what: str = "", seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what or 'something'}"
-        time.sleep(0.05)
 
 
 @dataclass(frozen=True)

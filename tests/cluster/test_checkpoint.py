@@ -3,24 +3,24 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
 from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.errors import CheckpointError
+from cofill.models.cfn.network import Weights
 from tests.models.several_processes import Played, together
 
 WIDTH = 3
 
 
-def weights_of(columns: range) -> dict[str, Tensor]:
-    own = torch.arange(columns.start, columns.stop, dtype=torch.float32)
+def weights_of(columns: range) -> Weights:
+    own = np.arange(columns.start, columns.stop, dtype=np.float32)
     return {
-        "input.weight": own[:, None].repeat(1, WIDTH),
-        "output.weight": -own[:, None].repeat(1, WIDTH),
+        "input.weight": own[:, None].repeat(WIDTH, axis=1),
+        "output.weight": -own[:, None].repeat(WIDTH, axis=1),
         "output.bias": own / 2,
-        "input.bias": torch.full((WIDTH,), 7.0),
+        "input.bias": np.full(WIDTH, 7, np.float32),
     }
 
 
@@ -56,7 +56,7 @@ def test_every_worker_gets_its_columns_back(tmp_path: Path, before: list[int], n
         weights, state = found
         assert state == {"epoch": 2}
         for name, weight in weights_of(columns).items():
-            torch.testing.assert_close(weights[name], weight, rtol=0, atol=0)
+            np.testing.assert_array_equal(weights[name], weight)
 
 
 def test_a_shard_that_is_not_what_was_written_is_told(tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.missing_runs import finish
 from cofill.experiments.runs import Part, Run, Store
 from cofill.tuning.storage import absolute_url, check_within_reach
-from tests.cluster.conftest import members, wait_until
+from tests.cluster.conftest import members
+from tests.waiting import wait_until
+from tests.warm_processes import run_warm
 
 FUNCTION = "tests.cluster.bad_workers:begin_work"
 
@@ -140,8 +142,9 @@ def test_a_search_on_ray_with_postgresql(narrow_cluster: str, postgresql: str, t
     world = make_world(users=40, items=30, ratings=500, seed=1).write(tmp_path / "world")
     words = ["tune", world / "ratings.csv", "--ray", narrow_cluster, "--storage", postgresql, "--out", tmp_path / "t"]
     words += ["--trials", 4, "--workers", 2, "--epochs", 2, "--hidden", 5, "--quiet", "--json"]
-    command = [sys.executable, "-m", "cofill.cli", *map(str, words)]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout)
+    done = run_warm([*map(str, words)], timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
     assert found["complete"] + found["stopped_early"] == 4
     trials = json.loads((tmp_path / "t" / "trials.json").read_text(encoding="utf-8"))
     assert sorted(trial["number"] for trial in trials if trial["state"] != "failed") == [0, 1, 2, 3]
@@ -154,8 +157,8 @@ def test_the_command_of_an_experiment_on_ray_finds_what_it_finds_without(narrow_
     found = []
     for place in (["--ray", narrow_cluster], []):
         out = tmp_path / ("ray" if place else "here")
-        command = [sys.executable, "-m", "cofill.cli", *map(str, [*words, "--quiet", "--out", out, *place])]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+        done = run_warm([*map(str, [*words, "--quiet", "--out", out, *place])], timeout=300)
+        assert done.returncode == 0, done.stderr
         (row,) = (each for each in json.loads(done.stdout)["tables"][0]["rows"] if each["RMSE"] is not None)
         found.append((row["algorithm"], row["RMSE"]["values"]))
     assert found == [("fitted means", pytest.approx(found[1][1], rel=1e-6))] * 2

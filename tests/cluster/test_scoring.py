@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
@@ -33,7 +32,9 @@ from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
 from cofill.models.list_model import ListModel
 from cofill.models.recommender import Recommender
-from tests.cluster.conftest import members, wait_until
+from tests.cluster.conftest import members
+from tests.waiting import wait_until
+from tests.warm_processes import WarmProcess
 
 USERS, ITEMS = 90, 50
 
@@ -359,7 +360,7 @@ def test_a_command_that_was_killed_goes_on_where_it_was(
     words = ["recommend", str(model), "--all", "--ray", narrow, "--out", str(out), "--tasks", "15", "--json"]
     # A copy of the model on the way would be another question: the digest is that of its content.
     copied = [*words[:1], str(shutil.copytree(model, tmp_path / "copy")), *words[2:]]
-    command = subprocess.Popen([sys.executable, "-m", "cofill.cli", *copied], cwd=tmp_path, stderr=subprocess.DEVNULL)
+    command = WarmProcess(copied, cwd=tmp_path)
     wait_until(lambda: len(list(out.glob("part-*.json"))) >= 2, "two parts")
     command.kill()
     command.wait()

@@ -18,8 +18,9 @@ from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
 from cofill.cluster.team import run_team
 from cofill.errors import ClusterError, DataError, DataWarning
 from cofill.progress import Step
-from tests.cluster.conftest import Host, wait_until
+from tests.cluster.conftest import Host
 from tests.cluster.team_programs import STEPS
+from tests.waiting import wait_until
 
 PROGRAMS = "tests.cluster.team_programs"
 

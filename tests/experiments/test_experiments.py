@@ -12,7 +12,7 @@ from cofill.experiments import EXPERIMENTS, experiment, paper
 from cofill.experiments.plan import LINEUP, Plan
 from cofill.experiments.reproducing import reproduce
 from cofill.experiments.result_table import Cell, Table
-from cofill.experiments.runs import Run
+from cofill.experiments.runs import Run, Store
 
 from .conftest import MakePlan
 
@@ -174,9 +174,15 @@ def test_runs_are_shared_between_experiments(make_plan: MakePlan) -> None:
     assert not of["rmse"] & of["cost"]
 
 
+@pytest.fixture(scope="module")
+def shared_runs(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """What one experiment has done, the next one finds there, as in a folder of somebody who reproduces them all."""
+    return Store(tmp_path_factory.mktemp("shared") / "runs")
+
+
 @pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "cost"])
-def test_every_experiment_runs(name: str, make_plan: MakePlan) -> None:
-    plan = make_plan(splits=1)
+def test_every_experiment_runs(name: str, make_plan: MakePlan, shared_runs: Store) -> None:
+    plan = make_plan(splits=1, store=shared_runs)
     result = reproduce(experiment(name), plan)
     assert result.missing == ()
     assert all(table.rows for table in result.tables)

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -30,9 +29,6 @@ from cofill.errors import DataError, NotFittedError, UnknownIdError
 from cofill.models.lists.ranked import Recommendation
 from cofill.models.lists.rules import By
 from cofill.progress import Step
-
-# The matrices of a test are small: threads would spend their time waiting for each other.
-torch.set_num_threads(1)
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -11,6 +11,7 @@ import pytest
 from cofill.data.datasets.world import make_world
 from tests.models.stored_models import unpacked
 from tests.test_docs import python_blocks
+from tests.warm_processes import run_warm
 
 MODULE = next(block for block in python_blocks("docs/explanation/rivals.md") if "item_means.py" in block)
 
@@ -30,8 +31,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, *words: str) -> str:
     paths = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "cofill.cli", *words]
-    done = subprocess.run(command, cwd=folder, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True)
+    done = run_warm([*words], cwd=folder, env=os.environ | {"PYTHONPATH": paths})
     assert done.returncode == 0, done.stderr
     return done.stdout
 

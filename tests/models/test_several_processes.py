@@ -141,7 +141,7 @@ def train(
 def _as_one(parts: list[tuple[Longs, Fitted, list[LoweredRate]]], columns: int) -> Model:
     """What belongs to columns put together; what belongs to rows is the same to the bit in every process."""
     _, first, lowered = parts[0]
-    weights = {name: weight.detach().numpy() for name, weight in first.network.named_parameters()}
+    weights = first.network.weights()
     for name in _BY_COLUMN:
         weights[name] = np.full((columns, *weights[name].shape[1:]), np.nan, np.float32)
     of_columns = np.full(columns, np.nan, np.float32)
@@ -150,11 +150,11 @@ def _as_one(parts: list[tuple[Longs, Fitted, list[LoweredRate]]], columns: int) 
         assert _what_all_know(fitted) == _what_all_know(first)
         np.testing.assert_array_equal(fitted.scaling.means, first.scaling.means)
         of_columns[chosen] = fitted.scaling.columns
-        for name, weight in fitted.network.named_parameters():
+        for name, weight in fitted.network.weights().items():
             if name in _BY_COLUMN:
-                weights[name][chosen] = weight.detach().numpy()
+                weights[name][chosen] = weight
             else:
-                np.testing.assert_array_equal(weight.detach().numpy(), weights[name], err_msg=name)
+                np.testing.assert_array_equal(weight, weights[name], err_msg=name)
     return Model(
         weights,
         (first.scaling.means, of_columns),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 900.0  # for whatever is run: the machine may be busy, and registries slow
+SECONDS = 1800.0  # for whatever is run: the machine may be busy, and registries slow
 
 
 def copied_tree(repository: Path, folder: Path) -> Path:
@@ -38,9 +38,9 @@ def require_registry(folder: Path) -> None:
 
 
 class Environment:
-    """A virtual environment; with `below`, one that also sees what is installed in that one."""
+    """A virtual environment; what is installed in those `below` can be seen there, too."""
 
-    def __init__(self, folder: Path, *, python: str = sys.executable, below: "Environment | None" = None) -> None:
+    def __init__(self, folder: Path, *below: "Environment", python: str = sys.executable) -> None:
         # Without pip: that of the tests is told which environment to install into, which saves seconds each time.
         done = subprocess.run(
             [python, "-m", "venv", "--without-pip", folder], capture_output=True, text=True, check=False
@@ -49,8 +49,8 @@ class Environment:
         self.folder = folder
         self.python = folder / "bin" / "python"
         (self.packages,) = folder.glob("lib/python*/site-packages")
-        if below is not None:
-            (self.packages / "below.pth").write_text(f"{below.packages}\n")
+        if below:
+            (self.packages / "below.pth").write_text("".join(f"{one.packages}\n" for one in below))
 
     def install(self, *requirements: str) -> None:
         """pip puts there what is missing. Byte code is left to the imports: most of it is never needed."""

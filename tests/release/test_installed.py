@@ -47,15 +47,23 @@ def work(plain: Environment, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def with_extra(
-    distributions: Distributions, plain: Environment, work: Path, tmp_path: Path, request: pytest.FixtureRequest
+    distributions: Distributions, plain: Environment, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Environment:
-    return extended(plain, distributions, request.param, tmp_path)
+    return extended(distributions, request.param, tmp_path, plain)
 
 
-def extended(plain: Environment, distributions: Distributions, extra: str, folder: Path) -> Environment:
-    environment = Environment(folder / extra, below=plain)
+def extended(distributions: Distributions, extra: str, folder: Path, *below: Environment) -> Environment:
+    environment = Environment(folder / extra, *below)
     environment.install(f"{distributions.wheel}[{extra}]")
     return environment
+
+
+@pytest.fixture(scope="module")
+def with_torch(
+    distributions: Distributions, plain: Environment, tmp_path_factory: pytest.TempPathFactory
+) -> Environment:
+    """For two extras: it is the largest of all."""
+    return extended(distributions, "torch", tmp_path_factory.mktemp("torch"), plain)
 
 
 # Without extras
@@ -86,7 +94,7 @@ def test_a_source_distribution_can_be_installed(
     distributions: Distributions, plain: Environment, tmp_path: Path
 ) -> None:
     """Built anew by pip, with nothing but what build-system.requires names."""
-    environment = Environment(tmp_path / "environment", below=plain)
+    environment = Environment(tmp_path / "environment", plain)
     environment.install("--no-deps", "--force-reinstall", str(distributions.sdist))
     assert (environment.packages / "cofill").is_dir()
     assert environment.cofill("--version", folder=tmp_path) == f"cofill {cofill.__version__}\n"
@@ -107,6 +115,7 @@ MISSING = {
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
     "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
+    "torch": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--engine", "sparse"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
 }
 
@@ -180,18 +189,25 @@ def test_two_trials(with_extra: Environment, work: Path) -> None:
     assert (work / "tuning" / "best.toml").exists()
 
 
-@pytest.mark.parametrize("with_extra", ["cluster"], indirect=True)
-def test_two_workers(with_extra: Environment, work: Path) -> None:
-    words = ["--workers", "2", "--out", "trained-by-two", *QUICK]
-    with_extra.cofill("train", "world/ratings.csv", *words, folder=work)
-    told = json.loads(with_extra.cofill("recommend", "trained-by-two", "--user", "1", "--json", folder=work))
-    assert told
+def test_torch(with_torch: Environment, work: Path) -> None:
+    words = ["--engine", "sparse", "--out", "trained-by-torch", *QUICK]
+    with_torch.cofill("train", "world/ratings.csv", *words, folder=work)
+    with_torch.ran("-c", "import cofill.nn", folder=work)
+
+
+def test_two_workers(
+    distributions: Distributions, plain: Environment, with_torch: Environment, work: Path, tmp_path: Path
+) -> None:
+    environment = extended(distributions, "cluster", tmp_path, with_torch, plain)
+    plain.cofill("partition", "world/ratings.csv", "--out", "parts", "--quiet", folder=work)
+    environment.cofill("train", "parts", "--workers", "2", "--out", "trained-by-two", *QUICK, folder=work)
+    assert "score" in plain.cofill("recommend", "trained-by-two", "--user", "1", folder=work)
 
 
 @pytest.mark.parametrize("with_extra", ["postgres"], indirect=True)
 def test_a_database_of_postgresql(with_extra: Environment, postgresql: str, work: Path) -> None:
     said = with_extra.cofill("export", "--database", postgresql, "--out", "exported", folder=work, code=1)
-    assert "there are no live ratings" in said
+    assert "no live ratings are kept there" in said  # it was asked, and has no table of ours
     assert "cofill[" not in said
 
 
@@ -199,7 +215,7 @@ def test_the_server_answers_the_client(
     distributions: Distributions, plain: Environment, work: Path, tmp_path: Path
 ) -> None:
     """Each in an environment of its own."""
-    server, client = (extended(plain, distributions, extra, tmp_path) for extra in ("serve", "client"))
+    server, client = (extended(distributions, extra, tmp_path, plain) for extra in ("serve", "client"))
     refused = server.cofill("serve", "model", "--database", "postgresql://localhost/x", folder=work, code=1)
     assert "Run: pip install 'cofill[postgres]'\n" in refused
     with served(server, work) as address:
@@ -230,7 +246,7 @@ def served(environment: Environment, folder: Path) -> Iterator[str]:
         process.stdout.close()
 
 
-TRIED = {"client", "cluster", "postgres", "serve", "tune", *SCRIPTS}
+TRIED = {"client", "cluster", "postgres", "serve", "torch", "tune", *SCRIPTS}
 
 
 def test_every_extra_is_tried() -> None:

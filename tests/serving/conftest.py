@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 from fastapi import FastAPI
+from sqlalchemy import create_engine, text
 
 from cofill.cli import main
 from cofill.data.table import write_frame
@@ -96,6 +97,17 @@ def shop(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Se
     assert running.stop() == 0, running.errors()
     assert "ERROR" not in running.errors()
     assert "Traceback" not in running.errors()
+
+
+@pytest.fixture
+def empty_postgresql(postgresql: str) -> str:
+    """Nothing is in it that another test has left there."""
+    engine = create_engine(url_of(postgresql, Path()))
+    with engine.begin() as connection:
+        connection.execute(text("DROP SCHEMA public CASCADE"))
+        connection.execute(text("CREATE SCHEMA public"))
+    engine.dispose()
+    return postgresql
 
 
 @pytest.fixture

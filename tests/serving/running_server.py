@@ -12,26 +12,33 @@ from typing import Any
 import httpx
 
 from cofill.serving.problem_types import ProblemType
+from tests.warm_processes import WarmProcess, with_output_to_pipe
 
 KINDS = {kind.uri: kind for kind in ProblemType}
 
 
 class Server:
-    """`cofill serve` as somebody would start it, on a free port, ready when this is made.
+    """`cofill serve` on a free port, ready when this is made.
 
-    With --model=NAME=FOLDER among the options, of those models; `model` says where the log goes.
+    With --model=NAME=FOLDER among the options, of those models; `model` says where the log goes. `from_nothing` starts
+    it as somebody would; otherwise it is a fork of a process that has done the imports.
     """
 
-    def __init__(self, model: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+    process: "WarmProcess | subprocess.Popen[bytes]"
+
+    def __init__(
+        self, model: Path, *options: str, environment: dict[str, str] | None = None, from_nothing: bool = False
+    ) -> None:
         self.log = model.parent / f"{model.name}-{time.monotonic_ns()}.log"
         one = [] if any(option.startswith("--model=") for option in options) else [str(model)]
+        words = ["serve", *one, "--port", "0", "--json", *options]
+        variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})}
         with self.log.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "cofill.cli", "serve", *one, "--port", "0", "--json", *options],
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", **(environment or {})},
-            )
+            if from_nothing:
+                command = [sys.executable, "-m", "cofill.cli", *words]
+                self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=variables)
+            else:
+                self.process = with_output_to_pipe(words, stderr=errors.fileno(), env=variables)
         assert self.process.stdout is not None
         lines = b""
         while not lines.rstrip().endswith(b"}"):

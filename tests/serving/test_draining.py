@@ -5,8 +5,7 @@ import re
 import signal
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ import pytest
 
 from tests.serving.conftest import USERS, Start
 from tests.serving.running_server import Server, problem
+from tests.waiting import wait_until
 
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
@@ -74,17 +74,10 @@ def under_load(address: str) -> Iterator[list[Client]]:
     assert not any(client.is_alive() for client in clients)
 
 
-def comes(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-
-
 def more(clients: list[Client], count: int) -> None:
     """Wait until every client had so many more answers."""
     goals = [client.answered + count for client in clients]
-    comes(lambda: all(one.failure or one.answered >= goal for one, goal in zip(clients, goals, strict=True)))
+    wait_until(lambda: all(one.failure or one.answered >= goal for one, goal in zip(clients, goals, strict=True)))
 
 
 def connected(server: Server) -> socket.socket:
@@ -119,15 +112,15 @@ def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) 
     with under_load(server.told["address"]) as clients:
         more(clients, 3)
         server.process.send_signal(signal.SIGHUP)
-        comes(lambda: server.errors().count("serving ") >= 1)
+        wait_until(lambda: server.errors().count("serving ") >= 1)
         more(clients, 5)
         assert all(client.closing == 0 for client in clients)
         with closing(connected(server)) as silent, closing(connected(server)) as half:
             half.sendall(HEAD)
             server.process.send_signal(signal.SIGTERM)
-            comes(lambda: ready(server).status_code == 503)
+            wait_until(lambda: ready(server).status_code == 503)
             # Requests are still taken, over connections old and new, each of which ends with its answer.
-            comes(lambda: all(client.closing or client.failure for client in clients))
+            wait_until(lambda: all(client.closing or client.failure for client in clients))
             assert b"connection: close" in answer_to(half, b"\r\n")
             assert b"connection: close" in answer_to(silent, HEAD + b"\r\n")
             assert "is stopping" in problem(ready(server), 503)
@@ -143,9 +136,9 @@ def test_what_is_under_way_is_finished_even_in_a_hurry(model: Path, start: Start
         slow.sendall(b"PUT /v1/ratings HTTP/1.1\r\nHost: localhost\r\n" + about.encode() + body[:10])
         late.sendall(HEAD[:-5])
         server.process.send_signal(signal.SIGTERM)
-        comes(lambda: ready(server).status_code == 503)
+        wait_until(lambda: ready(server).status_code == 503)
         server.process.send_signal(signal.SIGINT)  # nobody waits for an hour
-        comes(lambda: refused(server))
+        wait_until(lambda: refused(server))
         assert server.process.poll() is None
         answered = answer_to(slow, body[10:])
         assert answered.startswith(b"HTTP/1.1 200 ")

@@ -22,8 +22,8 @@ from sqlalchemy import create_engine, text
 from cofill.cli import main
 from cofill.serving.database import url_of
 from tests.serving.conftest import Start
-from tests.serving.quick_starts import QuickStarts
 from tests.serving.running_server import Server
+from tests.waiting import wait_until
 
 USERS, ITEMS, RATINGS = 40, 30, 400
 WRITERS = 4
@@ -60,12 +60,7 @@ def database(request: pytest.FixtureRequest) -> str | None:
     """None: the file beside the model."""
     if request.param == "sqlite":
         return None
-    url: str = request.getfixturevalue("postgresql")
-    engine = create_engine(url_of(url, Path()))
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
+    url: str = request.getfixturevalue("empty_postgresql")
     return url
 
 
@@ -271,21 +266,21 @@ def test_a_thousand_acknowledged_ratings_outlive_ten_kills(
 ) -> None:
     moments = random.Random(5)
     options = options_of(database)
-    with QuickStarts(tmp_path) as quick:
-        with writing(quick.start(killable, *options)) as (story, writers):
-            for kill in range(1, KILLS + 1):
-                story.wait_until(kill * ACKNOWLEDGED // (KILLS + 1), writers)
-                time.sleep(moments.uniform(0, 0.1))
-                quick.kill()
-                story.go_on_at(quick.start(killable, *options))
-            story.wait_until(ACKNOWLEDGED, writers)
-            address = story.address
-        fresh = start(killable, *options)  # which has only what the database has
-        running = [address, str(fresh.told["address"])]
-        certain, in_doubt = check(running, writers, trained_ratings, killable, database, tmp_path)
-        assert certain >= ACKNOWLEDGED
-        assert in_doubt >= KILLS  # the kills did hit writes
-        assert "Traceback" not in quick.errors()
+    servers = [start(killable, *options)]
+    with writing(servers[-1].told["address"]) as (story, writers):
+        for kill in range(1, KILLS + 1):
+            story.wait_until(kill * ACKNOWLEDGED // (KILLS + 1), writers)
+            time.sleep(moments.uniform(0, 0.1))
+            servers[-1].stop(signal.SIGKILL)
+            servers.append(start(killable, *options))
+            story.go_on_at(servers[-1].told["address"])
+        story.wait_until(ACKNOWLEDGED, writers)
+    servers.append(start(killable, *options))  # which has only what the database has
+    running = [server.told["address"] for server in servers[-2:]]
+    certain, in_doubt = check(running, writers, trained_ratings, killable, database, tmp_path)
+    assert certain >= ACKNOWLEDGED
+    assert in_doubt >= KILLS  # the kills did hit writes
+    assert not any("Traceback" in server.errors() for server in servers)
 
 
 def test_a_worker_that_is_killed_is_replaced_and_agrees(
@@ -316,10 +311,5 @@ def children(server: Server) -> list[int]:
 
 def other_than(server: Server, known: set[int]) -> int:
     """A worker that was started after those."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        for child in children(server):
-            if child not in known:
-                return child
-        time.sleep(0.1)
-    raise AssertionError("no worker was replaced")
+    wait_until(lambda: set(children(server)) - known, "a worker in place of the one that was killed", 60)
+    return (set(children(server)) - known).pop()

@@ -31,12 +31,7 @@ WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0, "shown": 0.0}
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/events.sqlite"
-    url: str = request.getfixturevalue("postgresql")
-    engine = create_engine(url_of(url, Path()))
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
+    url: str = request.getfixturevalue("empty_postgresql")
     return url
 
 

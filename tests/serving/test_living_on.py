@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -17,6 +16,7 @@ from cofill.cli import main
 from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS, Start, train
 from tests.serving.running_server import Server, problem
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,6 @@ def replace(model: Path, other: Path) -> None:
             shutil.copy(path, model / path.name)
     shutil.copy(other / "model.json", model / ".card")
     (model / ".card").replace(model / "model.json")
-
-
-def waited_for(condition: object, seconds: float = 30) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.1)
 
 
 def test_a_restart_keeps_everything(model: Path, start: Start) -> None:
@@ -103,7 +95,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     shutil.move(weights, model.parent / "aside")
     assert "missing" in problem(server.client.post("/v1/model/reload"), 422)
     os.kill(server.process.pid, signal.SIGHUP)
-    waited_for(lambda: "the model stays as it was" in server.errors())
+    wait_until(lambda: "the model stays as it was" in server.errors())
     assert server.ratings(1)[5] == 5.0
     replace(model, retrained)
     answer = server.client.post("/v1/model/reload")
@@ -124,7 +116,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     server.rate(1, {6: 0.5, unknown: 0.5})
     replace(model, narrow)
     os.kill(server.process.pid, signal.SIGHUP)
-    waited_for(lambda: server.client.get("/v1/model").json()["scale"]["low"] == 1.0)
+    wait_until(lambda: server.client.get("/v1/model").json()["scale"]["low"] == 1.0)
     assert server.ratings(1)[5] == 5.0
     assert server.ratings(1).get(6) != 0.5
     assert 'cofill_live_refused{model="model"} 2.0' in server.client.get("/metrics").text
@@ -149,7 +141,7 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
         replace(model, retrained)
         assert clients[3].post("/v1/model/reload").status_code == 200
         version = json.loads((retrained / "model.json").read_text())["sha256"][:16]
-        waited_for(lambda: {client.get("/v1/model").json()["version"] for client in clients} == {version})
+        wait_until(lambda: {client.get("/v1/model").json()["version"] for client in clients} == {version})
         agree(server, clients)
     finally:
         for client in clients:
@@ -160,14 +152,14 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
     replace(model, trained)
     os.kill(int(children[0]), signal.SIGKILL)
     os.kill(server.process.pid, signal.SIGHUP)
-    waited_for(lambda: "a worker is replaced: its process was killed" in server.errors())
+    wait_until(lambda: "a worker is replaced: its process was killed" in server.errors())
     version = json.loads((trained / "model.json").read_text())["sha256"][:16]
-    waited_for(lambda: versions(server) == {version})
+    wait_until(lambda: versions(server) == {version})
     with httpx.Client(base_url=server.told["address"], timeout=30) as client:
         assert client.get("/v1/ratings", params={"user": 1}).status_code == 200
     # All of them go when the parent is killed.
     server.process.kill()
-    waited_for(lambda: not Path(f"/proc/{children[1]}").exists())
+    wait_until(lambda: not Path(f"/proc/{children[1]}").exists())
 
 
 def versions(server: Server) -> set[str]:

@@ -1,22 +1,20 @@
 """`cofill benchmark serving` on a shape so small that only its form can be looked at."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cofill.cli import main
+from tests.warm_processes import run_warm
 
 WORDS = ["benchmark", "serving", "--like", "ml-1m", "--size", "0.001", "--seconds", "1", "--hidden", "4"]
 
 
 @pytest.fixture(scope="module")
 def result() -> dict[str, Any]:
-    command = [sys.executable, "-m", "cofill.cli", *WORDS, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    done = run_warm([*WORDS, "--json"], timeout=300)
     assert done.returncode == 0, done.stderr
     assert "asking it one by one and 8 at a time, then 1 seconds with writes" in done.stderr
     document: dict[str, Any] = json.loads(done.stdout)

@@ -4,8 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,9 @@ import pytest
 
 from cofill.cli import main
 from tests.serving.running_server import Server, problem
+from tests.waiting import wait_until
 
 SECRET = "somebody@example.org"
-
-
-def comes(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 # A database on a disk that is soon full, and a log in JSON
@@ -63,7 +56,7 @@ def test_every_request_is_logged_and_nobody_is_named(logging_server: Server) -> 
     client.get(f"/v1/people/{SECRET}")
     client.put("/v1/ratings", json={"user": SECRET, "ratings": [{"item": 1, "rating": 99}]})
     client.request("PATCH", "/v1/ratings")
-    comes(lambda: sum("route" in event for event in events(logging_server)) >= 4)
+    wait_until(lambda: sum("route" in event for event in events(logging_server)) >= 4)
     logged = [event for event in events(logging_server) if "route" in event]
     assert [(event["method"], event["route"], event["status"]) for event in logged[:2]] == [
         ("GET", "/v1/recommendations", 200),
@@ -99,7 +92,7 @@ def test_a_full_disk_is_told_and_reads_go_on(logging_server: Server, small_disk:
     def write() -> httpx.Response:
         return client.put("/v1/ratings", json={"user": 8, "ratings": ratings})
 
-    comes(lambda: write().status_code == 507)  # what is left of the last page of its log may still be written
+    wait_until(lambda: write().status_code == 507)  # what is left of the last page of its log may still be written
     assert "the disk with the database is full" in problem(write(), 507)
     assert "the disk with the database is full" in problem(client.get("/ready"), 503)
     assert logging_server.recommended(7)
@@ -108,11 +101,11 @@ def test_a_full_disk_is_told_and_reads_go_on(logging_server: Server, small_disk:
     assert "\ncofill_disk_full 1.0\n" in figures
     assert "\ncofill_disk_free_bytes 0.0\n" in figures
     filler.unlink()
-    comes(lambda: client.get("/ready").status_code == 200)
+    wait_until(lambda: client.get("/ready").status_code == 200)
     assert write().status_code == 200
     assert "\ncofill_disk_full 0.0\n" in client.get("/metrics").text
     assert logging_server.ratings(8).keys() == set(range(1, 81))
-    comes(lambda: "there is space on the disk again" in logging_server.errors())
+    wait_until(lambda: "there is space on the disk again" in logging_server.errors())
 
 
 # A server that keeps nothing
@@ -138,7 +131,7 @@ def test_nothing_can_be_written_and_everything_be_asked(read_only: Server) -> No
     writes = [("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("POST", "/v1/users"), ("PUT", "/v1/item")]
     for method, path in writes:
         assert "this server keeps nothing (--read-only)" in problem(client.request(method, path), 403)
-    comes(lambda: "GET /v1/recommendations 200 " in read_only.errors())
+    wait_until(lambda: "GET /v1/recommendations 200 " in read_only.errors())
     assert "address=127.0.0.1" in read_only.errors()
 
 
@@ -150,7 +143,7 @@ def test_all_workers_follow_a_reload_without_a_database(read_only: Server) -> No
     (model / "new.json").replace(model / "model.json")
     before = read_only.errors().count(f"serving {model}, version ")
     assert read_only.client.post("/v1/model/reload").status_code == 200
-    comes(lambda: read_only.errors().count(f"serving {model}, version ") == before + 2)
+    wait_until(lambda: read_only.errors().count(f"serving {model}, version ") == before + 2)
     assert read_only.client.get("/v1/model").json()["trained"] == "2020-02-02T02:02:02+00:00"
 
 

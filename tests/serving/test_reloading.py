@@ -22,6 +22,7 @@ from cofill.serving.live_model import LiveModel
 from cofill.serving.problems import add_handlers
 from cofill.serving.routes_model import add_model
 from cofill.serving.routing import Routes
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -42,13 +43,6 @@ def write_again(folder: Path) -> None:
     (folder / "new.json").replace(folder / "model.json")
 
 
-def comes(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("failure", [OperationalError("select", {}, Exception("gone")), RuntimeError("\n")])
 def test_a_failure_in_passing_loses_no_reload(
     live: LiveModel, model: Path, store: Store, failure: Exception, monkeypatch: pytest.MonkeyPatch
@@ -65,7 +59,7 @@ def test_a_failure_in_passing_loses_no_reload(
     monkeypatch.setattr(store, "changes_since", failing)
     write_again(model)
     store.next_generation()
-    comes(lambda: live.served is not before)
+    wait_until(lambda: live.served is not before)
     assert failed.is_set()
     assert live.served.card != before.card
 
@@ -74,7 +68,7 @@ def test_a_model_in_shards_is_served_as_any_other(live: LiveModel, model: Path, 
     before = live.served
     Recommender.load(model).save(model, shards=3)
     store.next_generation()
-    comes(lambda: live.served is not before)
+    wait_until(lambda: live.served is not before)
     assert live.served.card != before.card
     people = before.model.users.ids[:5]
     pairs = [(user, item) for user in people for item in before.model.items]
@@ -87,13 +81,13 @@ def test_a_broken_model_is_tried_once(
     before, card = live.served, (model / "model.json").read_text()
     (model / "model.json").write_text(card[:-20])
     store.next_generation()
-    comes(lambda: "cannot follow the other processes" in caplog.text)
+    wait_until(lambda: "cannot follow the other processes" in caplog.text)
     (model / "model.json").write_text(card)
     time.sleep(0.3)
     assert live.served is before
     write_again(model)
     store.next_generation()
-    comes(lambda: live.served is not before)
+    wait_until(lambda: live.served is not before)
 
 
 def test_whoever_starts_later_is_followed(live: LiveModel, model: Path, store: Store) -> None:
@@ -102,7 +96,7 @@ def test_whoever_starts_later_is_followed(live: LiveModel, model: Path, store: S
     later = LiveModel(model, store, 5)
     later.start(lambda live, lag: None)
     try:
-        comes(lambda: live.served is not before)
+        wait_until(lambda: live.served is not before)
         assert live.served.card == later.served.card
         served = live.served
         time.sleep(0.3)

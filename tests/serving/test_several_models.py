@@ -2,8 +2,7 @@
 
 import json
 import shutil
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +19,11 @@ from cofill.serving.settings import ServingSettings
 from cofill.serving.split import Choice, Split
 from tests.serving.conftest import ITEMS, USERS, train
 from tests.serving.running_server import Server, problem
+from tests.waiting import wait_until
 
 
 def version(folder: Path) -> str:
     return str(json.loads((folder / "model.json").read_text())["sha256"])[:16]
-
-
-def comes(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +171,8 @@ def test_people_keep_their_model_and_are_told_which(both: Server) -> None:
     answers = both.client.post("/v1/recommendations/batch", json=batch).json()["answers"]
     assert [answer["model"] for answer in answers] == [("now", "new")[expected.chosen(user)] for user in range(1, 21)]
     somebody = {"ratings": [{"item": 3, "rating": 5}]}
-    comes(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "new")
-    comes(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "now")
+    wait_until(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "new")
+    wait_until(lambda: both.client.post("/v1/recommendations", json=somebody).json()["model"] == "now")
 
 
 def test_one_can_be_asked_for(both: Server) -> None:
@@ -227,12 +220,12 @@ def test_a_rollback_reaches_all_workers_and_can_be_taken_back(both: Server, trai
     new = version(folder)
     both.rate(USERS, {4: 5.0})
     assert both.client.post("/v1/model/reload", params={"model": "new"}).json()["version"] == new
-    comes(lambda: all(asked(both, 1, model="new")["model_version"] == new for _ in range(10)))
+    wait_until(lambda: all(asked(both, 1, model="new")["model_version"] == new for _ in range(10)))
     for expected in (old, new, old):
         answer = both.client.post("/v1/model/rollback", params={"model": "new"})
         assert (answer.status_code, answer.json()["version"], answer.json()["model"]) == (200, expected, "new")
         assert version(folder) == expected  # and after a restart, too
-        comes(lambda expected=expected: all(  # type: ignore[misc]
+        wait_until(lambda expected=expected: all(  # type: ignore[misc]
             asked(both, 1, model="new")["model_version"] == expected for _ in range(10)
         ))  # fmt: skip
     assert asked(both, 1, model="now")["model_version"] != old

@@ -3,8 +3,6 @@
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from cofill.models.recommender import Recommender
 from tests.serving.running_server import Server
+from tests.warm_processes import run_warm
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial" / "shop.md"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -47,13 +46,7 @@ class Shop:
         else:
             assert words[0] == "cofill"
             more = QUICK if words[1] == "train" else []
-            done = subprocess.run(
-                [sys.executable, "-m", "cofill.cli", *words[1:], *more],
-                cwd=self.folder,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            done = run_warm([*words[1:], *more], cwd=self.folder)
             assert done.returncode == 0, done.stderr
 
     def _serve(self, words: list[str]) -> None:
@@ -61,7 +54,7 @@ class Shop:
         line = " ".join(words).replace("--model ", "--model=")
         options = re.sub(r"(--model=\w+=)", rf"\1{self.folder}/", line).split()
         one = [] if options[0].startswith("--") else [options.pop(0)]
-        self.server = Server(self.folder / (one or ["several"])[0], *options)
+        self.server = Server(self.folder / (one or ["several"])[0], *options, from_nothing=not self.names)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         if self.server is not None:

@@ -102,13 +102,15 @@ def compare(
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
     from cofill.models.cfn.corruption import Corruption
-    from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine, shard_count
+    from cofill.models.cfn.engines import FusedEngine, TrainingEngine, make_engine, require_engine, shard_count
     from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
     from cofill.models.cfn.scaling import ScaledRows, Scaling
     from cofill.models.cfn.training import new_network
     from cofill.models.portion import Portion
 
     config = CFNSettings.of(settings)
+    of_torch = config.changed({"engine": "dense"})
+    require_engine(of_torch)
     ratings = Ratings.read(Path(path))
     raw = ratings.rows("user" if config.orientation == "user" else "item")
 
@@ -149,8 +151,7 @@ def compare(
 
     fused = FusedEngine(new_network(rows, config, "train"), config)
     hybrid = FusedEngine(new_network(rows_with_features, config, "train"), config)
-    dense_network = new_network(rows, config.changed({"engine": "dense"}), "train")
-    dense = TorchEngine(dense_network, config)
+    dense = make_engine(new_network(rows, config, "train"), of_torch)
     fused_seconds(fused, rows, 2, seed=0)  # compiled, and pages touched
     fused_seconds(hybrid, rows_with_features, 2, seed=0)
     seconds(dense, draw(1))

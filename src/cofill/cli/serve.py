@@ -89,6 +89,7 @@ def run(options: argparse.Namespace) -> int:
             print_json({"address": address, "model": str(settings.model), **summary})
         else:
             _announce(address, settings, summary, quiet)
+        sys.stdout.flush()  # whoever reads it over a pipe waits for it
 
     with listening:
         if settings.workers == 1:
@@ -107,4 +108,3 @@ def _announce(address: str, settings: ServingSettings, summary: dict[str, Any], 
             f"{summary['live_ratings']:,} live ratings in {summary['database']}"
         )
     sys.stdout.write(f"{address}\n")
-    sys.stdout.flush()

@@ -16,16 +16,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import safetensors
-import safetensors.torch
-import torch
+import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, ValidationError
-from torch import Tensor
 
 from cofill.errors import CheckpointError, train_anew
 from cofill.exchange import Exchange
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
-from cofill.models.cfn.network import BY_COLUMN
+from cofill.models.cfn.network import BY_COLUMN, Weights
 
 _FORMAT = 1
 _MANIFEST = "checkpoint.json"
@@ -66,19 +65,19 @@ class ShardedCheckpoint:
         self._loaded: _Manifest | None = None
         self._number = 0
 
-    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         """Save unless the last one is less than `seconds` old, by the clock of the first worker."""
         due = self._exchange.rank == 0 and time.monotonic() - self._saved_at >= self._seconds
         if self._exchange.max_(np.array([due], np.uint8))[0]:
             self.save(weights, best, state)
 
-    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         number = self._number + 1
-        own: dict[str, Tensor] = {}
-        shared: dict[str, Tensor] = {}
+        own: Weights = {}
+        shared: Weights = {}
         for prefix, kept in (("now.", weights), ("best.", best or {})):
             for name, weight in kept.items():
-                (own if name in BY_COLUMN else shared)[prefix + name] = weight.detach().contiguous()
+                (own if name in BY_COLUMN else shared)[prefix + name] = np.ascontiguousarray(weight)
         shard = self.folder / _shard_name(number, self._exchange.rank)
         _write(shard, own)
         together = self.folder / f"shared-{number:06d}.safetensors"
@@ -106,7 +105,7 @@ class ShardedCheckpoint:
             draft.write_text(json.dumps(manifest.model_dump()), encoding="utf-8")  # there may be infinities in it
         self._clean(number)
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> tuple[Weights, dict[str, Any]] | None:
         """What this worker has of the last whole checkpoint, or None where there is nothing to resume."""
         path = self.folder / _MANIFEST
         if not path.exists():
@@ -123,10 +122,10 @@ class ShardedCheckpoint:
                 train_anew("use those of the first run, or "),
             )
         self._loaded, self._number = manifest, manifest.number
-        return self._tensors("now."), manifest.state
+        return self._arrays("now."), manifest.state
 
-    def best_weights(self) -> dict[str, Tensor] | None:
-        return None if self._loaded is None else self._tensors("best.") or None
+    def best_weights(self) -> Weights | None:
+        return None if self._loaded is None else self._arrays("best.") or None
 
     def remove(self) -> None:
         if self._exchange.rank == 0:
@@ -153,16 +152,16 @@ class ShardedCheckpoint:
                 f"{self.folder}: no checkpoint can be written there: {problem.strerror}; choose another place"
             ) from None
 
-    def _tensors(self, prefix: str) -> dict[str, Tensor]:
+    def _arrays(self, prefix: str) -> Weights:
         """The weights whose names begin so: those that all share, and the columns that this worker has now."""
         assert self._loaded is not None
-        found: dict[str, Tensor] = {}
-        parts: dict[str, list[Tensor]] = {}
+        found: Weights = {}
+        parts: dict[str, list[npt.NDArray[np.float32]]] = {}
         covered = 0
         with _opened(self.folder / self._loaded.shared) as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (it is no mapping)
             found |= {name.removeprefix(prefix): file.get_tensor(name) for name in names}
-        shapes: dict[str, Tensor] = {}
+        shapes: Weights = {}
         for shard in self._loaded.shards:
             first = max(self._columns.start, shard.first)
             last = min(self._columns.stop, shard.first + shard.columns)
@@ -180,13 +179,13 @@ class ShardedCheckpoint:
             covered += max(last - first, 0)
         if covered != len(self._columns):
             raise _unreadable(self.folder / _MANIFEST, "it lacks some columns")
-        by_column = {name: torch.cat(parts.get(name, [empty])) for name, empty in shapes.items()}
+        by_column = {name: np.concatenate(parts.get(name, [empty])) for name, empty in shapes.items()}
         return found | {name.removeprefix(prefix): array for name, array in by_column.items()}
 
 
-def _write(path: Path, tensors: dict[str, Tensor]) -> None:
+def _write(path: Path, arrays: Weights) -> None:
     with replacing(path, CheckpointError) as draft:
-        safetensors.torch.save_file(tensors, draft)
+        safetensors.numpy.save_file(arrays, draft)
 
 
 def _shard_name(number: int, rank: int) -> str:
@@ -198,7 +197,7 @@ def _opened(path: Path, size: int | None = None) -> Any:
     try:
         if size is not None and path.stat().st_size != size:
             raise _unreadable(path, f"it has {path.stat().st_size:,} bytes, and {size:,} were written")
-        return safetensors.safe_open(path, framework="pt")
+        return safetensors.safe_open(path, framework="np")
     except (safetensors.SafetensorError, OSError) as error:
         raise _unreadable(path, error) from None
 

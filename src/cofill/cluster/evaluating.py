@@ -183,7 +183,7 @@ def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
         own = Range(*task["range"])
-        held = _parts(loaded, task, duty).held_for(own)
+        held = _parts(loaded, task).held_for(own)
         model, items = held.model, task["items"]
         users = _local(task["people"], held.offset).astype(np.int32)
         duty.report(0.1)
@@ -205,8 +205,8 @@ def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
     return do
 
 
-def _parts(loaded: dict[str, ModelParts], task: Mapping[str, Any], duty: Duty) -> ModelParts:
-    return loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"], duty.threads))
+def _parts(loaded: dict[str, ModelParts], task: Mapping[str, Any]) -> ModelParts:
+    return loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"]))
 
 
 def _local(people: Longs, offset: int) -> Longs:
@@ -296,7 +296,7 @@ def begin_ranking(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
 
     def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
         people = task["people"]
-        held = _parts(loaded, task, duty).held_for(people_asked(people))
+        held = _parts(loaded, task).held_for(people_asked(people))
         wanted = Relevant(None, np.arange(len(people)), task["ends"], task["items"], task["gains"], 0)
         told = task["newcomers"]
         result: dict[ListsBy, Any] = {}

@@ -89,17 +89,14 @@ class ModelOutline:
 class ModelParts:
     """What a worker has loaded: the model, or the part of it that the last task was about."""
 
-    def __init__(self, folder: Path, digest: str, threads: int) -> None:
+    def __init__(self, folder: Path, digest: str) -> None:
         """`digest` is that of the model that is asked for, which may have been replaced since."""
-        self._folder, self._digest, self._threads = folder, digest, threads
+        self._folder, self._digest = folder, digest
         self._held: Held | None = None
 
     def held_for(self, people: Range) -> Held:
         held = self._held
         if held is None or not held.offset <= people.first <= people.last <= held.offset + len(held.model.users):
-            import torch
-
-            torch.set_num_threads(max(1, self._threads))
             self._held = None  # before the next is loaded: two at a time would take twice the memory
             self._held = model_for(self._folder, people)
             if read_outline(self._folder).digest != self._digest:

@@ -308,7 +308,7 @@ def _begin(
         part = finished_part(folder, number, own, task["question"])
         kept = part is not None
         if part is None:
-            parts = loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"], duty.threads))
+            parts = loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"]))
             held = parts.held_for(needed(task))
             rows = write(task, held, duty.report)
             part = write_part(folder, number, own, task["question"], schema(task, held), rows)

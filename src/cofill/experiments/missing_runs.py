@@ -116,12 +116,8 @@ def _finish_elsewhere(
 
 def begin_work(duty: Duty, content: bytes) -> Callable[[Any], Record]:
     """Entry point of a worker: returns the function that does a run with the shared data."""
-    import torch
-
     from cofill.experiments.measuring import perform
 
-    if duty.threads:
-        torch.set_num_threads(duty.threads)
     data = ExperimentData.from_bytes(content)
     return lambda task: perform(Run.from_json(task), data, threads=duty.threads, report=duty.report)
 

@@ -1,4 +1,4 @@
-"""The history of a training run: one record an epoch, and the callbacks that are told. Nothing here needs torch."""
+"""The history of a training run: one record an epoch, and the callbacks that are told."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass

@@ -7,8 +7,8 @@ rating, an interval, the wait for a turn. Before a batch is begun, its parts are
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple, TypeVar
 
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
@@ -19,6 +19,9 @@ _NEWEST = 0.1  # what the last measurement counts for, once there are many
 _FEWEST = 3  # measurements that tell something
 _STALE = 60.0  # seconds after which a measurement tells nothing: the machine may have less to do by now
 _SAFE = 0.8  # of the time that is left, which a batch may be expected to take
+
+
+_Served = TypeVar("_Served")
 
 
 class _Mean(NamedTuple):
@@ -57,6 +60,19 @@ class Pace:
     def knows(self, kinds: Iterable[Hashable]) -> bool:
         """Whether enough parts of all these kinds were measured of late."""
         return all(self._known(kind).number >= _FEWEST for kind in kinds)
+
+    def check_time(self, left: float) -> None:
+        """Give up the rest of a batch for which nobody waits any more."""
+        if left < 0:
+            raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+
+    @contextmanager
+    def turn(self, model: AbstractContextManager[_Served]) -> Iterator[_Served]:
+        """Ask the model, and add how long it took to get a turn."""
+        started = time.perf_counter()
+        with model as served:
+            self.note(WAIT, time.perf_counter() - started)
+            yield served
 
     def check(self, parts: Mapping[Hashable, int], size: int, left: float) -> None:
         """Refuse a batch of a size that consists of such parts if it would not be done in `left` seconds.

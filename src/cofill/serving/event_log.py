@@ -16,7 +16,8 @@ from sqlalchemy import Connection, delete, func, insert, select, tuple_
 from sqlalchemy.exc import SQLAlchemyError
 
 from cofill.serving.database import Store
-from cofill.serving.tables import ADDED_UP, SHOWN
+from cofill.serving.event_kinds import KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
+from cofill.serving.tables import ADDED_UP
 from cofill.serving.tables import click_through as _click_through
 from cofill.serving.tables import events as _events
 
@@ -49,8 +50,8 @@ class Event(NamedTuple):
 class Retention(NamedTuple):
     """For how many days rows are kept."""
 
-    shown: float = 30.0
-    events: float = 90.0
+    shown: float = KEEP_SHOWN_DAYS
+    events: float = KEEP_EVENTS_DAYS
 
 
 class EventLog:

@@ -13,9 +13,9 @@ from prometheus_client.registry import Collector
 from starlette.responses import Response
 
 from cofill.serving.database import Store
+from cofill.serving.event_kinds import SHOWN
 from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel
-from cofill.serving.tables import SHOWN
 
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 _BUCKETS = (0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 5.0, 10.0, 30.0)

@@ -181,6 +181,10 @@ class NothingQuery(QueryModel):
     """Of an address that takes no question."""
 
 
+class IdQuery(QueryModel):
+    id: IdText
+
+
 class PairQuery(QueryModel):
     user: IdText
     item: IdText

@@ -18,7 +18,7 @@ from cofill.serving.problems import ProblemError, kind_of
 from cofill.serving.request_messages import (
     LONGEST_ID,
     Description,
-    IdText,
+    IdQuery,
     ItemOrUserId,
     Lines,
     Message,
@@ -26,7 +26,7 @@ from cofill.serving.request_messages import (
     lines_of,
 )
 from cofill.serving.routes_items import ItemToStore, checked_item
-from cofill.serving.routes_users import check_features
+from cofill.serving.routes_users import Stored, check_features
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
 from cofill.serving.served_model import ServedModel
 
@@ -48,10 +48,6 @@ class PageQuery(QueryModel):
 class UserLine(Message):
     id: ItemOrUserId
     features: Description | None = None
-
-
-class OneQuery(QueryModel):
-    id: IdText
 
 
 # What is answered
@@ -81,10 +77,6 @@ class ListedUsers(BaseModel):
     next: str | None = Field(description="the cursor of the next page; null after the last")
 
 
-class StoredLines(BaseModel):
-    stored: int
-
-
 # Routes
 
 
@@ -105,7 +97,7 @@ def add_catalogue(routes: Routes, live: LiveModel, store: Store) -> None:
         "POST",
         "/v1/items/bulk",
         Right.WRITES,
-        StoredLines,
+        Stored,
         "Describe many items; all or nothing",
         kind=WaitsForDatabase,
         lines=ItemToStore,
@@ -126,7 +118,7 @@ def add_catalogue(routes: Routes, live: LiveModel, store: Store) -> None:
         status=204,
         kind=WaitsForDatabase,
     )
-    def delete_item(query: Annotated[OneQuery, Query()]) -> Response:
+    def delete_item(query: Annotated[IdQuery, Query()]) -> Response:
         """It is unknown from then on. To take it out of lists for a while, hide it with `"available": false`."""
         with live.asked() as served:
             known = served.has_item(query.id)
@@ -149,7 +141,7 @@ def add_catalogue(routes: Routes, live: LiveModel, store: Store) -> None:
         "POST",
         "/v1/users/bulk",
         Right.WRITES,
-        StoredLines,
+        Stored,
         "Describe many users; all or nothing",
         kind=WaitsForDatabase,
         lines=UserLine,
@@ -170,7 +162,7 @@ def add_catalogue(routes: Routes, live: LiveModel, store: Store) -> None:
         status=204,
         kind=WaitsForDatabase,
     )
-    def delete_user(query: Annotated[OneQuery, Query()]) -> Response:
+    def delete_user(query: Annotated[IdQuery, Query()]) -> Response:
         """Ratings, events and description are removed, here and in exports. Only the id is kept, to keep it so."""
         store.forget_user(query.id)
         with live.asked():  # from memory too, before this is answered

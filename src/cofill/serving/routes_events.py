@@ -7,19 +7,18 @@ from fastapi import Response
 from pydantic import BaseModel, Field, model_validator
 
 from cofill.errors import DataError, UnknownIdError
+from cofill.serving.event_kinds import GREATEST_WEIGHT, KIND, SHOWN
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.request_messages import ItemOrUserId, Message, Moment, Version
 from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer
-from cofill.serving.tables import SHOWN
 
 if TYPE_CHECKING:
     from cofill.serving.live_model import LiveModel
 
 _MOST_EVENTS = 1_000
-_GREATEST_WEIGHT = 1_000_000
 
-_Kind = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.:-]{1,64}$")]
-_Weight = Annotated[float, Field(strict=True, gt=0, le=_GREATEST_WEIGHT, allow_inf_nan=False)]
+_Kind = Annotated[str, Field(strict=True, pattern=f"^{KIND}$")]
+_Weight = Annotated[float, Field(strict=True, gt=0, le=GREATEST_WEIGHT, allow_inf_nan=False)]
 
 
 # What is asked

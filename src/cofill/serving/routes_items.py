@@ -15,6 +15,7 @@ from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import (
     CountText,
     Description,
+    IdQuery,
     IdText,
     ItemOrUserId,
     Message,
@@ -46,10 +47,6 @@ class StartersQuery(QueryModel):
 class SimilarQuery(SimilarRuleQuery):
     item: IdText = Field(description="the item that others shall be like")
     n: CountText = Field(default=10, description="how many items at most")
-
-
-class ItemQuery(QueryModel):
-    id: IdText
 
 
 class ItemToStore(Message):
@@ -140,7 +137,7 @@ def add_items(routes: Routes, live: LiveModel, store: Store) -> None:
             return answer({"items": found, "model_version": served.card.version} | unknown)
 
     @routes.add("GET", "/v1/item", Right.READS, Item, "All about an item")
-    def get_item(query: Annotated[ItemQuery, Query()]) -> Response:
+    def get_item(query: Annotated[IdQuery, Query()]) -> Response:
         """Its attributes, how it was rated, and items that are like it."""
         with live.asked() as served:
             return answer(_item(served, served.known_item(query.id)))
@@ -181,7 +178,7 @@ def _item(served: ServedModel, item: Id) -> dict[str, Any]:
         similar = []  # too little is known of it
     ratings = {
         "count": len(values),
-        "mean": rounded(values.mean(dtype=np.float64)) if len(values) else None,
+        "mean": None if (mean := served.mean_rating(item)) is None else rounded(mean),
         "distribution": _distribution(served, values),
     }
     available = served.availability.shown(item)

@@ -1,6 +1,5 @@
 """Predicted ratings, and the intervals around them."""
 
-import time
 from collections.abc import Hashable, Sequence
 from math import ceil
 from typing import Any
@@ -10,8 +9,6 @@ from pydantic import BaseModel, Field, StrictBool, model_validator
 
 from cofill.serving.batch_pace import WAIT, Pace
 from cofill.serving.live_model import LiveModel
-from cofill.serving.problem_types import ProblemType
-from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import ItemOrUserId, Message, ModelName
 from cofill.serving.routes_recommending import ANSWERED, HIGH, LOW
 from cofill.serving.routing import Right, Routes, SometimesLong, answer, rounded, time_left
@@ -91,13 +88,10 @@ def add_predicting(routes: Routes, live: LiveModel, pace: Pace) -> None:
         version = ""
         at = 0
         while at < len(pairs):
-            if time_left() < 0:  # nobody waits for the rest
-                raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+            pace.check_time(time_left())
             measured = pace.knows(_parts(1, request.interval))
-            started = time.perf_counter()
             one = live.asked(request.model) if request.user is None else live.asked_for(request.user, request.model)
-            with one as served:
-                pace.note(WAIT, time.perf_counter() - started)
+            with pace.turn(one) as served:
                 if served.card.version != version:  # another model has taken its place: all from one
                     version, at = served.card.version, 0
                     found = {"model": served.name, "model_version": version}

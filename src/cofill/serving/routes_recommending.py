@@ -1,6 +1,5 @@
 """Lists, and what speaks for what is in them."""
 
-import time
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any
@@ -206,14 +205,11 @@ def add_recommending(routes: Routes, live: LiveModel, log: EventLog, pace: Pace)
         answers: list[dict[str, Any]] = []
         pace.check(_parts(batch.requests), len(batch.requests), time_left())
         for at, request in enumerate(batch.requests):
-            if time_left() < 0:  # nobody waits for the rest
-                raise ProblemError(503, "the batch took too long; send fewer at once", kind=ProblemType.OUT_OF_TIME)
+            pace.check_time(time_left())
             shown = shown_to(request.user, request.exclude_shown)
             measured = pace.knows(_parts([request]))
-            started = time.perf_counter()
             # Each on its own, so that others have their turn between.
-            with live.asked_for(request.user, request.model) as served:
-                pace.note(WAIT, time.perf_counter() - started)
+            with pace.turn(live.asked_for(request.user, request.model)) as served:
                 try:
                     answers.append(_recommended(served, request, request.rules(), shown, pace))
                 except CofillError as error:

@@ -19,11 +19,10 @@ from pydantic import (
 
 from cofill.errors import SettingsError
 from cofill.extras import require
+from cofill.serving.event_kinds import GREATEST_WEIGHT, KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, KIND, SHOWN
 
 DEFAULT_EVENT_WEIGHTS = {"view": 1.0, "click": 1.0, "play": 3.0, "buy": 5.0}
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
-_KIND = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
-_GREATEST_WEIGHT = 1_000_000
 _LIBRARIES = ("fastapi", "uvicorn", "httptools", "sqlalchemy", "prometheus_client")  # httptools: uvicorn[standard]
 _MOST_MODELS = 10  # at once
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,50}")
@@ -112,10 +111,10 @@ class ServingSettings(PageSettings, LimitSettings):
         default=False, description="take ratings and events of items that nobody has described: they become items"
     )
     keep_shown_days: float = Field(
-        default=30.0, gt=0, le=3650, description="for how long is known what people were shown"
+        default=KEEP_SHOWN_DAYS, gt=0, le=3650, description="for how long is known what people were shown"
     )
     keep_events_days: float = Field(
-        default=90.0,
+        default=KEEP_EVENTS_DAYS,
         gt=0,
         le=3650,
         description="for how long the id of an event is known; then the events of a user and an item are added up",
@@ -173,10 +172,10 @@ class ServingSettings(PageSettings, LimitSettings):
     @classmethod
     def _weights_of_kinds(cls, weights: Mapping[str, float]) -> Mapping[str, float]:
         for kind, weight in weights.items():
-            if not _KIND.fullmatch(kind) or kind == "shown":
-                raise ValueError("must name kinds of 1 to 64 letters, digits and _ . : -, other than shown")
-            if not 0 <= weight <= _GREATEST_WEIGHT:
-                raise ValueError(f"must give weights from 0 to {_GREATEST_WEIGHT:,}")
+            if not re.fullmatch(KIND, kind) or kind == SHOWN:
+                raise ValueError(f"must name kinds of 1 to 64 letters, digits and _ . : -, other than {SHOWN}")
+            if not 0 <= weight <= GREATEST_WEIGHT:
+                raise ValueError(f"must give weights from 0 to {GREATEST_WEIGHT:,}")
         return weights
 
     @model_validator(mode="before")

@@ -27,8 +27,6 @@ from sqlalchemy.schema import CreateColumn
 FORMAT = 2
 """1: ratings, items and users. 2: also events, hidden and deleted items, and people who were forgotten."""
 
-SHOWN = "shown"
-"""The kind of the events that say what somebody was shown: they count for nothing, and are kept for a while."""
 ADDED_UP = ""
 """The kind of a row that stands for several events, whose own rows are gone."""
 

@@ -190,11 +190,7 @@ def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
 
     def take_part(task: Any) -> None:
         plan = Plan.from_json(task["plan"])
-        study = open_study(task["url"], task["name"], plan)  # before torch, whose import takes seconds
-
-        import torch
-
-        torch.set_num_threads(1)
+        study = open_study(task["url"], task["name"], plan)  # before the data, which take seconds
         data = (SearchData if plan.goal_name == "rmse" else ListSearchData).from_bytes(content)
         with storage_explained(task["url"]):
             run_trials(study, plan, data, task["trials"], still_wanted=duty.wanted)

@@ -13,7 +13,8 @@ from cofill.config import Activation
 from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
 from cofill.errors import SettingsError
-from cofill.models.cfn.layers import activated, activated_in_numpy, activation_gradient
+from cofill.models.cfn import activation as in_numpy
+from cofill.models.cfn.plain.layers import activated
 from tests.models.contract import rmse
 
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
@@ -26,11 +27,11 @@ def test_numpy_and_the_slope_are_those_of_torch(activation: Activation) -> None:
     leaf = torch.from_numpy(z).requires_grad_()
     h = activated(leaf, activation)
     h.sum().backward()
-    found = activated_in_numpy(z, activation)
+    found = in_numpy.activated(z, activation)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, h.detach().numpy(), rtol=0, atol=1e-6)
     assert leaf.grad is not None
-    slope = activation_gradient(np.full_like(z, 3), h.detach().numpy(), activation)
+    slope = in_numpy.activation_gradient(np.full_like(z, 3), h.detach().numpy(), activation)
     np.testing.assert_allclose(slope, 3 * leaf.grad.numpy(), rtol=0, atol=1e-6)
 
 

@@ -20,12 +20,12 @@ from tests.models.cfn.described_matrix import COLD_COLUMN, NOTHING, Floats, comp
 
 
 def test_unsolved_columns_keep_the_weights_of_the_training() -> None:
-    trained = fitted().network.output.weight.detach().numpy()
+    trained = fitted().network.output.weight
     rated = matrix().rows.transpose().counts() > 0
     unsolved, solved = completion(solved=False), completion()
     np.testing.assert_array_equal(unsolved.column_weights.now()[0][rated], trained[rated])
     unsolved.many_columns(np.arange(unsolved.columns))
-    np.testing.assert_array_equal(unsolved.network.output.weight.detach().numpy()[rated], trained[rated])
+    np.testing.assert_array_equal(unsolved.network.output.weight[rated], trained[rated])
     moved = np.abs(solved.column_weights.now()[0] - trained).max(axis=1)
     assert (moved[rated] > 1e-4).all()
 
@@ -39,7 +39,7 @@ def test_solved_columns_follow_the_closed_form_by_hand(output: str) -> None:
     by_column = model.known.trained_columns
     n = len(by_column.row(column)[0])
     assert n > 5
-    start = np.append(trained.output.weight[column].detach().numpy(), trained.output.bias[column].item())
+    start = np.append(trained.output.weight[column], trained.output.bias[column])
     solved = model.column_weights.of_new(*by_column.row(column), matrix().column_features[column])
     share = (100 + n / 2) / (100 + n)
     weight, bias = model.column_weights.now()
@@ -151,7 +151,7 @@ def ratings() -> Ratings:
 def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> None:
     few: dict[str, Any] = {"hidden": 8, "epochs": 3, "validation": 0, "threads": 1, "decoder": "network"}
     models = [CFN(orientation=orientation, solve_columns=solve, **few).fit(ratings()) for solve in (False, True)]
-    unsolved, solved = (model.completion.network.output.weight.detach().numpy() for model in models)
+    unsolved, solved = (model.completion.network.output.weight for model in models)
     rows = ratings().rows("item" if models[0].orientation == "item" else "user")
     trained = fit_matrix(
         KnownRatings(rows, rows.transpose()),
@@ -162,5 +162,5 @@ def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> Non
         portion=portion_of(models[0]),
     ).network.output.weight
     rated = rows.transpose().counts() > 0
-    np.testing.assert_array_equal(unsolved[rated], trained.detach().numpy()[rated])
+    np.testing.assert_array_equal(unsolved[rated], trained[rated])
     assert (np.abs(solved - unsolved).max(axis=1)[rated] > 1e-4).all()

@@ -202,11 +202,7 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
         for index, features in zip(*side.later(), strict=True):
             again.describe(int(index), features)
         sides.append(again)
-    network = {
-        name: weight.detach().numpy().copy()
-        for name, weight in lived.network.state_dict().items()
-        if name.startswith("output")
-    }
+    network = {name: weight.copy() for name, weight in lived.network.weights().items() if name.startswith("output")}
     lived_in = lived.decoder.arrays()
     decoder = Decoder.restored({name: array.copy() for name, array in lived_in.items()}, network, matrix().rows.nnz)
     assert decoder.amplitudes == lived.decoder.amplitudes

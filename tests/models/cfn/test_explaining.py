@@ -21,6 +21,7 @@ from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.plain.network import PlainNetwork
 from cofill.models.cfn.shares import along_the_path, of_closed_form
 from cofill.models.explanation import Explanation
 from cofill.models.feature_ridge import FeatureRegression
@@ -241,11 +242,11 @@ def test_explanations_follow_what_came_later() -> None:
 def test_the_path_is_that_of_the_network() -> None:
     """Integrated gradients by torch, at many points, through three layers, features, a mark and tanh at the end."""
     options = CFNSettings(hidden=(7, 5, 6), output="tanh", activation="sigmoid")
-    network = CFNetwork(12, options, features=4, generator=torch.Generator().manual_seed(0))
+    network = CFNetwork.drawn(options, np.arange(12, dtype=np.uint64), features=4, seed=(0,))
     rng = np.random.default_rng(0)
-    with torch.no_grad():
-        for parameter in network.parameters():
-            parameter.copy_(torch.from_numpy(rng.normal(size=parameter.shape)).float() * 0.7)
+    for weight in network.weights().values():
+        weight[:] = rng.normal(size=weight.shape) * 0.7
+    plain = PlainNetwork(network)
     columns, asked = np.array([1, 4, 6, 11], np.int32), [0, 3, 7]
     inputs, features, mark = (rng.normal(size=size).astype(np.float32) for size in (4, 3, 1))
     output = network.output
@@ -255,14 +256,14 @@ def test_the_path_is_that_of_the_network() -> None:
         inputs,
         features,
         mark,
-        *(part.detach().numpy()[asked] for part in (output.weight, output.bias)),
+        *(part[asked] for part in (output.weight, output.bias)),
         squash=network.squash,
     )
 
     def outputs(way: float, x: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
         beside = torch.cat([way * s, torch.from_numpy(mark)])[None]
-        z = way * x @ network.input.weight[torch.from_numpy(columns.astype(np.int64))]
-        return network.decode_everywhere(network.code(z[None] + network.input.offset(beside), beside))[0, asked]
+        z = way * x @ plain.input.weight[torch.from_numpy(columns.astype(np.int64))]
+        return plain.decode_everywhere(plain.code(z[None] + plain.input.offset(beside), beside))[0, asked]
 
     x, s = torch.from_numpy(inputs).requires_grad_(), torch.from_numpy(features).requires_grad_()
     points = 500

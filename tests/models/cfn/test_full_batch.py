@@ -5,10 +5,12 @@ import pytest
 import torch
 
 from cofill.config import Activation, CFNSettings
-from cofill.models.cfn.full_batch import FullBatchEngine
-from cofill.models.cfn.loss import DenoisingLoss
+from cofill.models.cfn.full_batch import FullBatchEngine, step_by_sign
+from cofill.models.cfn.kernels import Floats
 from cofill.models.cfn.minibatch import gather
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.plain.loss import DenoisingLoss
+from cofill.models.cfn.plain.network import PlainNetwork
 from tests.models.cfn.test_kernels import ACTIVATIONS, ROWS, new_network, scaled_rows
 
 STEPS, FIRST_STEP, DECAY, BETA = 6, 0.01, 0.3, 0.7
@@ -20,8 +22,9 @@ def settings_of(activation: Activation, threads: int) -> CFNSettings:
     )
 
 
-def by_autograd(network: CFNetwork) -> tuple[float, list[torch.Tensor]]:
+def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
     """The loss of all rows, and the gradients of loss and decay."""
+    network = PlainNetwork(trained)
     batch = gather(scaled_rows(), np.arange(ROWS))
     rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
     inputs, targets, corrupted = (
@@ -31,7 +34,7 @@ def by_autograd(network: CFNetwork) -> tuple[float, list[torch.Tensor]]:
     loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
     gradients = torch.autograd.grad(loss + DECAY / 2 * squares, list(network.parameters()))
-    return loss.item() * ROWS, list(gradients)
+    return loss.item() * ROWS, {name: g.numpy() for name, g in zip(trained.weights(), gradients, strict=True)}
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -44,12 +47,27 @@ def test_the_gradient_is_that_of_autograd_at_every_step(activation: Activation, 
             expected_loss, expected = by_autograd(network)
             loss = engine.step(gather(scaled_rows(), np.arange(ROWS)), FIRST_STEP)
             assert loss == pytest.approx(expected_loss, rel=1e-5)
-            for (name, parameter), gradient in zip(network.named_parameters(), expected, strict=True):
-                assert gradient.abs().max() > 1e-4, name  # there was something to find
-                # RProp sets a gradient aside where its sign changed: then that weight waits.
-                assert parameter.grad is not None
-                found = torch.where(parameter.grad.bool(), parameter.grad, gradient)
-                torch.testing.assert_close(found, gradient, rtol=1e-4, atol=1e-6)
+            for name, gradient in expected.items():
+                assert np.abs(gradient).max() > 1e-4, name  # there was something to find
+                np.testing.assert_allclose(engine.gradients[name], gradient, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_steps_are_those_of_torch() -> None:
+    """Of RProp, for gradients that keep their sign, change it, and are zero; up to its longest and shortest steps."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=400).astype(np.float32)
+    leaf = torch.from_numpy(weight.copy()).requires_grad_()
+    rprop = torch.optim.Rprop([leaf], lr=FIRST_STEP)
+    before, sizes = np.zeros_like(weight), np.full_like(weight, FIRST_STEP)
+    steady = np.linspace(-1, 1, 400)
+    for step in range(60):
+        gradient = (steady * (rng.random(400) < 0.9) + (step % 2 - 0.5) * (np.arange(400) % 3 == 0)).astype(np.float32)
+        leaf.grad = torch.from_numpy(gradient.copy())
+        rprop.step()
+        step_by_sign(weight, gradient, before, sizes)
+        np.testing.assert_allclose(weight, leaf.detach().numpy(), rtol=1e-5, atol=1e-5)
+    assert sizes.max() == 50
+    assert sizes.min() == np.float32(1e-6)
 
 
 def test_a_weight_hurries_while_its_gradient_keeps_its_sign() -> None:
@@ -59,12 +77,12 @@ def test_a_weight_hurries_while_its_gradient_keeps_its_sign() -> None:
     engine = FullBatchEngine(network, settings)
     batch, moved, signs = gather(scaled_rows(), np.arange(ROWS)), [], []
     for _ in range(3):
-        before = network.input.weight.detach().clone()
-        signs.append(torch.sign(by_autograd(network)[1][0]))
+        before = network.input.weight.copy()
+        signs.append(np.sign(by_autograd(network)[1]["input.weight"]))
         engine.step(batch, FIRST_STEP)
-        moved.append(network.input.weight.detach() - before)
-    rated = torch.from_numpy(batch.entries.present.astype(np.int64))
-    torch.testing.assert_close(moved[0][rated], -FIRST_STEP * signs[0][rated], rtol=0, atol=1e-6)
+        moved.append(network.input.weight - before)
+    rated = batch.entries.present
+    np.testing.assert_allclose(moved[0][rated], -FIRST_STEP * signs[0][rated], rtol=0, atol=1e-6)
     steady = (signs[0] == signs[1]) & (signs[1] == signs[2])
-    assert steady[rated].float().mean() > 0.1
-    torch.testing.assert_close(moved[2][steady], 1.44 * moved[0][steady], rtol=0, atol=1e-6)
+    assert steady[rated].mean() > 0.1
+    np.testing.assert_allclose(moved[2][steady], 1.44 * moved[0][steady], rtol=0, atol=1e-6)

@@ -11,10 +11,14 @@ import torch
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
+from cofill.models.cfn.engines import FusedEngine, TrainingEngine
 from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.plain.engine import TorchEngine
+from cofill.models.cfn.plain.loss import DenoisingLoss
+from cofill.models.cfn.plain.network import PlainNetwork
 from tests.models.cfn.as_read import as_read
+from tests.models.cfn.test_kernels import new_network
 
 Doubles = npt.NDArray[np.float64]
 Weights = dict[str, Doubles]
@@ -87,15 +91,11 @@ def network_and_settings(
         {"hidden": hidden, "activation": activation, "output": output, "noise": "gaussian",
          "noise_ratio": 0.4, "cold_ratio": 0.3, "alpha": 1.25, "beta": 0.625, "weight_decay": 0.3, "threads": 2}
     )  # fmt: skip
-    generator = torch.Generator().manual_seed(2)
-    network = CFNetwork(COLUMNS, settings, features=features, generator=generator)
-    if network.input.side is not None:
-        torch.nn.init.uniform_(network.input.side, -0.5, 0.5, generator=generator)
-    return network, settings
+    return new_network(settings, features=features, columns=COLUMNS, seed=2), settings
 
 
 def weights_of(network: CFNetwork) -> Weights:
-    return {name: weight.detach().double().numpy().copy() for name, weight in network.named_parameters()}
+    return {name: weight.astype(np.float64) for name, weight in network.weights().items()}
 
 
 CASES = list(itertools.product([(4,), (4, 3, 4)], FUNCTIONS, ["tanh", "identity"], [0, 2]))
@@ -104,20 +104,19 @@ CASES = list(itertools.product([(4,), (4, 3, 4)], FUNCTIONS, ["tanh", "identity"
 @pytest.mark.parametrize(("hidden", "activation", "output", "features"), CASES)
 def test_the_definition(hidden: tuple[int, ...], activation: str, output: str, features: int) -> None:
     """In double precision, where a wrong gradient cannot hide behind rounding."""
-    network, settings = network_and_settings(hidden, activation, output, features)
+    trained, settings = network_and_settings(hidden, activation, output, features)
     batch = minibatch(settings, features)
-    expected = gradients(weights_of(network), batch, settings)
-    network.double()
-    engine = TorchEngine(network, settings)
+    expected = gradients(weights_of(trained), batch, settings)
+    network = PlainNetwork(trained).double()
     rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
     inputs, side, targets = (
         torch.from_numpy(a.astype(np.float64)) for a in (batch.entries.inputs, batch.features, batch.entries.targets)
     )
     codes = network.encode(rows, columns, inputs, batch.batch, side)
-    loss = engine.loss(
+    loss = DenoisingLoss(settings.alpha, settings.beta)(
         network.decode(codes, rows, columns), targets, torch.from_numpy(batch.entries.corrupted), batch.batch
     )
-    assert loss.item() == pytest.approx(loss_by_hand(weights_of(network), batch, settings), rel=1e-12)
+    assert loss.item() == pytest.approx(loss_by_hand(weights_of(trained), batch, settings), rel=1e-12)
     loss.backward()
     assert ("input.side" in expected) == (features > 0)
     for name, parameter in network.named_parameters():

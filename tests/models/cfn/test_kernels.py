@@ -11,9 +11,11 @@ import torch
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.engines import FusedEngine, TorchEngine, TrainingEngine
+from cofill.models.cfn.engines import FusedEngine, TrainingEngine
 from cofill.models.cfn.minibatch import EpochNoise, gather
 from cofill.models.cfn.network import CFNetwork, encode_rows
+from cofill.models.cfn.plain.engine import TorchEngine
+from cofill.models.cfn.plain.network import PlainNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from tests.models.cfn.as_read import as_read
 
@@ -43,20 +45,24 @@ def scaled_rows(seed: int = 0, *, features: int = 0) -> ScaledRows:
     return as_read(sparse, side, input_scale=input_scale, presence=0.3)
 
 
-def new_network(settings: CFNSettings, *, features: int = 0, dense: bool = False) -> CFNetwork:
+def first_network(settings: CFNSettings, columns: int, *, features: int = 0, seed: int = 1) -> CFNetwork:
+    return CFNetwork.drawn(settings, np.arange(columns, dtype=np.uint64), features=features, seed=(seed,))
+
+
+def new_network(settings: CFNSettings, *, features: int = 0, columns: int = COLUMNS, seed: int = 1) -> CFNetwork:
     """The features' first weights start at zero, where decay does not show: here they start anywhere."""
-    generator = torch.Generator().manual_seed(1)
-    network = CFNetwork(COLUMNS, settings, features=features, dense=dense, generator=generator)
+    network = first_network(settings, columns, features=features, seed=seed)
     if network.input.side is not None:
-        torch.nn.init.uniform_(network.input.side, -0.5, 0.5, generator=generator)
+        network.input.side[:] = np.random.default_rng(seed).uniform(-0.5, 0.5, network.input.side.shape)
     return network
 
 
 def trained(
     settings: CFNSettings, *, fused: bool, features: int = 0, dense: bool = False, steps: int = 12
 ) -> CFNetwork:
-    network = new_network(settings, features=features, dense=dense)
-    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
+    network = new_network(settings, features=features)
+    of_torch = settings.changed({"engine": "dense" if dense else "sparse"})
+    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, of_torch)
     corruption = Corruption.of(settings, with_features=features > 0)
     rows = scaled_rows(features=features)
     rng = np.random.default_rng(3)
@@ -68,8 +74,9 @@ def trained(
 
 
 def assert_same_weights(ours: CFNetwork, definition: CFNetwork) -> None:
-    for (name, a), b in zip(ours.named_parameters(), definition.parameters(), strict=True):
-        difference = (a - b).abs().max() / b.abs().max()
+    assert list(ours.weights()) == list(definition.weights())
+    for name, b in definition.weights().items():
+        difference = np.abs(ours.weights()[name] - b).max() / np.abs(b).max()
         assert difference < 1e-4, f"{name} differs by {difference:.2e}"
 
 
@@ -115,7 +122,7 @@ def test_fused_equals_plain_torch_with_another_activation(
     assert_same_weights(fused, trained(settings, fused=False, features=features))
     assert_same_weights(fused, trained(settings, fused=False, features=features, dense=True))
     usual = trained(settings_for("mask", "identity", hidden), fused=True, features=features)
-    assert not torch.allclose(fused.input.weight, usual.input.weight, rtol=1e-2)
+    assert not np.allclose(fused.input.weight, usual.input.weight, rtol=1e-2)
 
 
 @pytest.mark.parametrize("features", [0, P])
@@ -139,9 +146,9 @@ def test_training_moves_the_weights(features: int) -> None:
     settings = settings_for("mask", "tanh", (16, 9))
     start = trained(settings, fused=True, features=features, steps=0)
     end = trained(settings, fused=True, features=features)
-    assert ("input.side" in dict(start.named_parameters())) == (features > 0)
-    for name, a in start.named_parameters():
-        assert not torch.allclose(a, dict(end.named_parameters())[name], rtol=1e-2), name
+    assert ("input.side" in start.weights()) == (features > 0)
+    for name, a in start.weights().items():
+        assert not np.allclose(a, end.weights()[name], rtol=1e-2), name
 
 
 @pytest.mark.parametrize("fused", [True, False])
@@ -150,7 +157,7 @@ def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[i
     """In every layer, by as much as any other weight: in step t by 1 - 0.1 * 0.2 / t."""
     settings = settings_for("mask", "tanh", hidden)
     network = new_network(settings, features=P)
-    before = {name: weight.detach().clone() for name, weight in network.named_parameters()}
+    before = {name: weight.copy() for name, weight in network.weights().items()}
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     rows = scaled_rows(features=P)
     for t in (1, 2, 3):
@@ -161,25 +168,24 @@ def test_weights_of_a_feature_that_nobody_has_decay_all_the_same(hidden: tuple[i
     engine.settle()
     kept = float(np.prod([1 - 0.1 * 0.2 / t for t in (1, 2, 3)]))
     read_by = ["output.weight", *(f"middle.{n}.weight" for n in range(len(hidden) - 1))]
-    after = dict(network.named_parameters())
+    after = network.weights()
     for unused, used, name in [
         (before["input.side"][-1], before["input.side"][0], "input.side"),
         *((before[name][:, -1], before[name][:, -P], name) for name in read_by),
     ]:
-        now = after[name].detach()
+        now = after[name]
         now_unused, now_used = (now[-1], now[0]) if name == "input.side" else (now[:, -1], now[:, -P])
-        torch.testing.assert_close(now_unused, unused * kept, rtol=1e-5, atol=1e-7)
-        assert not torch.allclose(now_used, used * kept, rtol=1e-3), name
+        np.testing.assert_allclose(now_unused, unused * kept, rtol=1e-5, atol=1e-7)
+        assert not np.allclose(now_used, used * kept, rtol=1e-3), name
 
 
 def test_features_of_zero_are_no_features() -> None:
     """A network that reads rows of which nothing is known learns what one without features learns."""
     settings = settings_for("mask", "identity", (16,))
     plain, reads_features = new_network(settings), new_network(settings, features=P)
-    with torch.no_grad():
-        for name, weight in plain.named_parameters():
-            other = reads_features.get_parameter(name)
-            other.copy_(weight if other.shape == weight.shape else torch.cat([weight, torch.zeros(COLUMNS, P)], dim=1))
+    for name, weight in plain.weights().items():
+        other = reads_features.weights()[name]
+        other[:] = weight if other.shape == weight.shape else np.pad(weight, ((0, 0), (0, P)))
     known = scaled_rows()
     for network, features in ((plain, 0), (reads_features, P)):
         rows = replace(known, features=np.zeros((ROWS, features), np.float32))
@@ -187,9 +193,10 @@ def test_features_of_zero_are_no_features() -> None:
         for _ in range(5):
             engine.step(gather(rows, np.arange(ROWS)), 0.1)
         engine.settle()
-    for name, weight in plain.named_parameters():
-        learned = reads_features.get_parameter(name).detach()
-        torch.testing.assert_close(learned[:, :16] if name == "output.weight" else learned, weight.detach())
+    for name, weight in plain.weights().items():
+        learned = reads_features.weights()[name]
+        learned = learned[:, :16] if name == "output.weight" else learned
+        np.testing.assert_allclose(learned, weight, rtol=1.3e-6, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize("features", [0, P])
@@ -208,15 +215,16 @@ def test_outputs_are_those_of_the_definition(
     outputs = engine.outputs(rows, entry_rows, entry_columns)
     row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
     inputs = (rows.known.values + np.float32(rows.presence)) * rows.input_scale[row_of_entry]
+    plain = PlainNetwork(network)
     with torch.no_grad():
-        codes = network.encode(
+        codes = plain.encode(
             torch.from_numpy(row_of_entry),
             torch.from_numpy(rows.known.indices.astype(np.int64)),
             torch.from_numpy(inputs),
             ROWS,
             torch.from_numpy(rows.features),
         )
-        expected = network.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
+        expected = plain.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -232,13 +240,17 @@ def test_codes_of_one_row_and_of_many_are_those_of_the_definition(
     rows = scaled_rows(features=features)
     known = gather(rows, np.arange(ROWS))
     with torch.no_grad():
-        expected = network.encode(
-            torch.from_numpy(known.entries.rows.astype(np.int64)),
-            torch.from_numpy(known.entry_columns.astype(np.int64)),
-            torch.from_numpy(known.entries.inputs),
-            ROWS,
-            torch.from_numpy(rows.features),
-        ).numpy()
+        expected = (
+            PlainNetwork(network)
+            .encode(
+                torch.from_numpy(known.entries.rows.astype(np.int64)),
+                torch.from_numpy(known.entry_columns.astype(np.int64)),
+                torch.from_numpy(known.entries.inputs),
+                ROWS,
+                torch.from_numpy(rows.features),
+            )
+            .numpy()
+        )
     assert expected.shape == (ROWS, network.width) == (ROWS, hidden[-1] + features)
     np.testing.assert_array_equal(expected[:, hidden[-1] :], rows.features)
     np.testing.assert_allclose(encode_rows(network, rows), expected, rtol=0, atol=1e-5)
@@ -263,9 +275,8 @@ def long_row(ratings: int) -> ScaledRows:
 
 
 def after_one_step(rows: ScaledRows, settings: CFNSettings, *, fused: bool) -> CFNetwork:
-    network = CFNetwork(rows.known.columns, settings, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        network.input.weight.add_(0.01)  # so that hidden units are far from zero, and gradients of a row add up
+    network = first_network(settings, rows.known.columns)
+    network.input.weight += 0.01  # so that hidden units are far from zero, and gradients of a row add up
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     engine.step(gather(rows, np.arange(2)), 1e-3)
     engine.settle()
@@ -285,10 +296,9 @@ def test_sums_that_do_not_fit_are_not_taken_for_others() -> None:
     """Ratings of a row that was not expected to add up to so much: the training has diverged, and shows it."""
     settings = settings_for("mask", "identity", (16,), weight_decay=0.0)
     rows = long_row(1_000)
-    network = CFNetwork(1_000, settings, generator=torch.Generator().manual_seed(1))
-    with torch.no_grad():
-        network.output.weight.fill_(2.0)
-        network.output.bias.fill_(9.0)
+    network = first_network(settings, 1_000)
+    network.output.weight[:] = 2.0
+    network.output.bias[:] = 9.0
     engine = FusedEngine(network, settings)
     engine.step(gather(rows, np.arange(2)), 1e-3)
     assert not np.isfinite(engine.step(gather(rows, np.arange(2)), 1e-3))

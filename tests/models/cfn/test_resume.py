@@ -18,14 +18,12 @@ from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import CheckpointError
 from cofill.progress import Step
-from tests.models import contract
 
 # A process of its own: trains, saves, and waits a moment after every epoch so that it can be hit anywhere.
 TRAIN = """
-import json, sys, time, torch
+import json, sys, time
 from pathlib import Path
 from cofill import CFN, Ratings
-torch.set_num_threads(1)
 ratings, checkpoint, resume, changes = sys.argv[1:]
 model = CFN(**json.loads(changes))
 model.fit(Ratings.read(ratings), checkpoint=Path(checkpoint), resume=resume == "resume",
@@ -270,6 +268,3 @@ def test_a_run_that_cannot_save_says_so(file: Path, tmp_path: Path) -> None:
     (tmp_path / "in the way").write_text("a file")
     with pytest.raises(CheckpointError, match="written there"):
         fit(file, {}, tmp_path / "in the way" / "checkpoint.safetensors")
-
-
-assert contract  # imported for its one thread of torch, which the other process has too

@@ -74,7 +74,7 @@ def test_the_best_weights_are_kept(orientation: str) -> None:
     whole = ratings()
     kept = Ratings(whole.users, whole.items, users[order], items[order], part.values[order], None, whole.scale)
     without.fit(kept)
-    without.completion.network.load_state_dict(model.completion.network.state_dict())
+    without.completion.network.take(model.completion.network.weights())
     rows_asked, columns_asked = held_out.entry_rows.astype(np.int32), held_out.entry_columns
     asked = (rows_asked, columns_asked) if orientation == "user" else (columns_asked, rows_asked)
     warm = (without.user_counts()[asked[0]] > 0) & (without.item_counts()[asked[1]] > 0)
@@ -211,7 +211,7 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
-    assert not model.completion.network.output.weight.detach().numpy()[held_out].any()
+    assert not model.completion.network.output.weight[held_out].any()
 
 
 def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:

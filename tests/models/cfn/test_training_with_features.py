@@ -13,21 +13,19 @@ from typing import Any
 import numpy as np
 import pytest
 import safetensors
-import safetensors.torch
-import torch
+import safetensors.numpy
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
-from cofill.models.cfn.engines import TorchEngine
 from cofill.models.cfn.fitting import Fitted, _hold_out, fit_matrix, validation_entries
-from cofill.models.cfn.network import encode_rows
-from cofill.models.cfn.pretraining import _inner_pair, pretrained_network
+from cofill.models.cfn.network import Linear, encode_rows
+from cofill.models.cfn.plain.engine import TorchEngine
+from cofill.models.cfn.pretraining import _train_inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import TrainingState, new_network, run_epochs
 from cofill.models.portion import Portion
-from tests.models import contract
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
     COLD_ROW,
@@ -48,10 +46,9 @@ DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs"
 
 # A process of its own: trains, and waits a moment after every epoch so that it can be hit anywhere.
 TRAIN = """
-import json, sys, time, torch
+import json, sys, time
 from pathlib import Path
 from tests.models.cfn.test_training_with_features import fit
-torch.set_num_threads(1)
 fit(json.loads(sys.argv[2]), Path(sys.argv[1]), report=lambda record, most: time.sleep(0.05))
 """
 
@@ -73,7 +70,7 @@ def fit(
 
 def weights(fitted: Fitted) -> bytes:
     """As they would be on disk."""
-    return safetensors.torch.save({name: w.contiguous() for name, w in fitted.network.state_dict().items()})
+    return safetensors.numpy.save({name: np.ascontiguousarray(w) for name, w in fitted.network.weights().items()})
 
 
 def kill_after(changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
@@ -116,7 +113,7 @@ def test_killed_and_resumed(changes: dict[str, Any], saves: int, phase: str, tmp
         (r.phase, r.epoch, r.loss) for r in never_killed.history
     ]
     assert resumed.network.input.side is not None
-    assert resumed.network.input.side.abs().max() > 1e-3  # it has learned something of the features
+    assert np.abs(resumed.network.input.side).max() > 1e-3  # it has learned something of the features
 
 
 @pytest.mark.parametrize("changes", [{}, DEEP, {"refit": False}], ids=["plain", "pre-trained", "best"])
@@ -158,9 +155,14 @@ def test_pre_training_reads_the_features() -> None:
     one, same = fit(DEEP | {"validation": 0, "epochs": 1}), fit(DEEP | {"validation": 0, "epochs": 1})
     assert weights(one) == weights(same)
     shuffled = fit(DEEP | {"validation": 0, "epochs": 1}, features=np.roll(matrix().row_features, 7, axis=0))
-    for (name, weight), other in zip(one.network.named_parameters(), shuffled.network.parameters(), strict=True):
-        assert not torch.allclose(weight, other), name
-    assert [tuple(w.shape) for w in one.network.middle.parameters()] == [(4, 8 + P + 1), (4,), (8, 4 + P + 1), (8,)]
+    for name, weight in one.network.weights().items():
+        assert not np.allclose(weight, shuffled.network.weights()[name]), name
+    assert [w.shape for layer in one.network.middle for w in (layer.weight, layer.bias)] == [
+        (4, 8 + P + 1),
+        (4,),
+        (8, 4 + P + 1),
+        (8,),
+    ]
 
 
 def test_the_stack_starts_from_the_outermost_pair() -> None:
@@ -173,23 +175,23 @@ def test_the_stack_starts_from_the_outermost_pair() -> None:
     outer = new_network(rows, alone, "train")
     run_epochs(outer, rows, scaling, alone, TrainingState("pretrain"), epochs=2)
     assert outer.input.side is not None
-    assert outer.input.side.abs().max() > 1e-3
-    for name, weight in outer.named_parameters():
-        assert torch.equal(stack.get_parameter(name), weight), name
+    assert np.abs(outer.input.side).max() > 1e-3
+    for name, weight in outer.weights().items():
+        np.testing.assert_array_equal(stack.weights()[name], weight, err_msg=name)
 
 
 def test_an_inner_pair_reads_the_features_on_either_side() -> None:
     """Of hidden units that follow features alone, which the one unit between could not carry."""
-    generator = torch.Generator().manual_seed(0)
-    features = torch.randn(300, 3, generator=generator)
-    hidden = torch.tanh(features @ torch.randn(3, 6, generator=generator))
+    generator = np.random.default_rng(0)
+    features = generator.standard_normal((300, 3), np.float32)
+    hidden = np.tanh(features @ generator.standard_normal((3, 6), np.float32))
     settings = CFNSettings.of(DEEP | {"inner_epochs": 30, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0})
     errors = []
-    for side in (features, torch.zeros_like(features)):
-        encoder, decoder, inner = _inner_pair(hidden, side, 1, settings, generator)
-        with torch.no_grad():
-            torch.testing.assert_close(inner, torch.tanh(encoder(torch.cat([hidden, side], dim=1))))
-            again = torch.tanh(decoder(torch.cat([inner, side], dim=1)))
+    for side in (features, np.zeros_like(features)):
+        encoder, decoder = Linear.drawn(6 + 3, 1, np.uint64(1)), Linear.drawn(1 + 3, 6, np.uint64(2))
+        inner = _train_inner_pair(encoder, decoder, hidden, side, settings, generator)
+        np.testing.assert_array_equal(inner, np.tanh(encoder(np.column_stack([hidden, side]))))
+        again = np.tanh(decoder(np.column_stack([inner, side])))
         errors.append(float(((again - hidden) ** 2).mean()))
     assert errors[0] < 0.1 * errors[1]
 
@@ -202,7 +204,7 @@ def test_a_pre_trained_stack_starts_better() -> None:
 
 def test_five_layers_with_features() -> None:
     fitted = fit(DEEP | {"hidden": [8, 6, 4, 6, 8]})
-    shapes = [tuple(weight.shape) for weight in fitted.network.middle.parameters() if weight.ndim == 2]
+    shapes = [layer.weight.shape for layer in fitted.network.middle]
     assert shapes == [(6, 8 + P + 1), (4, 6 + P + 1), (6, 4 + P + 1), (8, 6 + P + 1)]  # and the mark of empty rows
 
 
@@ -236,8 +238,8 @@ def test_every_engine_comes_to_the_same_end(changes: dict[str, Any]) -> None:
     fused = fit({"engine": "fused"} | changes)
     for engine in ("dense", "sparse"):
         other = fit({"engine": engine} | changes)
-        for (name, weight), ours in zip(other.network.named_parameters(), fused.network.parameters(), strict=True):
-            torch.testing.assert_close(ours, weight, rtol=0, atol=1e-4, msg=name)
+        for name, weight in other.network.weights().items():
+            np.testing.assert_allclose(fused.network.weights()[name], weight, rtol=0, atol=1e-4, err_msg=name)
         assert [r.validation_rmse for r in other.history[:4]] == pytest.approx(
             [r.validation_rmse for r in fused.history[:4]], rel=1e-4
         )
@@ -264,12 +266,7 @@ def test_rows_that_were_cold_in_training_teach_it_to_read_features() -> None:
         fitted = fit({"cold_ratio": ratio, "epochs": 60, "validation": 0, "hidden": [16], "decoder": "network"})
         nothing = SparseRows(np.zeros(ROWS + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), COLUMNS)
         cold = fitted.scaling.down_with(nothing, fitted.scaling.means, world.row_features)
-        with torch.no_grad():
-            codes = torch.from_numpy(encode_rows(fitted.network, cold))
-            outputs = fitted.network.decode_everywhere(codes).numpy()
+        outputs = fitted.network.output(encode_rows(fitted.network, cold))
         predicted = fitted.scaling.up(outputs, fitted.scaling.means[:, None])
         errors.append(float(np.sqrt(np.mean((predicted - world.truth)[:COLD_ROW, :COLD_COLUMN] ** 2))))
     assert errors[1] < 0.9 * errors[0]
-
-
-assert contract  # imported for its one thread of torch, which the other process has too

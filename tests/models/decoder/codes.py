@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from cofill.data.sparse import SparseRows
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Seen
@@ -77,7 +76,7 @@ class Rated:
 
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         at = self.places(rows, columns)
-        return Without(torch.from_numpy(self.codes[at]), self.means[at], self.counts[at], self.described[at])
+        return Without(self.codes[at], self.means[at], self.counts[at], self.described[at])
 
 
 def some_ratings(lengths: list[int], rows: int, seed: int = 0, width: int = WIDTH) -> Rated:

@@ -4,7 +4,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-import torch
 
 from cofill.data.sparse import SparseRows
 from cofill.models.decoder.amplitudes import Cost, Doubles, ExpectedOf, HeldOut, Learned, _Batch, _settled, learn
@@ -28,7 +27,7 @@ class World:
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         described = np.zeros(len(rows), np.bool_)
         means = np.zeros(len(rows), np.float32)
-        return Without(torch.from_numpy(self.codes[rows]), means, self.counts[rows], described)
+        return Without(self.codes[rows], means, self.counts[rows], described)
 
     def learn(self, space: CodeSpace, first: Amplitudes) -> Learned:
         nothing = np.zeros((self.by_column.rows, WIDTH + 1), np.float32), np.zeros(self.by_column.rows, np.float32)

@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 import pytest
-import torch
 
 from cofill.models.decoder import solving
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.decoder.solving import (
     DecodedColumns,
     batches,
-    cholesky_solved,
-    in_space,
     solve_columns,
 )
 from tests.models.decoder.codes import AMPLITUDES, Floats, Rated, some_codes, some_ratings, some_space
@@ -123,22 +120,3 @@ def test_single_precision_is_precise_enough(size: float) -> None:
     ours, theirs = (codes @ f.taste[:, :-1].T + f.taste[:, -1] for f in (found, exact))
     for one, other in ((ours, theirs), (found.bias, exact.bias), (found.pull, exact.pull)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)
-
-
-def test_a_kernel_that_single_precision_takes_for_indefinite() -> None:
-    """As where codes are all alike and noise is next to nothing."""
-    gram = torch.full((2, 3, 3), 100.0) + 1e-6 * torch.eye(3)
-    gram[1] = torch.eye(3)
-    assert bool(torch.linalg.cholesky_ex(gram)[1].any())
-    found = cholesky_solved(gram, torch.ones(2, 3, 1))
-    assert bool(found.isfinite().all())
-    np.testing.assert_allclose(found[1, :, 0], 1.0, rtol=1e-6)
-    np.testing.assert_allclose((gram[0].double() @ found[0].double())[:, 0], 1.0, rtol=0, atol=1e-3)
-
-
-def test_directions_in_torch_are_those_of_numpy() -> None:
-    space, codes = some_space(), some_codes(9)
-    codes[3] = space.centre
-    along, directions = in_space(space, torch.from_numpy(codes))
-    np.testing.assert_allclose(along.numpy(), space.along(codes), rtol=0, atol=1e-6)
-    np.testing.assert_allclose(directions.numpy(), space.directions(codes), rtol=0, atol=1e-6)

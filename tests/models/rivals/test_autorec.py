@@ -41,7 +41,7 @@ class TestUserAutoRec(LearnerContract):
 def objective(model: AutoRec, ratings: Ratings) -> float:
     """sum over rows of |r - h(r)|^2 over what is known / rows + lambda / 2 (|W|^2 + |V|^2), as the paper writes it."""
     network, scaling = model.completion.network, model.completion.scaling
-    weights = {name: weight.detach().double().numpy() for name, weight in network.named_parameters()}
+    weights = {name: weight.astype(np.float64) for name, weight in network.weights().items()}
     known = ratings.rows("item" if model.orientation == "item" else "user")
     total = 0.0
     for row in range(known.rows):

@@ -300,7 +300,7 @@ class CFN(Recommender):
     # Keeping
 
     def parameters(self) -> int:
-        return sum(p.numel() for matrix in self.networks.values() for p in matrix.network.parameters())
+        return sum(array.size for matrix in self.networks.values() for array in matrix.network.weights().values())
 
     def _kept(self) -> Kept:
         networks = self.networks

@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
 import safetensors
-import safetensors.torch
-from torch import Tensor
+import safetensors.numpy
 
 from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
+from cofill.models.cfn.network import Weights
 
 _FORMAT = "2"
 
@@ -18,16 +19,16 @@ _FORMAT = "2"
 class TrainingCheckpoint(Protocol):
     """Where a run is kept, and what the training needs of it."""
 
-    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         """Save unless the last one is recent."""
 
-    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         """The weights as they are, the best so far where they are kept, and where the run stands."""
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> tuple[Weights, dict[str, Any]] | None:
         """Weights and state to go on from, or None where there is nothing to resume."""
 
-    def best_weights(self) -> dict[str, Tensor] | None:
+    def best_weights(self) -> Weights | None:
         """The best weights of the run that was loaded, where they were kept."""
 
     def remove(self) -> None:
@@ -46,27 +47,27 @@ class Checkpoint:
         self._seconds = seconds
         self._saved_at = time.monotonic()
 
-    def save_if_due(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
+    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         """Save unless the last one is less than `seconds` old."""
         if time.monotonic() - self._saved_at >= self._seconds:
             self.save(weights, best, state)
 
-    def save(self, weights: dict[str, Tensor], best: dict[str, Tensor] | None, state: dict[str, Any]) -> None:
-        tensors = {f"now.{name}": weight.detach().cpu().contiguous() for name, weight in weights.items()}
-        tensors |= {f"best.{name}": weight.cpu().contiguous() for name, weight in (best or {}).items()}
+    def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
+        kept = (("now.", weights), ("best.", best or {}))
+        arrays = {prefix + name: np.ascontiguousarray(array) for prefix, some in kept for name, array in some.items()}
         metadata = {"format": _FORMAT, "run": self._run, "state": json.dumps(state)}
         with replacing(self.path, CheckpointError) as draft:
-            safetensors.torch.save_file(tensors, draft, metadata)
+            safetensors.numpy.save_file(arrays, draft, metadata)
         self._saved_at = time.monotonic()
 
-    def load(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    def load(self) -> tuple[Weights, dict[str, Any]] | None:
         """Weights and state to go on from, or None where there is nothing to resume."""
         if not self.path.exists():
             return None
         try:
-            with safetensors.safe_open(self.path, framework="pt") as file:
+            with safetensors.safe_open(self.path, framework="np") as file:
                 metadata = file.metadata() or {}
-            weights = self._tensors("now.")
+            weights = self._arrays("now.")
             if metadata.get("format") != _FORMAT:
                 raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill", train_anew())
             state: dict[str, Any] = json_of(metadata["state"])
@@ -81,8 +82,8 @@ class Checkpoint:
             )
         return weights, state
 
-    def best_weights(self) -> dict[str, Tensor] | None:
-        return (self._tensors("best.") or None) if self.path.exists() else None
+    def best_weights(self) -> Weights | None:
+        return (self._arrays("best.") or None) if self.path.exists() else None
 
     def remove(self) -> None:
         try:
@@ -92,8 +93,8 @@ class Checkpoint:
                 f"{self.path}: no checkpoint can be written there: {problem.strerror}; choose another place"
             ) from None
 
-    def _tensors(self, prefix: str) -> dict[str, Tensor]:
-        with safetensors.safe_open(self.path, framework="pt") as file:
+    def _arrays(self, prefix: str) -> Weights:
+        with safetensors.safe_open(self.path, framework="np") as file:
             return {
                 name.removeprefix(prefix): file.get_tensor(name)
                 for name in list(file.keys())

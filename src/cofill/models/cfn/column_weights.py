@@ -64,8 +64,8 @@ class ColumnWeights:
         self._codes = codes
         self._features = features
         # The network's own memory until a column moves: these are the largest arrays there are.
-        self._weight = network.output.weight.detach().numpy()
-        self._bias = network.output.bias.detach().numpy()
+        self._weight = network.output.weight
+        self._bias = network.output.bias
         self._moved: set[int] = set()  # columns whose weights are out of date
         self.prior = prior or self._fit_prior(portion)
         if prior is None:
@@ -117,7 +117,7 @@ class ColumnWeights:
 
     def _settle(self) -> None:
         """Give the columns that have moved the weights that follow what is known of them now."""
-        if np.shares_memory(self._weight, self._network.output.weight.detach().numpy()):
+        if np.shares_memory(self._weight, self._network.output.weight):
             self._weight, self._bias = self._weight.copy(), self._bias.copy()
         columns = self._known.columns
         if columns > len(self._weight):  # with room to spare: the next new column should not copy it all again
@@ -155,8 +155,7 @@ class ColumnWeights:
 
     def _trained_weights(self, column: int) -> Floats:
         """(width + 1,)"""
-        weight, bias = self._network.output.weight[column], self._network.output.bias[column]
-        return np.append(weight.detach().numpy(), np.float32(bias.item()))
+        return np.append(self._network.output.weight[column], self._network.output.bias[column])
 
     def _shift(self, column: int, before: tuple[Ints, Floats], after: tuple[Ints, Floats]) -> Floats:
         """By how much the closed form of a trained column's weights moves, (width + 1,).

@@ -3,11 +3,15 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Self, get_args
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
 from cofill.config import LossSettings, Noise
 from cofill.errors import SettingsError
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -32,58 +36,28 @@ class Corruption:
         cold_ratio = settings.cold_ratio if with_features else 0
         return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
 
-    def __call__(
-        self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator, *, presence: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
+    def applied(
+        self, rows: Ints, values: Floats, draws: "NoiseDraws", *, presence: float = 0.0
+    ) -> tuple[Floats, Flags]:
         """(n,) rows in 0..B-1 and (n,) values -> (n,) noisy inputs and (n,) bool: which were corrupted.
 
-        `presence` is added to every input that is not hidden. Draws are made on the CPU, so that a seed means the same
-        on every device.
+        `presence` is added to every input that is not hidden.
         """
-        return self.applied(rows, values, self._drawn(rows, values, batch, generator), presence=presence)
-
-    def applied(
-        self, rows: Tensor, values: Tensor, draws: "NoiseDraws", *, presence: float = 0.0
-    ) -> tuple[Tensor, Tensor]:
-        """The same with draws that are given."""
         chosen, noise, cold = draws
+        shown: Floats = values + np.float32(presence)
         if self.noise == "mask":
-            inputs = values.masked_fill(chosen, 0)
+            inputs = np.where(chosen, np.float32(0), shown)
         else:
-            inputs = torch.where(chosen, values + noise if self.noise == "gaussian" else noise, values)
-        if presence != 0:
-            inputs = torch.where(chosen, inputs, inputs + presence) if self.noise == "mask" else inputs + presence
+            inputs = np.where(chosen, (shown if self.noise == "gaussian" else np.float32(presence)) + noise, shown)
         if self.cold_ratio == 0:
             return inputs, chosen
         of_entry = cold[rows]
-        return inputs.masked_fill(of_entry, 0), chosen | of_entry
-
-    def _drawn(self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator) -> "NoiseDraws":
-        device = values.device
-        chosen = (torch.rand(len(values), generator=generator) < self.ratio).to(device)
-        noise = values[:0]
-        if self.noise == "mask":
-            chosen = chosen & _keeps_something(rows, chosen, batch)[rows]
-        elif self.noise == "gaussian":
-            noise = torch.randn(len(values), generator=generator).to(device) * self.std
-        else:
-            noise = (torch.rand(len(values), generator=generator) < 0.5).to(device, values.dtype) * 2 - 1
-        cold = torch.zeros(0, dtype=torch.bool)
-        if self.cold_ratio:
-            cold = torch.rand(batch, generator=generator) < self.cold_ratio
-        return NoiseDraws(chosen, noise, cold.to(device))
+        return np.where(of_entry, np.float32(0), inputs), chosen | of_entry
 
 
 class NoiseDraws(NamedTuple):
     """What is left to chance of the noise of n entries of B rows."""
 
-    chosen: Tensor  # (n,) bool: which are corrupted
-    noise: Tensor  # (n,): what is added to these (gaussian), or stands in their place (salt and pepper); masks: (0,)
-    cold: Tensor  # (B,) bool: which rows lose everything; (0,) where none may
-
-
-def _keeps_something(rows: Tensor, chosen: Tensor, batch: int) -> Tensor:
-    """(B,): a row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
-    left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
-    left.index_add_(0, rows, (~chosen).int())
-    return left > 0
+    chosen: Flags  # (n,) bool: which are corrupted
+    noise: Floats  # (n,): what is added to these (gaussian), or stands in their place (salt and pepper); masks: (0,)
+    cold: Flags  # (B,) bool: which rows lose everything; (0,) where none may

@@ -5,8 +5,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn import Parameter
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
@@ -125,8 +123,8 @@ class DecodedMatrix(FilledMatrix):
         super().__init__(known, biases, row_features, column_features)
         self.network, self.scaling, self.decoder = network, scaling, decoder
         # The network's own output weights have done their work: these are the largest arrays there are.
-        network.output.weight = Parameter(torch.from_numpy(decoder.columns.taste[:, :-1]))
-        network.output.bias = Parameter(torch.from_numpy(decoder.columns.taste[:, -1]))
+        network.output.weight = decoder.columns.taste[:, :-1]
+        network.output.bias = decoder.columns.taste[:, -1]
         self.codes = RowCodes(network, scaling, known, row_features, read)
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
         self._left_out = None if read is None else read.left_out
@@ -216,7 +214,7 @@ class DecodedMatrix(FilledMatrix):
             if own.any():
                 before = own_ratings[np.searchsorted(own_rows, rows[own])]
                 without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
-                codes[own], means[own], counts[own] = without.codes.numpy(), without.means, without.counts
+                codes[own], means[own], counts[own] = without.codes, without.means, without.counts
         if column is not None:  # rows that came later have this column's rating in them, too
             for place in np.flatnonzero(~old).tolist():
                 others, theirs = self.known.row(int(rows[place]))

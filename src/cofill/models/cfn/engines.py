@@ -1,29 +1,31 @@
-"""Two ways to take the same training step: plain torch, which defines it, and the fused kernels."""
+"""The training step through the fused kernels, and the choice between it and plain torch, which defines it."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 from math import log1p
-from typing import Protocol, Self, TypeVar
+from typing import Literal, Protocol, Self, TypeVar
 
 import numpy as np
-import torch
 
 from cofill.config import CFNSettings
 from cofill.crew import cores
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
+from cofill.extras import require
 from cofill.models.cfn import kernels
-from cofill.models.cfn.layers import activated, activation_gradient
-from cofill.models.cfn.loss import DenoisingLoss, Loss
+from cofill.models.cfn.activation import activation_gradient
+from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.minibatch import Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
+from cofill.threads import one_blas_thread
 
 _Result = TypeVar("_Result")
 
 # Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
-_CHUNK = 1024
+ROWS_AT_ONCE = 1024
 # Ratings of a row for each unit of the layer, up to which narrow sums hold what is to be added up. With random weights
 # of a layer of k units dh is about 2 / (3 k) for each rating at the most, of 512 that fit.
 _LONGEST_NARROW = 96
@@ -51,20 +53,32 @@ class TrainingEngine(Protocol):
         """Outputs (n,) at entries sorted by row, each row read without noise."""
 
 
+def engine_of(settings: CFNSettings) -> Literal["fused", "dense", "sparse"]:
+    """What the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
+    if settings.engine == "auto":
+        return "fused" if settings.on_cpu else "dense"
+    return settings.engine
+
+
+def require_engine(settings: CFNSettings) -> None:
+    """SettingsError where the engine that the settings ask for is not installed."""
+    name = engine_of(settings)
+    if name != "fused":
+        asked = f"engine {name!r}" if settings.engine == name else f"device {settings.device!r}"
+        require(asked, "torch", "torch")
+
+
 def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
-    """The engine that the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
-    name = settings.engine
-    if name == "auto":
-        name = "fused" if settings.on_cpu else "dense"
+    """The engine that the settings ask for, to train this network."""
+    name = engine_of(settings)
     if name == "fused":
         return FusedEngine(network, settings, exchange)
     if exchange.size > 1:
         raise SettingsError(f"several workers train with the engine fused, on the CPU. Got {name!r}")
+    require_engine(settings)
+    from cofill.models.cfn.plain.engine import TorchEngine
+
     return TorchEngine(network, settings)
-
-
-def uses_dense_layers(settings: CFNSettings) -> bool:
-    return settings.engine == "dense" or (settings.engine == "auto" and not settings.on_cpu)
 
 
 def shard_count(settings: CFNSettings) -> int:
@@ -72,72 +86,6 @@ def shard_count(settings: CFNSettings) -> int:
     if settings.threads:
         return settings.threads
     return cores()
-
-
-class TorchEngine:
-    """Dense minibatch SGD in plain torch, on any device: the definition."""
-
-    follows_gradient: bool = True
-
-    def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
-        self.network = network
-        self.device = network.input.weight.device
-        self.loss = DenoisingLoss(*Loss.of(settings))
-        self.optimizer = torch.optim.SGD(
-            network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        pass  # torch keeps its own threads
-
-    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
-        rows, columns, inputs, features, targets, corrupted = (
-            torch.from_numpy(array).to(self.device)
-            for array in (
-                minibatch.entries.rows.astype(np.int64),
-                minibatch.entry_columns.astype(np.int64),
-                minibatch.entries.inputs,
-                minibatch.features,
-                minibatch.entries.targets,
-                minibatch.entries.corrupted,
-            )
-        )
-        codes = self.network.encode(rows, columns, inputs, minibatch.batch, features)
-        loss = self.loss(self.network.decode(codes, rows, columns), targets, corrupted, minibatch.batch)
-        self.optimizer.param_groups[0]["lr"] = learning_rate
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
-        return float(loss.item()) * minibatch.batch
-
-    def settle(self) -> None:
-        pass  # every step is complete
-
-    @torch.no_grad()
-    def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
-        outputs = np.empty(len(entry_rows), np.float32)
-        for first, last, chosen, local in _chunks_of_rows(entry_rows, rows, self._rows_at_once(rows)):
-            known = gather(rows, chosen)
-            codes = self.network.encode(
-                torch.from_numpy(known.entries.rows.astype(np.int64)).to(self.device),
-                torch.from_numpy(known.entry_columns.astype(np.int64)).to(self.device),
-                torch.from_numpy(known.entries.inputs).to(self.device),
-                known.batch,
-                torch.from_numpy(known.features).to(self.device),
-            )
-            columns = torch.from_numpy(entry_columns[first:last].astype(np.int64)).to(self.device)
-            scores = self.network.decode(codes, torch.from_numpy(local).to(self.device), columns)
-            outputs[first:last] = scores.cpu().numpy()
-        return outputs
-
-    def _rows_at_once(self, rows: ScaledRows) -> int:
-        """So that neither dense rows nor the weights gathered for sparse ones take much more than 100 MB."""
-        known = rows.known
-        floats_a_row = max(self.network.columns, self.network.input.weight.shape[1] * known.nnz // max(known.rows, 1))
-        return max(1, min(_CHUNK, 25_000_000 // max(floats_a_row, 1)))
 
 
 class FusedEngine:
@@ -152,8 +100,6 @@ class FusedEngine:
     follows_gradient: bool = True
 
     def __init__(self, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> None:
-        if network.input.weight.device.type != "cpu":
-            raise ValueError("the fused engine works on the CPU")
         self.network = network
         self.settings = settings
         self.exchange = exchange
@@ -161,26 +107,22 @@ class FusedEngine:
         self.shards = shard_count(settings)
         self._threads = ThreadPoolExecutor(max(1, self.shards - 1), thread_name_prefix="cofill-shard")
         self._input, self._output = (
-            kernels.Columns(layer.weight.detach().numpy(), np.zeros(network.columns))
-            for layer in (network.input, network.output)
+            kernels.Columns(layer.weight, np.zeros(network.columns)) for layer in (network.input, network.output)
         )
-        self._b_out = network.output.bias.detach().numpy()
+        self._b_out = network.output.bias
         self._deep = self._output.weight.shape[1] - network.features  # hidden units that the output layer reads
-        side = [] if network.input.side is None else [network.input.side]
-        self._small = [network.input.bias, *side, *network.middle.parameters()]
-        self._torch_threads = torch.get_num_threads()
+        self._inside = ExitStack()
         self._decay = 0.0  # the logarithm of all decay due since everything was last up to date
         self._partial: kernels.Ints = np.empty(0, np.int32)
 
     def __enter__(self) -> Self:
-        # The middle is too small to share, and torch's threads spin while they wait for each other.
-        self._torch_threads = torch.get_num_threads()
-        torch.set_num_threads(1)
+        self._inside.enter_context(one_blas_thread())  # the middle is too small to share
         return self
 
     def __exit__(self, *problem: object) -> None:
-        torch.set_num_threads(self._torch_threads)
+        self._inside.close()
 
+    @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
         step = kernels.Step(learning_rate, self._decay, log1p(-learning_rate * self.settings.weight_decay))
@@ -219,16 +161,14 @@ class FusedEngine:
             self._on_shards(partial(_apply_decay_to_shard, columns=columns, decay=self._decay, cuts=cuts))
         self._decay = 0.0
 
-    @torch.no_grad()
+    @np.errstate(all="ignore")
     def outputs(self, rows: ScaledRows, entry_rows: kernels.Longs, entry_columns: kernels.Ints) -> kernels.Floats:
         self.settle()
         outputs = np.empty(len(entry_rows), np.float32)
-        for first, last, chosen, local in _chunks_of_rows(entry_rows, rows, _CHUNK):
+        for first, last, chosen, local in chunks_of_rows(entry_rows, rows, ROWS_AT_ONCE):
             known = gather(rows, chosen)
-            features = torch.from_numpy(known.features)
-            z = torch.from_numpy(self._encode(known, known.bounds(self.shards))) + self.network.input.offset(features)
-            codes = self.network.code(z, features)
-            asked = (codes.numpy(), local, entry_columns[first:last])
+            z = self._encode(known, known.bounds(self.shards)) + self.network.input.offset(known.features)
+            asked = (self.network.code(z, known.features), local, entry_columns[first:last])
             cuts = np.linspace(0, last - first, self.shards + 1).astype(np.int64)
             target = outputs[first:last]
             self._on_shards(
@@ -241,61 +181,38 @@ class FusedEngine:
                     target=target,
                 )
             )
-        return self.network.activate(torch.from_numpy(outputs)).numpy()
+        return np.tanh(outputs) if self.network.squash else outputs
 
     def _middle(
         self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
     ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
         """What lies between the big layers: z without its offset -> codes [h, s], and a function from dh to dz that
-        takes the step of all weights between.
-
-        Without further layers those are a bias, the features' first weights and a function, and not worth a graph; with
-        them it is torch's autograd.
+        takes the step of all weights between (backpropagation).
         """
-        if not len(self.network.middle):
-            return self._shallow_middle(z, features, learning_rate)
-        leaf, side = torch.from_numpy(z).requires_grad_(), torch.from_numpy(features)
-        codes = self.network.code(leaf + self.network.input.offset(side), side)
-
-        def backward_through_layers(dh: kernels.Floats) -> kernels.Floats:
-            for weight in self._small:
-                weight.grad = None
-            codes[:, : self._deep].backward(torch.from_numpy(dh))
-            # The step of torch.optim.SGD, which would import torch's compiler: seconds, and 100 MB.
-            with torch.no_grad():
-                for weight in self._small:
-                    if weight.grad is not None:
-                        weight.sub_(weight.grad.add_(weight, alpha=self.settings.weight_decay), alpha=learning_rate)
-            assert leaf.grad is not None
-            return leaf.grad.numpy()
-
-        return codes.detach().numpy(), backward_through_layers
-
-    def _shallow_middle(
-        self, z: kernels.Floats, features: kernels.Floats, learning_rate: float
-    ) -> tuple[kernels.Floats, Callable[[kernels.Floats], kernels.Floats]]:
-        # In torch, which keeps to one thread here: those of numpy's BLAS spin while they wait for each other.
-        bias = self.network.input.bias.data
-        side = None if self.network.input.side is None else self.network.input.side.data
-        s = torch.from_numpy(features)
-        summed = torch.from_numpy(z).add_(bias)
-        if side is not None:
-            summed.addmm_(s, side)
-        codes = np.empty((len(z), self._deep + features.shape[1]), np.float32)
-        codes[:, self._deep :] = features
-        hidden = codes[:, : self._deep]
-        hidden[:] = activated(summed, self.network.activation).numpy()
+        network, first = self.network, self.network.input
+        z += first.offset(features)
+        hidden = network.hidden(z, features)
+        keep = np.float32(1 - learning_rate * self.settings.weight_decay)
+        rate = np.float32(learning_rate)
 
         def backward(dh: kernels.Floats) -> kernels.Floats:
-            keep = 1 - learning_rate * self.settings.weight_decay
-            dz = activation_gradient(dh, hidden, self.network.activation)
-            slope = torch.from_numpy(dz)
-            bias.mul_(keep).sub_(slope.sum(0), alpha=learning_rate)
-            if side is not None:
-                side.mul_(keep).addmm_(s.T, slope, alpha=-learning_rate)
+            dz = activation_gradient(dh, hidden[-1], network.activation)
+            for layer, below in zip(reversed(network.middle), reversed(hidden[:-1]), strict=True):
+                # Before the step; nobody asks for the gradient of the features.
+                dh = dz @ layer.weight[:, : below.shape[1]]
+                layer.weight *= keep
+                layer.weight -= rate * (dz.T @ network.beside(below, features))
+                layer.bias *= keep
+                layer.bias -= rate * dz.sum(0)
+                dz = activation_gradient(dh, below, network.activation)
+            first.bias *= keep
+            first.bias -= rate * dz.sum(0)
+            if first.side is not None:
+                first.side *= keep
+                first.side -= rate * (features.T @ dz)
             return dz
 
-        return codes, backward
+        return network.beside(hidden[-1], features), backward
 
     def _encode(self, minibatch: Minibatch, bounds: list[int]) -> kernels.Floats:
         """z without its offset: (B, widths[0]); `bounds` are those of the shards."""
@@ -347,7 +264,7 @@ def _outputs_of_shard(
     kernels.outputs_at(weight, bias, *asked, cuts[s], cuts[s + 1], target)
 
 
-def _chunks_of_rows(
+def chunks_of_rows(
     entry_rows: kernels.Longs, rows: ScaledRows, size: int
 ) -> "Iterator[tuple[int, int, kernels.Longs, kernels.Longs]]":
     """Entries sorted by row, cut at every `size` rows that any process asks for: first, last, the rows, each entry's

@@ -20,10 +20,11 @@ from cofill.models.decoder.amplitudes import HeldOut, learn
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
-from cofill.models.decoder.solving import DecodedColumns, one_thread, solve_columns
+from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.draws import Sample, draws_of, draws_of_entries, seed_of
 from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
+from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -65,8 +66,8 @@ def code_space(
 ) -> CodeSpace:
     """From the trained output weights, and from the codes (rows, width) of rows with so many ratings (rows,)."""
     spread = spread_of_weights(
-        network.output.weight.detach().numpy(),
-        network.output.bias.detach().numpy(),
+        network.output.weight,
+        network.output.bias,
         by_column.counts(),
         column_features.trained,
         portion,
@@ -120,7 +121,7 @@ class FirstDecoder:
         self.left_out = LeaveOneOut(network, scaling, rows, row_features, portion.exchange)
         self._scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
 
-    @one_thread()
+    @one_blas_thread()
     def learn(self, validation: ValidationPart, settings: CFNSettings) -> tuple[Amplitudes, Spread, float]:
         """The amplitudes that predict validation ratings best, how far off they are, and the RMSE of doing so."""
         scaling = self._scaling
@@ -156,7 +157,7 @@ class FirstDecoder:
         amplitudes = self._with_short(amplitudes, held_out, settings.seed)
         return amplitudes, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
 
-    @one_thread()
+    @one_blas_thread()
     def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
         """The weights of all columns."""
 
@@ -296,7 +297,7 @@ class FirstDecoder:
         """A column as the decoder knows it by its ratings, and the rows that it has rated."""
         rated, ratings = self._by_column.row(column)
         without = self.left_out(rated, np.full(len(rated), column, np.int32), ratings)
-        seen = self.space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
+        seen = self.space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = self._expected(np.array([column]))
         targets = self._scaling.down_values(ratings, without.means)
         about = Expected(weights[0], float(biases[0]))

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
@@ -19,10 +18,10 @@ from cofill.exchange import total
 from cofill.memory import give_back_large_arrays
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
-from cofill.models.cfn.engines import make_engine, shard_count
+from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
 from cofill.models.cfn.kernels import Floats, Longs
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.pretraining import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, diverged, lower, starts_silent
@@ -100,6 +99,7 @@ def fit_matrix(
 
     `tell_decoder` is called with the share that has been learned of the decoder.
     """
+    require_engine(settings)
     rows, features = known.trained, row_features.trained
     if rows.columns * settings.hidden[0] > _MANY_WEIGHTS:
         give_back_large_arrays()
@@ -159,7 +159,6 @@ def fit_matrix(
         weights = None
         trained_on = rows if settings.refit else part
         if biases is not None:
-            network = network.cpu()
             _forget_untrained_columns(network, part)
             decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features, portion)
             if tell_decoder is not None:
@@ -195,7 +194,7 @@ def fit_matrix(
         network = train(weights, scaled, scaling, epochs=state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
-        checkpoint.save(network.state_dict(), None, state.as_json())  # while another network is trained
+        checkpoint.save(network.weights(), None, state.as_json())  # while another network is trained
     amplitudes, judged = None, None
     if state.judged is not None:
         part, validation = _hold_out(rows, held_out)
@@ -210,7 +209,7 @@ def fit_matrix(
     if biases is not None:
         amplitudes = state.amplitudes or first_amplitudes(biases, scaling, settings, column_features)
     return Fitted(
-        network=network.cpu(),
+        network=network,
         scaling=scaling,
         biases=biases,
         amplitudes=amplitudes,
@@ -234,7 +233,7 @@ def _following_density(settings: CFNSettings, rows: SparseRows, portion: Portion
 
 
 def _train_phase(
-    weights: dict[str, torch.Tensor] | None,
+    weights: Weights | None,
     rows: ScaledRows,
     scaling: Scaling,
     *,
@@ -290,7 +289,7 @@ def _at_rate(settings: CFNSettings, share: float) -> CFNSettings:
 
 
 def _network_of(
-    weights: dict[str, torch.Tensor] | None,
+    weights: Weights | None,
     rows: ScaledRows,
     scaling: Scaling,
     settings: CFNSettings,
@@ -302,11 +301,10 @@ def _network_of(
         return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
     network = new_network(rows, settings, state.phase)
     if weights is not None:
-        network.load_state_dict(weights)
+        network.take(weights)
     elif starts_silent(state):
-        with torch.no_grad():
-            network.output.weight.zero_()
-            network.output.bias.zero_()
+        network.output.weight[:] = 0
+        network.output.bias[:] = 0
     return network
 
 
@@ -334,10 +332,9 @@ def _hold_out(
 
 def _forget_untrained_columns(network: CFNetwork, rows: SparseRows) -> None:
     """A column without ratings still has its first random weights: they mean nothing, so they say nothing."""
-    untrained = torch.from_numpy(np.bincount(rows.indices, minlength=rows.columns) == 0)
-    with torch.no_grad():
-        for parameter in (network.input.weight, network.output.weight, network.output.bias):
-            parameter[untrained.to(parameter.device)] = 0
+    untrained = np.bincount(rows.indices, minlength=rows.columns) == 0
+    for weights in (network.input.weight, network.output.weight, network.output.bias):
+        weights[untrained] = 0
 
 
 def _run_name(rows: SparseRows, features: tuple[Floats, Floats], scale: Scale, settings: CFNSettings) -> str:

@@ -1,16 +1,18 @@
 """Training by the whole matrix at once: gradients over all known ratings, and resilient propagation."""
 
 import numpy as np
-import torch
 
 from cofill.compiling import compiled
 from cofill.config import CFNSettings
+from cofill.models.cfn.activation import activated, activation_gradient
 from cofill.models.cfn.engines import FusedEngine
 from cofill.models.cfn.kernels import Entries, Floats
-from cofill.models.cfn.layers import activated, activation_gradient
 from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.models.cfn.minibatch import Minibatch
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, Weights
+
+_GROWS, _SHRINKS = np.float32(1.2), np.float32(0.5)
+_SMALLEST, _LARGEST = np.float32(1e-6), np.float32(50)
 
 
 class FullBatchEngine(FusedEngine):
@@ -24,51 +26,66 @@ class FullBatchEngine(FusedEngine):
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         super().__init__(network, settings)
-        for parameter in network.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        self._rprop = torch.optim.Rprop(network.parameters(), lr=settings.learning_rate)
+        self.gradients = _like(network.weights(), 0.0)
+        self._before = _like(network.weights(), 0.0)
+        self._sizes = _like(network.weights(), settings.learning_rate)
 
-    def __exit__(self, *problem: object) -> None:
-        super().__exit__(*problem)
-        for parameter in self.network.parameters():
-            parameter.grad = None  # as large as the weights themselves
-
+    @np.errstate(all="ignore")
     def step(self, minibatch: Minibatch, learning_rate: float) -> float:
         """RProp finds the size of every weight's step itself: the learning rate is that of the first one."""
         loss = self._find_gradients(minibatch)
-        self._rprop.step()
+        for name, weight in self.network.weights().items():
+            step_by_sign(weight.ravel(), *(of[name].ravel() for of in (self.gradients, self._before, self._sizes)))
         return loss
 
-    @torch.no_grad()
     def _find_gradients(self, minibatch: Minibatch) -> float:
-        """Of loss and decay, into the parameters' own; returns the loss, summed over entries."""
+        """Of loss and decay; returns the loss, summed over entries."""
         entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
-        network = self.network
-        self._rprop.zero_grad(set_to_none=False)
-        dw_in, db_in, dw_out, db_out = (
-            _gradient(parameter)
-            for parameter in (network.input.weight, network.input.bias, network.output.weight, network.output.bias)
-        )
-        z = torch.from_numpy(self._encode(minibatch, bounds)).add_(network.input.bias)
-        hidden = activated(z, network.activation).numpy()
+        network, found = self.network, self.gradients
+        for gradient in found.values():
+            gradient[:] = 0
+        z = self._encode(minibatch, bounds) + network.input.bias
+        hidden = activated(z, network.activation)
         dh = np.empty((self.shards, *hidden.shape), np.float32)
         losses = self._on_shards(
             lambda s: output_gradients(
                 self._output.weight, self._b_out, self.loss, entries, hidden, bounds[s], bounds[s + 1],
-                dh[s], dw_out, db_out,
+                dh[s], found["output.weight"], found["output.bias"],
             )
         )  # fmt: skip
         dz = activation_gradient(dh.sum(0), hidden, network.activation)
-        db_in[:] = dz.sum(0)
-        self._on_shards(lambda s: input_gradients(entries, dz, bounds[s], bounds[s + 1], dw_in))
-        for layer in (network.input, network.output):
-            torch.from_numpy(_gradient(layer.weight)).add_(layer.weight, alpha=self.settings.weight_decay)
+        found["input.bias"][:] = dz.sum(0)
+        self._on_shards(lambda s: input_gradients(entries, dz, bounds[s], bounds[s + 1], found["input.weight"]))
+        decay = np.float32(self.settings.weight_decay)
+        found["input.weight"] += decay * network.input.weight
+        found["output.weight"] += decay * network.output.weight
         return sum(losses)
 
 
-def _gradient(parameter: torch.nn.Parameter) -> Floats:
-    assert parameter.grad is not None
-    return parameter.grad.numpy()
+def _like(weights: Weights, value: float) -> Weights:
+    return {name: np.full_like(weight, value) for name, weight in weights.items()}
+
+
+@compiled
+def step_by_sign(weight: Floats, gradient: Floats, before: Floats, sizes: Floats) -> None:
+    """One step of RProp (Riedmiller and Braun 1993): a weight's step grows as long as its gradient keeps its sign.
+
+    Where the sign has changed, the step is halved, and the weight stays where it is this time. `before` are the
+    gradients that the step before has followed.
+    """
+    for at in range(len(weight)):
+        g = gradient[at]
+        agreement = g * before[at]
+        if agreement > 0:
+            sizes[at] = min(sizes[at] * _GROWS, _LARGEST)
+        elif agreement < 0:
+            sizes[at] = max(sizes[at] * _SHRINKS, _SMALLEST)
+            g = np.float32(0)
+        if g > 0:
+            weight[at] -= sizes[at]
+        elif g < 0:
+            weight[at] += sizes[at]
+        before[at] = g
 
 
 @compiled

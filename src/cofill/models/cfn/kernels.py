@@ -1,4 +1,4 @@
-"""The two big layers, fused, for the CPU: what `layers.py` defines, at the speed of memory.
+"""The two big layers, fused, for the CPU: what `plain/layers.py` defines, at the speed of memory.
 
 A kernel works on one shard, the run `first:last` of the columns present, and lets other threads run meanwhile. A
 shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
@@ -182,6 +182,21 @@ def encode(columns: Columns, decay: float, entries: Entries, first: int, last: i
                 z_i = z[entry_rows[entry]]
                 for q in range(width):
                     z_i[q] += z.dtype.type(np.rint(x * w[q]))
+
+
+@compiled
+def sum_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats, first: int, last: int, z: Floats) -> None:
+    """z[i] = sum_j x_ij W[j] for the rows first:last, in single precision: for rows that are read, not trained on."""
+    end = indptr[last]
+    for row in range(first, last):
+        z_i = z[row]
+        z_i[:] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            if entry + 2 < end:
+                prefetch_row(weight, indices[entry + 2])
+            w, x = weight[indices[entry]], inputs[entry]
+            for q in range(weight.shape[1]):
+                z_i[q] += x * w[q]
 
 
 @compiled

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch.nn import functional
 
+from cofill.compiling import compiled
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.kernels import prefetch_row
+from cofill.models.cfn.network import CFNetwork, summed_inputs
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.decoder.solving import Without
 
@@ -40,23 +40,14 @@ class LeaveOneOut:
         self._counts = exchange.sum_(rows.counts())
         self._totals = exchange.sum_(rows.row_sums(values))
         self._expected = scaling.overall + scaling.by_features.expected(features.trained)[:, 0].astype(np.float64)
-        weight = network.input.weight.detach()
-        indices = torch.from_numpy(rows.indices.astype(np.int64))
-        starts = torch.from_numpy(rows.indptr[:-1])
-
-        def summed(each: Floats) -> torch.Tensor:
-            return functional.embedding_bag(
-                indices, weight, starts, mode="sum", per_sample_weights=torch.from_numpy(each)
-            )
-
-        self._sums = summed(values)  # (rows, k)
-        self._ones = summed(np.ones_like(values))
-        for part in (self._sums, self._ones):
-            exchange.sum_(part.numpy())
+        self._sums, self._ones = (  # (rows, k)
+            exchange.sum_(summed_inputs(network.input.weight, rows.indptr, rows.indices, each))
+            for each in (values, np.ones_like(values))
+        )
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """What the rows owe to all columns, for the file of a model in shards."""
-        return {"totals": self._totals, "sums": self._sums.numpy(), "ones": self._ones.numpy()}
+        return {"totals": self._totals, "sums": self._sums, "ones": self._ones}
 
     @classmethod
     def restored(
@@ -76,10 +67,9 @@ class LeaveOneOut:
         shape = (len(counts), network.input.weight.shape[1])
         if found._totals.shape != shape[:1] or arrays["sums"].shape != shape or arrays["ones"].shape != shape:
             raise ValueError("the sums of the rows have another shape than the network asks for")
-        found._sums, found._ones = torch.from_numpy(arrays["sums"]), torch.from_numpy(arrays["ones"])
+        found._sums, found._ones = arrays["sums"], arrays["ones"]
         return found
 
-    @torch.no_grad()
     def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         scaling = self._scaling
         own = scaling.without_column(columns, ratings)
@@ -89,16 +79,36 @@ class LeaveOneOut:
         means = np.divide(
             self._totals[rows] - own + scaling.damping * expected, total, out=expected.copy(), where=total > 0
         ).astype(np.float32)
-        weight = self._network.input.weight[torch.from_numpy(columns.astype(np.int64))]
-        at = torch.from_numpy(rows.astype(np.int64))
-        shift = torch.from_numpy(np.float32(scaling.presence) - means)[:, None]
-        z = self._ones[at].sub_(weight).mul_(shift)
-        z += self._sums[at]
-        z -= torch.from_numpy(own)[:, None] * weight
-        z *= torch.from_numpy(scaling.input_scale(counts))[:, None]
+        z = np.empty((len(rows), self._sums.shape[1]), np.float32)
+        _sums_without(
+            self._sums, self._ones, self._network.input.weight, rows, columns, own,
+            np.float32(scaling.presence) - means, scaling.input_scale(counts), z,
+        )  # fmt: skip
         features = self._features[rows]
         if scaling.marks_empty:
             features = np.column_stack([features, (counts == 0).astype(np.float32)])
-        side = torch.from_numpy(features)
-        z += self._network.input.offset(side)
-        return Without(self._network.code(z, side), means, counts, self._described[rows])
+        z += self._network.input.offset(features)
+        return Without(self._network.code(z, features), means, counts, self._described[rows])
+
+
+@compiled
+def _sums_without(
+    sums: Floats,
+    ones: Floats,
+    weight: Floats,
+    rows: Ints,
+    columns: Ints,
+    own: Floats,
+    shift: Floats,
+    scale: Floats,
+    z: Floats,
+) -> None:
+    """What the input layer sums up for rows, each without its `own` rating of a column, with all others shifted."""
+    for e in range(len(rows)):
+        if e + 1 < len(rows):
+            prefetch_row(weight, columns[e + 1])
+            prefetch_row(sums, rows[e + 1])
+            prefetch_row(ones, rows[e + 1])
+        w, z_e, sum_e, one_e = weight[columns[e]], z[e], sums[rows[e]], ones[rows[e]]
+        for q in range(z.shape[1]):
+            z_e[q] = ((one_e[q] - w[q]) * shift[e] + sum_e[q] - own[e] * w[q]) * scale[e]

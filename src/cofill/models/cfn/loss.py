@@ -3,16 +3,14 @@
     L = sum over known e of c_e l(y_e, x_e) / B        l(y, x) = (y - x)^2
     c_e = alpha where the input was corrupted, beta elsewhere
 
-It is written down here and nowhere else: `DenoisingLoss` in torch, which is the definition, and `loss_and_derivative`
-for the kernels. Another loss is a branch in both, a field of `Loss` that chooses it, and a setting in
-`config.LossSettings`. What holds for squared error alone asks `Loss.require_squared_error` first.
+It is written down twice and nowhere else: `plain.loss.DenoisingLoss` in torch, which is the definition, and here
+`loss_and_derivative` for the kernels. Another loss is a branch in both, a field of `Loss` that chooses it, and a
+setting in `config.LossSettings`. What holds for squared error alone asks `Loss.require_squared_error` first.
 """
 
 from typing import NamedTuple, Self
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from cofill.compiling import compiled
 from cofill.config import LossSettings
@@ -38,20 +36,6 @@ class Loss(NamedTuple):
         """For a closed form: `what` minimises squared error and would be wrong for any other loss."""
         if not self.is_squared_error:
             raise SettingsError(f"{what} needs squared error. Got another loss; choose squared error")
-
-
-class DenoisingLoss(nn.Module):
-    """sum_e c_e (y_e - x_e)^2 / B with c_e = alpha where the input was corrupted, beta elsewhere."""
-
-    def __init__(self, alpha: float, beta: float) -> None:
-        super().__init__()
-        self.alpha = alpha
-        self.beta = beta
-
-    def forward(self, outputs: Tensor, targets: Tensor, corrupted: Tensor, batch: int) -> Tensor:
-        """(n,), (n,), (n,) bool -> scalar"""
-        weights = torch.where(corrupted, self.alpha, self.beta).to(outputs.dtype)
-        return (weights * (outputs - targets) ** 2).sum() / batch
 
 
 @compiled

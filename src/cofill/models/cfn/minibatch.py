@@ -5,7 +5,6 @@ from math import ceil
 
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from cofill.compiling import compiled
 from cofill.models.cfn.corruption import Corruption, NoiseDraws
@@ -105,17 +104,14 @@ class EpochNoise:
             chosen &= self._keeps[clean.rows][entries.rows]
         cold = self._cold[clean.rows] if corruption.cold_ratio else self._cold
         noisy, corrupted = corruption.applied(
-            torch.from_numpy(entries.rows),
-            torch.from_numpy(entries.targets),
-            NoiseDraws(*(torch.from_numpy(part) for part in (chosen, noise, cold))),
-            presence=self._rows.presence,
+            entries.rows, entries.targets, NoiseDraws(chosen, noise, cold), presence=self._rows.presence
         )
-        inputs = noisy.numpy() * clean.input_scale[entries.rows]
+        inputs = noisy * clean.input_scale[entries.rows]
         features = clean.features
         if self._rows.marks_empty and corruption.cold_ratio:
             features = features.copy()
             features[cold, -1] = 1
-        return replace(clean, entries=entries._replace(inputs=inputs, corrupted=corrupted.numpy()), features=features)
+        return replace(clean, entries=entries._replace(inputs=inputs, corrupted=corrupted), features=features)
 
 
 @compiled

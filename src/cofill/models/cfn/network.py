@@ -1,27 +1,69 @@
-"""The autoencoder as a torch module: the executable definition, any depth, any device; and rows read through it."""
+"""The weights of an autoencoder, and rows read through them. `plain/network.py` defines the same in torch."""
 
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Self, cast
+from math import sqrt
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor, nn
-from torch.nn import functional
 
-from cofill.config import NetworkSettings
+from cofill.config import Activation, NetworkSettings
+from cofill.crew import cores
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.layers import SampledOutput, SparseInput, activated, activated_in_numpy, fan_in_uniform
+from cofill.models.cfn.activation import activated
+from cofill.models.cfn.kernels import sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.draws import Keys, seed_of, uniform_rows
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Weights = dict[str, Floats]
+"""Weights by name, such as input.weight, as checkpoints and model files have them."""
 
 BY_COLUMN = ("input.weight", "output.weight", "output.bias")
-"""The parameters that have a row for each column of the ratings."""
+"""The weights that have a row for each column of the ratings."""
+
+# Products in a sum of inputs from which on several threads are worth their start.
+_WORTH_THREADS = 20_000_000
 
 
-class CFNetwork(nn.Module):
+@dataclass
+class InputLayer:
+    """z = sum_j x_j weight[j] + s side + bias"""
+
+    weight: Floats  # (columns, k)
+    bias: Floats  # (k,)
+    side: Floats | None  # (P, k); None without features
+
+    def offset(self, features: Floats) -> Floats:
+        """What is added whatever the ratings are: (k,) without features, (B, k) with them."""
+        return self.bias if self.side is None else features @ self.side + self.bias
+
+
+@dataclass
+class Linear:
+    weight: Floats  # (out, in), or (columns, in) at the output
+    bias: Floats  # (out,)
+
+    @classmethod
+    def drawn(cls, fan_in: int, fan_out: int, seed: np.uint64, keys: Keys | None = None) -> Self:
+        """Uniform in +-1/sqrt(fan in); what a row begins with depends on its key."""
+        keys = np.arange(fan_out, dtype=np.uint64) if keys is None else keys
+        drawn = uniform_rows(seed, keys, fan_in + 1, 1 / sqrt(fan_in))
+        return cls(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
+
+    def __call__(self, inputs: Floats) -> Floats:
+        """(B, in) -> (B, out)"""
+        outputs: Floats = inputs @ self.weight.T + self.bias
+        return outputs
+
+
+@dataclass
+class CFNetwork:
     """Sparse row in, hidden code, any of its columns out.
 
         z = sum_j x_j W_in[j] + s S_in + b_in      h = f(z)
@@ -30,131 +72,133 @@ class CFNetwork(nn.Module):
 
     s are the row's side features, P = `features` of them; they enter at every layer. What the output layer reads,
     [h, s], is the row's code. Both big matrices are stored one row a column of the ratings, (columns, width), so that
-    what belongs to a column lies together in memory. `dense` chooses how a minibatch is multiplied, not what comes out.
+    what belongs to a column lies together in memory.
     """
 
-    def __init__(
-        self,
-        columns: int,
-        settings: NetworkSettings,
-        *,
-        features: int = 0,
-        dense: bool = False,
-        generator: torch.Generator,
-    ) -> None:
-        super().__init__()
-        widths = settings.hidden
-        self.columns = columns
-        self.features = features
-        self.input = SparseInput(columns, widths[0], features=features, dense=dense, generator=generator)
-        self.middle = nn.ModuleList(
-            fan_in_linear(fan_in + features, fan_out, generator) for fan_in, fan_out in pairwise(widths)
-        )
-        self.output = SampledOutput(widths[-1] + features, columns, dense=dense, generator=generator)
-        self.activation = settings.activation
-        self.squash = settings.output == "tanh"
+    input: InputLayer
+    middle: list[Linear]
+    output: Linear
+    activation: Activation
+    squash: bool  # whether out is tanh
 
     @classmethod
-    def of(cls, weights: dict[str, Tensor], settings: NetworkSettings) -> Self:
+    def drawn(
+        cls, settings: NetworkSettings, column_keys: Keys, *, features: int = 0, columns: int = 0, seed: tuple[int, ...]
+    ) -> Self:
+        """With its first weights; what a column begins with depends on its key. `columns`: of all processes."""
+        widths = settings.hidden
+        of_input = 1 / sqrt(max(columns or len(column_keys), 1))
+        seeds = [seed_of(*seed, layer) for layer in range(len(widths) + 2)]
+        return cls(
+            InputLayer(
+                uniform_rows(seeds[0], column_keys, widths[0], of_input),
+                uniform_rows(seeds[2], np.zeros(1, np.uint64), widths[0], of_input)[0],
+                # From zero: at first only the ratings count, and features come in as far as they help.
+                np.zeros((features, widths[0]), np.float32) if features else None,
+            ),
+            [
+                Linear.drawn(fan_in + features, fan_out, seed)
+                for (fan_in, fan_out), seed in zip(pairwise(widths), seeds[3:], strict=True)
+            ],
+            Linear.drawn(widths[-1] + features, len(column_keys), seeds[1], column_keys),
+            settings.activation,
+            settings.output == "tanh",
+        )
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Floats], settings: NetworkSettings) -> Self:
         """A network with these weights; they must be those of the settings' shape."""
         features = len(weights["input.side"]) if "input.side" in weights else 0
-        # The big layers are replaced before they cost.
-        network = cls(1, settings, features=features, generator=torch.Generator())
-        network.columns = len(weights["input.weight"])
-        for name, parameter in list(network.named_parameters()):
-            wanted = [network.columns, *parameter.shape[1:]] if name in BY_COLUMN else list(parameter.shape)
-            found = weights.pop(name)
+        network = cls.drawn(settings, np.empty(0, np.uint64), features=features, seed=(0,))
+        left = dict(weights)
+        columns = len(weights["input.weight"])
+        for name, drawn in network.weights().items():
+            wanted = [columns, *drawn.shape[1:]] if name in BY_COLUMN else list(drawn.shape)
+            found = left.pop(name)
             if list(found.shape) != wanted:
                 raise ValueError(f"{name} has shape {list(found.shape)}, the settings ask for {wanted}")
-            owner, _, last = name.rpartition(".")
-            setattr(network.get_submodule(owner), last, nn.Parameter(found))
-        if weights:
-            raise ValueError(f"there are weights that no layer takes: {', '.join(weights)}")
+            layer, last = network._place(name)
+            setattr(layer, last, found)
+        if left:
+            raise ValueError(f"there are weights that no layer takes: {', '.join(left)}")
         return network
+
+    @property
+    def columns(self) -> int:
+        return len(self.input.weight)
+
+    @property
+    def features(self) -> int:
+        return 0 if self.input.side is None else len(self.input.side)
 
     @property
     def width(self) -> int:
         """Of a code: the last hidden layer and the features."""
         return self.output.weight.shape[1]
 
-    def encode(
-        self, rows: Tensor, columns: Tensor, values: Tensor, batch: int, features: Tensor | None = None
-    ) -> Tensor:
-        """Known entries of B rows, and their features (B, P) -> their codes (B, width)."""
-        return self.code(self.input(rows, columns, values, batch, features), features)
+    def weights(self) -> Weights:
+        """The arrays themselves, by name."""
+        found = {"input.weight": self.input.weight, "input.bias": self.input.bias}
+        if self.input.side is not None:
+            found["input.side"] = self.input.side
+        for number, layer in enumerate(self.middle):
+            found |= {f"middle.{number}.weight": layer.weight, f"middle.{number}.bias": layer.bias}
+        return found | {"output.weight": self.output.weight, "output.bias": self.output.bias}
 
-    def code(self, z: Tensor, features: Tensor | None = None) -> Tensor:
-        """What the input layer gives (B, widths[0]) -> codes (B, width)."""
-        code = self._beside(activated(z, self.activation), features)
+    def take(self, weights: Mapping[str, Floats]) -> None:
+        """Write these over its own; KeyError or ValueError where they are not of its shape."""
+        for name, own in self.weights().items():
+            if own.shape != weights[name].shape:
+                raise ValueError(f"{name} has shape {list(weights[name].shape)} instead of {list(own.shape)}")
+            own[:] = weights[name]
+
+    def _place(self, name: str) -> tuple[InputLayer | Linear, str]:
+        layer, _, last = name.rpartition(".")
+        if layer == "input":
+            return self.input, last
+        return self.output if layer == "output" else self.middle[int(layer.partition(".")[2])], last
+
+    def hidden(self, z: Floats, features: Floats) -> list[Floats]:
+        """What the input layer gives (B, k) -> the hidden units of every layer, (B, width) each."""
+        found = [activated(z, self.activation)]
         for layer in self.middle:
-            code = self._beside(activated(layer(code), self.activation), features)
-        return code
+            found.append(activated(layer(self.beside(found[-1], features)), self.activation))
+        return found
 
-    def _beside(self, hidden: Tensor, features: Tensor | None) -> Tensor:
+    def code(self, z: Floats, features: Floats) -> Floats:
+        """What the input layer gives (B, k) -> codes (B, width)."""
+        return self.beside(self.hidden(z, features)[-1], features)
+
+    def beside(self, hidden: Floats, features: Floats) -> Floats:
         """[h, s]"""
-        if not self.features:
-            return hidden
-        assert features is not None, "this network was made for rows with features"
-        return torch.cat([hidden, features], dim=1)
-
-    def decode(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
-        """Codes (B, width) -> outputs at the entries asked for (n,)."""
-        return self.activate(cast(Tensor, self.output(codes, rows, columns)))
-
-    def decode_everywhere(self, codes: Tensor) -> Tensor:
-        """Codes (B, width) -> every column (B, columns)."""
-        return self.activate(self.output.everywhere(codes))
-
-    def activate(self, outputs: Tensor) -> Tensor:
-        return torch.tanh(outputs) if self.squash else outputs
+        return np.concatenate([hidden, features], axis=1) if self.features else hidden
 
 
-def fan_in_linear(fan_in: int, fan_out: int, generator: torch.Generator) -> nn.Linear:
-    """A linear layer that starts uniform in +-1/sqrt(fan in)."""
-    layer: nn.Linear = nn.utils.skip_init(
-        nn.Linear, fan_in, fan_out
-    )  # its own start would draw from the global generator
-    layer.weight = nn.Parameter(fan_in_uniform((fan_out, fan_in), fan_in, generator))
-    layer.bias = nn.Parameter(fan_in_uniform((fan_out,), fan_in, generator))
-    return layer
-
-
-@torch.no_grad()
 def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE) -> Floats:
     """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing.
 
     Where columns are spread over processes, all of these ask for the same rows.
     """
-    weight = network.input.weight
     known = rows.known
     inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
-    if known.rows == 1 and weight.device.type == "cpu" and exchange.size == 1:
-        return _encode_one(network, known.indices, inputs, rows.features[0])[None]
-    z = functional.embedding_bag(
-        torch.from_numpy(known.indices.astype(np.int64)).to(weight.device),
-        weight,
-        torch.from_numpy(known.indptr[:-1]).to(weight.device),
-        mode="sum",
-        per_sample_weights=torch.from_numpy(inputs).to(weight.device),
-    )
-    if exchange.size > 1:
-        exchange.sum_(z.numpy())
-    features = torch.from_numpy(rows.features).to(weight.device)
-    codes: Floats = network.code(z + network.input.offset(features), features).cpu().numpy()
-    return codes
+    z = exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
+    z += network.input.offset(rows.features)
+    return network.code(z, rows.features)
 
 
-def _encode_one(network: CFNetwork, columns: Ints, inputs: Floats, features: Floats) -> Floats:
-    """The same for a single row in numpy alone: (width,).
-
-    Somebody waits for this one, and what follows is numpy's. Its threads and torch's spin in each other's way: with
-    torch here, fold-in and top 10 of 10,000 items took 7 ms instead of 1.5 ms.
-    """
-    z = inputs @ network.input.weight.numpy()[columns] + network.input.bias.numpy()
-    if network.input.side is not None:
-        z += features @ network.input.side.numpy()
-    code: Floats = np.append(activated_in_numpy(z, network.activation), features)
-    for layer in network.middle:
-        weight, bias = (parameter.numpy() for parameter in layer.parameters())
-        code = np.append(activated_in_numpy(weight @ code + bias, network.activation), features)
-    return code
+def summed_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats) -> Floats:
+    """(rows, k): of each row, the sum of the weights of its columns times its inputs."""
+    rows = len(indptr) - 1
+    z = np.empty((rows, weight.shape[1]), np.float32)
+    if len(inputs) * weight.shape[1] < _WORTH_THREADS:
+        sum_inputs(weight, indptr, indices, inputs, 0, rows, z)
+        return z
+    threads = cores()
+    cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), threads + 1)).clip(0, rows)
+    cuts[0], cuts[-1] = 0, rows
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [
+            pool.submit(sum_inputs, weight, indptr, indices, inputs, first, last, z) for first, last in pairwise(cuts)
+        ]:
+            done.result()
+    return z

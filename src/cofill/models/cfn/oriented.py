@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 
 import numpy as np
-import torch
-from torch.nn import Parameter
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
@@ -81,7 +79,7 @@ def filled_in(
     )
     near = first.neighbours(fitted.amplitudes, settings)
     # The codes are read and the space is known: what is solved for takes the place of the output weights.
-    network.output.weight = Parameter(torch.empty((0, network.output.weight.shape[1])))
+    network.output.weight = np.empty((0, network.width), np.float32)
     decoder = Decoder(first.space, fitted.amplitudes, first.solve(fitted.amplitudes, solved), fitted.spread, near)
     solved(1.0)
     return DecodedMatrix(
@@ -105,8 +103,9 @@ BY_RATING = ("decoder.pull",)
 def kept_of(matrix: NetworkMatrix) -> tuple[Arrays, dict[str, float]]:
     """What a file keeps of a network, apart from the ratings: arrays and numbers."""
     scaling = matrix.scaling
-    weights: Arrays = {name: tensor.detach().numpy() for name, tensor in matrix.network.state_dict().items()}
-    weights |= {f"biases.{name}": array for name, array in matrix.means.arrays().items()}
+    weights: Arrays = matrix.network.weights() | {
+        f"biases.{name}": array for name, array in matrix.means.arrays().items()
+    }
     numbers = {"typical_length": scaling.typical_length}
     if isinstance(matrix, DecodedMatrix):
         weights |= {f"decoder.{name}": array for name, array in matrix.decoder.arrays().items()}
@@ -163,7 +162,7 @@ def restored(
         scaling = Scaling.of_biases_in(
             unit, numbers["typical_length"], biases, scale, settings, marks_empty=marks_empty
         )
-        network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, settings)
+        network = CFNetwork.of(weights, settings)
         return DecodedMatrix(
             network,
             scaling,
@@ -202,7 +201,7 @@ def restored(
         means=weights.pop("row_means"),
         marks_empty=marks_empty,
     )
-    network = CFNetwork.of({name: torch.from_numpy(array) for name, array in weights.items()}, settings)
+    network = CFNetwork.of(weights, settings)
     return Completion(
         network,
         scaling,

@@ -7,16 +7,15 @@ pair learns to reconstruct from a noisy version, and so on to the middle. The st
 from dataclasses import replace
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from cofill.config import CFNSettings
-from cofill.models.cfn.kernels import Longs
-from cofill.models.cfn.layers import activated
-from cofill.models.cfn.network import CFNetwork, encode_rows, fan_in_linear
+from cofill.models.cfn.activation import activated, activation_gradient
+from cofill.models.cfn.kernels import Floats, Longs
+from cofill.models.cfn.network import CFNetwork, Linear, encode_rows
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import TrainingState, new_network, run_epochs, torch_seed
+from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
 from cofill.models.history import EpochRecord, Phase, Report
+from cofill.threads import one_blas_thread
 
 _CHUNK = 4096
 
@@ -44,22 +43,23 @@ def pretrained_network(
     )
     history.extend(state.history)
     stack = new_network(rows, settings, phase)
-    stack.input.load_state_dict(outer.input.state_dict())
-    stack.output.load_state_dict(outer.output.state_dict())
+    for layer, trained in ((stack.input, outer.input), (stack.output, outer.output)):
+        layer.weight, layer.bias = trained.weight, trained.bias
+    stack.input.side = outer.input.side
     filled = np.flatnonzero(rows.counts)
     filled = filled[np.argsort(rows.portion.row_keys[filled], kind="stable")]  # in an order of their own
-    codes = torch.cat(
+    codes = np.concatenate(
         [
-            torch.from_numpy(encode_rows(outer, _take(rows, filled[first : first + _CHUNK]), rows.portion.exchange))
+            encode_rows(outer, _take(rows, filled[first : first + _CHUNK]), rows.portion.exchange)
             for first in range(0, len(filled), _CHUNK)
         ]
-    ).to(settings.device)
-    hidden, features = codes.split([settings.hidden[0], outer.features], dim=1)
-    generator = torch.Generator().manual_seed(torch_seed(settings, "pretrain", settings.pretrain_epochs + 1))
-    for depth in range(len(settings.hidden) // 2):
-        encoder, decoder, hidden = _inner_pair(hidden, features, settings.hidden[depth + 1], settings, generator)
-        stack.middle[depth].load_state_dict(encoder.state_dict())
-        stack.middle[-1 - depth].load_state_dict(decoder.state_dict())
+    )
+    hidden, features = np.split(codes, settings.hidden[:1], axis=1)
+    generator = np.random.Generator(np.random.PCG64(epoch_seed(settings, "pretrain", settings.pretrain_epochs + 1)))
+    with one_blas_thread():  # of minibatches of a few rows
+        for depth in range(len(settings.hidden) // 2):
+            pair = (stack.middle[depth], stack.middle[-1 - depth])
+            hidden = _train_inner_pair(*pair, hidden, features, settings, generator)
     return stack
 
 
@@ -73,34 +73,40 @@ def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
     )
 
 
-def _inner_pair(
-    hidden: Tensor, features: Tensor, width: int, settings: CFNSettings, generator: torch.Generator
-) -> tuple[nn.Linear, nn.Linear, Tensor]:
+def _train_inner_pair(
+    encoder: Linear,
+    decoder: Linear,
+    hidden: Floats,
+    features: Floats,
+    settings: CFNSettings,
+    generator: np.random.Generator,
+) -> Floats:
     """Learn hidden (n, w) -> (n, width) -> hidden from noisy ones, with the features (n, P) beside either.
 
-    Returns both layers and the inner hidden units.
+    Returns the inner hidden units.
     """
-    encoder = fan_in_linear(hidden.shape[1] + features.shape[1], width, generator).to(hidden.device)
-    decoder = fan_in_linear(width + features.shape[1], hidden.shape[1], generator).to(hidden.device)
-    optimizer = torch.optim.SGD(
-        [*encoder.parameters(), *decoder.parameters()],
-        lr=settings.inner_learning_rate,
-        momentum=settings.inner_momentum,
-        weight_decay=settings.inner_weight_decay,
-    )
+    f = settings.activation
+    layers = [encoder.weight, encoder.bias, decoder.weight, decoder.bias]
+    moving = [np.zeros_like(weights) for weights in layers]  # by momentum
+    decay, momentum = np.float32(settings.inner_weight_decay), np.float32(settings.inner_momentum)
     for epoch in range(1, settings.inner_epochs + 1):
-        optimizer.param_groups[0]["lr"] = settings.inner_learning_rate / (
-            1 + epoch * settings.inner_learning_rate_decay
-        )
-        for chosen in torch.randperm(len(hidden), generator=generator).split(settings.inner_batch):
-            clean, side = hidden[chosen.to(hidden.device)], features[chosen.to(hidden.device)]
-            noisy = torch.rand(clean.shape, generator=generator) < settings.inner_noise_ratio
-            noise = torch.randn(clean.shape, generator=generator) * settings.inner_noise_std * noisy
-            inner = activated(encoder(torch.cat([clean + noise.to(hidden.device), side], dim=1)), settings.activation)
-            outputs = activated(decoder(torch.cat([inner, side], dim=1)), settings.activation)
-            loss = ((outputs - clean) ** 2).sum() / len(clean)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-    with torch.no_grad():
-        return encoder, decoder, activated(encoder(torch.cat([hidden, features], dim=1)), settings.activation)
+        rate = np.float32(settings.inner_learning_rate / (1 + epoch * settings.inner_learning_rate_decay))
+        order = generator.permutation(len(hidden))
+        for first in range(0, len(order), settings.inner_batch):
+            chosen = order[first : first + settings.inner_batch]
+            clean, side = hidden[chosen], features[chosen]
+            noisy = generator.random(clean.shape, np.float32) < settings.inner_noise_ratio
+            noise = generator.standard_normal(clean.shape, np.float32) * np.float32(settings.inner_noise_std) * noisy
+            seen = np.concatenate([clean + noise, side], axis=1)
+            inner = activated(encoder(seen), f)
+            beside = np.concatenate([inner, side], axis=1)
+            outputs = activated(decoder(beside), f)
+            # Of the squared errors, summed over units and averaged over rows.
+            dz_out = activation_gradient(np.float32(2 / len(clean)) * (outputs - clean), outputs, f)
+            dz_in = activation_gradient(dz_out @ decoder.weight[:, : inner.shape[1]], inner, f)
+            gradients = (dz_in.T @ seen, dz_in.sum(0), dz_out.T @ beside, dz_out.sum(0))
+            for weights, step, gradient in zip(layers, moving, gradients, strict=True):
+                step *= momentum
+                step += gradient + decay * weights
+                weights -= rate * step
+    return activated(encoder(np.concatenate([hidden, features], axis=1)), f)

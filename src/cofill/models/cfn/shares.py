@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.models.cfn.activation import activation_gradient
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
-from cofill.models.cfn.layers import activated_in_numpy, activation_gradient
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
@@ -63,18 +63,14 @@ def along_the_path(
 
     `mark` (0 or 1 of them) are further features that stay as they are all the way. `squash`: tanh follows the output.
     """
-    into = network.input.weight.detach().numpy()[columns]  # (n, k)
+    into = network.input.weight[columns]  # (n, k)
     side = network.input.side
-    aside = np.zeros((len(features), into.shape[1]), np.float32) if side is None else side.detach().numpy()
+    aside = np.zeros((len(features), into.shape[1]), np.float32) if side is None else side
     places: Floats = np.append(_PLACES, np.float32(0))[:, None]  # the last is the start
     beside = np.column_stack([places * features, np.tile(mark, (len(places), 1))])  # (places, P and mark)
-    z = places * (inputs @ into) + beside @ aside + network.input.bias.detach().numpy()
+    z = places * (inputs @ into) + beside @ aside + network.input.bias
 
-    hidden = [activated_in_numpy(z, network.activation)]  # of each layer (places, its width)
-    middle = [[parameter.detach().numpy() for parameter in layer.parameters()] for layer in network.middle]
-    for middle_weight, middle_bias in middle:
-        z = np.column_stack([hidden[-1], beside]) @ middle_weight.T + middle_bias
-        hidden.append(activated_in_numpy(z, network.activation))
+    hidden = network.hidden(z, beside)  # of each layer (places, its width)
     outputs = np.column_stack([hidden[-1], beside]) @ weight.T + bias  # (places, m)
 
     slope = np.broadcast_to(weight, (len(_PLACES), *weight.shape))  # of the outputs by the code, (points, m, width)
@@ -88,7 +84,7 @@ def along_the_path(
         by_beside += np.tensordot(_SHARES, slope[:, :, width:], 1)
         slope = activation_gradient(slope[:, :, :width], hidden[at][:-1, None], network.activation)
         if at:
-            slope = slope @ middle[at - 1][0]
+            slope = slope @ network.middle[at - 1].weight
     by_sum = np.tensordot(_SHARES, slope, 1)  # (m, k): the slope by what the input layer sums up, on average
     by_beside += by_sum @ aside.T
     return PathShares(start, (by_sum @ into.T) * inputs, by_beside[:, : len(features)] * features)

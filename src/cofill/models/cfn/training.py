@@ -7,21 +7,19 @@ from math import isfinite, sqrt
 from typing import Any
 
 import numpy as np
-import torch
 
 from cofill.config import CFNSettings
-from cofill.errors import SettingsError
 from cofill.exchange import Exchange, total
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.engines import TrainingEngine, make_engine, uses_dense_layers
+from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.minibatch import EpochNoise, gather
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, loss_of_zeros, share_that_rows_bear
 from cofill.models.decoder.kernel import Amplitudes
-from cofill.models.draws import draws_of, seed_of, uniform_rows
+from cofill.models.draws import draws_of, seed_of
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 
 _RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
@@ -100,36 +98,15 @@ EngineMaker = Callable[[CFNetwork, CFNSettings, Exchange], TrainingEngine]
 
 
 def new_network(rows: ScaledRows, settings: CFNSettings, phase: Phase) -> CFNetwork:
-    """A network for such rows with its first weights, on the device of the settings."""
-    # The big layers are replaced before they cost: what a column begins with is drawn by its key.
-    network = CFNetwork(
-        1,
+    """A network for such rows with its first weights."""
+    portion = rows.portion
+    return CFNetwork.drawn(
         settings,
+        portion.column_keys,
         features=rows.features.shape[1],
-        dense=uses_dense_layers(settings),
-        generator=torch.Generator().manual_seed(torch_seed(settings, phase, 0)),
+        columns=portion.columns,
+        seed=epoch_seed(settings, phase, 0),
     )
-    network.columns = rows.known.columns
-    keys, width = rows.portion.column_keys, network.output.weight.shape[1]
-    of_input, of_output = 1 / sqrt(max(rows.portion.columns, 1)), 1 / sqrt(width)
-    seeds = [seed_of(*epoch_seed(settings, phase, 0), layer) for layer in range(2)]
-    with torch.no_grad():
-        network.input.bias.mul_(of_input)
-    drawn = uniform_rows(seeds[0], keys, settings.hidden[0], of_input)
-    network.input.weight = torch.nn.Parameter(torch.from_numpy(drawn))
-    drawn = uniform_rows(seeds[1], keys, width + 1, of_output)
-    network.output.weight = torch.nn.Parameter(torch.from_numpy(np.ascontiguousarray(drawn[:, :-1])))
-    network.output.bias = torch.nn.Parameter(torch.from_numpy(np.ascontiguousarray(drawn[:, -1])))
-    try:
-        if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
-            raise RuntimeError("it holds no numbers")
-        return network.to(settings.device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(
-            f"the setting 'device' must name a device that torch can use here, such as cpu or cuda. "
-            f"Got {settings.device!r} ({reason})"
-        ) from None
 
 
 def run_epochs(
@@ -197,13 +174,13 @@ def run_epochs(
                 if keep_best:
                     best = _copy_of(network, best)
             if checkpoint is not None:
-                checkpoint.save_if_due(network.state_dict(), best, state.as_json())
+                checkpoint.save_if_due(network.weights(), best, state.as_json())
             if report is not None:
                 report(record, epochs)
         if validation is None:
             _check_last_step(engine, rows, settings, state, bearable)
     if best is not None:
-        network.load_state_dict(best)
+        network.take(best)
 
 
 def _one_epoch(
@@ -229,7 +206,9 @@ def _one_epoch(
         chosen = order[first : first + settings.batch]
         lost += engine.step(noise.corrupted(gather(rows, chosen)), learning_rate)
         entries += int(rows.counts[chosen].sum())
-        judged = number >= _ENOUGH_MINIBATCHES or first + settings.batch >= len(order)
+        # No learning rate has to answer for the very first loss: it is that of random weights.
+        stepped = epoch > 1 or number > 1
+        judged = stepped and (number >= _ENOUGH_MINIBATCHES or first + settings.batch >= len(order))
         if not isfinite(lost) or (judged and lost > bearable * entries):
             raise StepTooLarge(phase, epoch, "diverged", _told_loss(lost / entries, bearable))
     return lost / max(rows.ratings, 1)
@@ -300,16 +279,11 @@ def epoch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> tuple[int, in
     return settings.seed, _PHASES.index(phase), epoch
 
 
-def torch_seed(settings: CFNSettings, phase: Phase, epoch: int) -> int:
-    """For what every process draws alike; torch takes seeds below 2**63."""
-    return int(seed_of(*epoch_seed(settings, phase, epoch)) >> np.uint64(1))
-
-
-def _copy_of(network: CFNetwork, before: dict[str, torch.Tensor] | None = None) -> dict[str, torch.Tensor]:
+def _copy_of(network: CFNetwork, before: Weights | None = None) -> Weights:
     """The weights, written over those of a copy `before`: a third copy would be the most memory of a training."""
-    weights = {name: weight.detach() for name, weight in network.state_dict().items()}
+    weights = network.weights()
     if before is None:
-        return {name: weight.clone() for name, weight in weights.items()}
+        return {name: weight.copy() for name, weight in weights.items()}
     for name, weight in weights.items():
-        before[name].copy_(weight)
+        before[name][:] = weight
     return before

@@ -12,14 +12,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy.optimize import minimize
-from torch import Tensor
 
 from cofill.data.sparse import SparseRows
 from cofill.exchange import Exchange, total
-from cofill.models.decoder.kernel import SHARPNESS, Amplitudes, CodeSpace
-from cofill.models.decoder.solving import ColumnBatch, Inverse, LeftOut, batches, in_space, read_batch
+from cofill.models.decoder.inverse import Inverse
+from cofill.models.decoder.kernel import Amplitudes, CodeSpace, local_kernel
+from cofill.models.decoder.solving import (
+    ColumnBatch,
+    LeftOut,
+    batches,
+    diagonals,
+    inner_products,
+    read_batch,
+    said_by,
+)
 from cofill.models.draws import draws_of, seed_of
 from cofill.models.portion import Portion
 
@@ -260,26 +267,25 @@ class _Batch:
     these and the rows that are asked about (q). Padded places count nothing.
     """
 
-    taste: Tensor  # (B, n, n)
-    cosine: Tensor
-    near: Tensor
-    asked_taste: Tensor  # (B, q, n)
-    asked_cosine: Tensor
-    asked_near: Tensor
-    asked_square: Tensor  # (B, q): of the lengths of what is seen along the directions
-    said: Tensor  # (B, n): what all columns, and columns with such features, are expected to say
-    asked_said: Tensor  # (B, q)
-    counts: Tensor  # (B, n): ratings of the rows
-    asked_counts: Tensor
-    targets: Tensor  # (B, n), less the expected bias
-    asked_targets: Tensor
-    offset: Tensor  # (B, 1): the expected bias
-    there: Tensor  # (B, n), 1 or 0
-    asked_there: Tensor
+    taste: Floats  # (B, n, n)
+    cosine: Floats
+    near: Floats
+    asked_taste: Floats  # (B, q, n)
+    asked_cosine: Floats
+    asked_near: Floats
+    asked_square: Floats  # (B, q): of the lengths of what is seen along the directions
+    said: Floats  # (B, n): what all columns, and columns with such features, are expected to say
+    asked_said: Floats  # (B, q)
+    counts: Floats  # (B, n): ratings of the rows
+    asked_counts: Floats
+    targets: Floats  # (B, n), less the expected bias
+    asked_targets: Floats
+    offset: Floats  # (B, 1): the expected bias
+    there: Floats  # (B, n), 1 or 0
+    asked_there: Floats
     places: Longs  # (B, q), -1 where padded
 
     @classmethod
-    @torch.no_grad()
     def read(
         cls,
         batch: ColumnBatch,
@@ -296,51 +302,45 @@ class _Batch:
         read = read_batch(batch, by_column, space, left_out, scaled)
         places = np.maximum(asked, 0)
         rows = held_out.rows[places]
-        asked_codes = torch.from_numpy(codes[rows.ravel()])
-        along, directions = (part.view(*asked.shape, -1) for part in in_space(space, asked_codes))
-        weights, offset = (torch.from_numpy(part) for part in expected(batch.columns))
-        cosine, asked_cosine = (torch.bmm(d, read.directions.transpose(1, 2)) for d in (read.directions, directions))
-        taste, asked_taste = (torch.bmm(a, read.along.transpose(1, 2)) for a in (read.along, along))
-
-        def said(seen: Tensor) -> Tensor:
-            return torch.bmm(seen, weights[:, :-1, None])[:, :, 0] + weights[:, -1:]
-
+        asked_codes = codes[rows.ravel()]
+        along = space.along(asked_codes).reshape(*asked.shape, -1)
+        directions = space.directions(asked_codes).reshape(*asked.shape, -1)
+        weights, offset = expected(batch.columns)
+        cosine, asked_cosine = (inner_products(part, read.directions) for part in (read.directions, directions))
         return cls(
-            taste=taste,
+            taste=inner_products(read.along, read.along),
             cosine=cosine,
-            near=torch.exp(SHARPNESS * (cosine - 1)),
-            asked_taste=asked_taste,
+            near=local_kernel(cosine),
+            asked_taste=inner_products(along, read.along),
             asked_cosine=asked_cosine,
-            asked_near=torch.exp(SHARPNESS * (asked_cosine - 1)),
+            asked_near=local_kernel(asked_cosine),
             asked_square=(along**2).sum(2),
-            said=said(read.codes),
-            asked_said=said(asked_codes.view(*asked.shape, -1)),
+            said=said_by(weights, read.codes),
+            asked_said=said_by(weights, asked_codes.reshape(*asked.shape, -1)),
             counts=read.counts,
-            asked_counts=torch.from_numpy(row_counts[rows].astype(np.float32)),
+            asked_counts=row_counts[rows].astype(np.float32),
             targets=read.targets - offset[:, None],
-            asked_targets=torch.from_numpy(held_out.targets[places]) - offset[:, None],
+            asked_targets=held_out.targets[places] - offset[:, None],
             offset=offset[:, None],
-            there=read.there.float(),
-            asked_there=torch.from_numpy(asked >= 0).float(),
+            there=read.there.astype(np.float32),
+            asked_there=(asked >= 0).astype(np.float32),
             places=asked,
         )
 
-    @torch.no_grad()
     def predicted(self, amplitudes: Amplitudes) -> tuple[Longs, Floats, Floats]:
         """Places in the held-out part, what is predicted there, and how uncertain that is."""
         known = self.places >= 0
         s = self._solved(amplitudes)
         inner = amplitudes.taste * self.asked_square + amplitudes.cosine + amplitudes.local
         prior = amplitudes.bias + s.asked_trust**2 * inner
-        explained = (s.between * s.inverse.times(s.between.transpose(1, 2)).transpose(1, 2)).sum(2)
-        variances = (prior - explained).clamp_min(0)
-        return self.places[known], (s.predicted + self.offset).numpy()[known], variances.numpy()[known]
+        explained = (s.between * s.inverse.times(s.between.transpose(0, 2, 1)).transpose(0, 2, 1)).sum(2)
+        variances = np.maximum(prior - explained, 0)
+        return self.places[known], (s.predicted + self.offset)[known], variances[known]
 
-    @torch.no_grad()
     def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
         """(B,): summed over the validation ratings of each column."""
         wrong = (self._solved(amplitudes).predicted - self.asked_targets) * self.asked_there
-        return np.asarray((wrong.double() ** 2).sum(1).numpy())
+        return np.asarray(np.sum(wrong.astype(np.float64) ** 2, axis=1))
 
     def error(self, amplitudes: Amplitudes, names: Sequence[str], *, precise: bool = False) -> tuple[float, Doubles]:
         """The sum of squared errors, and its slope by the logarithm of each amplitude; in double precision or not."""
@@ -348,42 +348,48 @@ class _Batch:
 
     def in_double(self) -> Self:
         parts: dict[str, Any] = {part.name: getattr(self, part.name) for part in fields(self)}
-        parts |= {name: part.double() for name, part in parts.items() if isinstance(part, Tensor)}
+        parts |= {name: part.astype(np.float64) for name, part in parts.items() if part.dtype == np.float32}
         return replace(self, **parts)
 
-    @torch.no_grad()
     def _error(self, amplitudes: Amplitudes, names: Sequence[str]) -> tuple[float, Doubles]:
         s = self._solved(amplitudes)
         wrong = (s.predicted - self.asked_targets) * self.asked_there
         # How an error is felt by the ratings that the prediction was made of.
-        back = s.inverse.times(torch.bmm(wrong[:, None], s.between).transpose(1, 2))[:, :, 0] * self.there
+        back = s.inverse.times((wrong[:, None] @ s.between).transpose(0, 2, 1))[:, :, 0] * self.there
         slope = np.array([2 * self._slope(name, amplitudes, s, wrong, back) for name in names])
         # Sums in double precision: steps are taken until they gain next to nothing, which rounding would hide.
-        return float((wrong.double() ** 2).sum()), slope
+        return _dot(wrong, wrong), slope
 
     def _solved(self, amplitudes: Amplitudes) -> "_Solved":
         half, power = amplitudes.half, amplitudes.power
         trust = (1 - 1 / (1 + (self.counts / half) ** power)) * self.there
         asked_trust = 1 - 1 / (1 + (self.asked_counts / half) ** power)
-        inner = amplitudes.taste * self.taste
-        inner.add_(self.cosine, alpha=amplitudes.cosine)
-        asked_inner = amplitudes.taste * self.asked_taste
-        asked_inner.add_(self.asked_cosine, alpha=amplitudes.cosine)
-        if amplitudes.local:
-            inner.add_(self.near, alpha=amplitudes.local)
-            asked_inner.add_(self.asked_near, alpha=amplitudes.local)
-        inner.mul_(trust[:, :, None]).mul_(trust[:, None, :])
-        asked_inner.mul_(asked_trust[:, :, None]).mul_(trust[:, None, :])
-        gram = torch.baddbmm(inner, self.there[:, :, None], self.there[:, None, :], alpha=amplitudes.bias)
-        gram.diagonal(dim1=1, dim2=2).add_(torch.where(self.there > 0, amplitudes.noise, 1.0))
+        inner = self._inner(amplitudes, self.taste, self.cosine, self.near)
+        inner *= trust[:, :, None]
+        inner *= trust[:, None, :]
+        asked_inner = self._inner(amplitudes, self.asked_taste, self.asked_cosine, self.asked_near)
+        asked_inner *= asked_trust[:, :, None]
+        asked_inner *= trust[:, None, :]
+        gram = self.there[:, :, None] * (amplitudes.bias * self.there)[:, None, :]
+        gram += inner
+        diagonals(gram)[:] += np.where(self.there > 0, amplitudes.noise, 1.0)
         between = asked_inner + amplitudes.bias * self.there[:, None, :]
         left = (self.targets - amplitudes.mean * trust * self.said) * self.there
         inverse = Inverse(gram)
         alpha = inverse.times(left[:, :, None])[:, :, 0] * self.there
-        predicted = torch.bmm(between, alpha[:, :, None])[:, :, 0] + amplitudes.mean * asked_trust * self.asked_said
+        predicted = (between @ alpha[:, :, None])[:, :, 0] + amplitudes.mean * asked_trust * self.asked_said
         return _Solved(inverse, between, inner, asked_inner, trust, asked_trust, alpha, predicted)
 
-    def _slope(self, name: str, amplitudes: Amplitudes, s: "_Solved", wrong: Tensor, back: Tensor) -> float:
+    @staticmethod
+    def _inner(amplitudes: Amplitudes, taste: Floats, cosine: Floats, near: Floats) -> Floats:
+        """The kernel of codes, whatever they are trusted."""
+        inner: Floats = amplitudes.taste * taste
+        inner += amplitudes.cosine * cosine
+        if amplitudes.local:
+            inner += amplitudes.local * near
+        return inner
+
+    def _slope(self, name: str, amplitudes: Amplitudes, s: "_Solved", wrong: Floats, back: Floats) -> float:
         """Half of that of the squared error, by the logarithm of an amplitude: wrong . dB alpha - back . dK alpha
 
         for the kernels B between asked rows and ratings and K between ratings, and likewise for what is expected.
@@ -399,31 +405,31 @@ class _Batch:
                 "local": (self.near, self.asked_near),
             }[name]
             weighted = (s.trust * s.alpha)[:, :, None]
-            asked, rated = (torch.bmm(kernel, weighted)[:, :, 0] for kernel in (between, inside))
+            asked, rated = ((kernel @ weighted)[:, :, 0] for kernel in (between, inside))
             return value * (_dot(wrong * s.asked_trust, asked) - _dot(back * s.trust, rated))
         own, asked_own = amplitudes.mean * s.trust * self.said, amplitudes.mean * s.asked_trust * self.asked_said
         if name == "mean":
             return _dot(wrong, asked_own) - _dot(back, own)
         # d log trust / d log half
         doubt, asked_doubt = amplitudes.power * (s.trust - 1), amplitudes.power * (s.asked_trust - 1)
-        both = torch.stack([s.alpha, doubt * s.alpha], 2)  # (B, n, 2)
-        asked, rated = (torch.bmm(kernel, both) for kernel in (s.asked_inner, s.inner))
+        both = np.stack([s.alpha, doubt * s.alpha], 2)  # (B, n, 2)
+        asked, rated = (kernel @ both for kernel in (s.asked_inner, s.inner))
         by_asked = asked_doubt * (asked[:, :, 0] + asked_own) + asked[:, :, 1]
         return _dot(wrong, by_asked) - _dot(back, doubt * (rated[:, :, 0] + own) + rated[:, :, 1])
 
 
-def _dot(one: Tensor, other: Tensor) -> float:
-    return float((one * other).double().sum())
+def _dot(one: Floats, other: Floats) -> float:
+    return float(np.sum(one * other, dtype=np.float64))
 
 
 class _Solved(NamedTuple):
     """A batch at given amplitudes."""
 
     inverse: Inverse  # of the kernel between ratings, with noise
-    between: Tensor
-    inner: Tensor
-    asked_inner: Tensor
-    trust: Tensor
-    asked_trust: Tensor
-    alpha: Tensor
-    predicted: Tensor
+    between: Floats
+    inner: Floats
+    asked_inner: Floats
+    trust: Floats
+    asked_trust: Floats
+    alpha: Floats
+    predicted: Floats

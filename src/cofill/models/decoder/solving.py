@@ -1,60 +1,43 @@
 """The decoders of all trained columns at once: the same closed form as `kernel.Posterior`, in batches of columns."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from cofill.data.sparse import SparseRows
+from cofill.models.decoder.inverse import Inverse
 from cofill.models.decoder.kernel import (
     MOST_LOCAL,
-    SHARPNESS,
     SHORT,
     Amplitudes,
     CodeSpace,
     Expected,
     Posterior,
     in_primal,
+    local_kernel,
 )
-from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
 Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
-# Numbers in a batch of square matrices: a batch of short columns is large enough to be worth a call of torch, and
+# Numbers in a batch of square matrices: a batch of short columns is large enough to be worth a call, and
 # that of long ones small enough to stay in the processor's cache.
 _NUMBERS = 1_000_000
 _EXPECTED_AT_ONCE = 4096  # columns
 _CODE_NUMBERS = 2_000_000  # of which a dozen such arrays are there at a time
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread of torch and of BLAS: those of small batches wait for each other, spinning, longer than they work.
-
-    On MovieLens-100K a training took 25 and 26 s with two of torch, 13 and 14 s with one, in one run.
-    """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with one_blas_thread():
-            yield
-    finally:
-        torch.set_num_threads(before)
-
-
 class Without(NamedTuple):
     """Rows, each without one of its ratings."""
 
-    codes: Tensor  # (n, width)
+    codes: Floats  # (n, width)
     means: Floats  # (n,) scaled
     counts: Longs  # (n,): how many ratings they have then
-    described: npt.NDArray[np.bool_]  # (n,): whether they have side features
+    described: Bools  # (n,): whether they have side features
 
 
 class LeftOut(Protocol):
@@ -79,7 +62,7 @@ class ColumnBatch(NamedTuple):
     places: Longs  # (B, n), padded with -1
 
     @property
-    def there(self) -> npt.NDArray[np.bool_]:
+    def there(self) -> Bools:
         return self.places >= 0
 
 
@@ -104,18 +87,17 @@ def batches(by_column: SparseRows, columns: Longs, width: int, asked: int = 0) -
 class BatchKernel(NamedTuple):
     """What the kernel between the rows of each column of a batch is made of; padded places have trust 0."""
 
-    along: Tensor  # (B, n, directions)
-    directions: Tensor  # (B, n, width)
-    codes: Tensor  # (B, n, width)
-    counts: Tensor  # (B, n): ratings of the rows
-    described: Tensor  # (B, n)
-    targets: Tensor  # (B, n)
-    there: Tensor  # (B, n)
+    along: Floats  # (B, n, directions)
+    directions: Floats  # (B, n, width)
+    codes: Floats  # (B, n, width)
+    counts: Floats  # (B, n): ratings of the rows
+    described: Bools  # (B, n)
+    targets: Floats  # (B, n)
+    there: Bools  # (B, n)
 
-    def trust(self, amplitudes: Amplitudes) -> Tensor:
-        """(B, n): `Amplitudes.trust` in torch, and 0 where it is padded."""
-        odds = ((self.counts + amplitudes.features * self.described) / max(amplitudes.half, 1e-12)) ** amplitudes.power
-        return (1 - 1 / (1 + odds)) * self.there
+    def trust(self, amplitudes: Amplitudes) -> Floats:
+        """(B, n): `Amplitudes.trust`, and 0 where it is padded."""
+        return amplitudes.trust(self.counts, self.described) * self.there
 
 
 def read_batch(
@@ -127,27 +109,17 @@ def read_batch(
     columns = np.repeat(batch.columns, there.shape[1]).astype(np.int32)
     without = left_out(by_column.indices[places], columns, by_column.values[places])
     shape = there.shape
-    targets = torch.from_numpy(np.where(there, (scaled[places] - without.means).reshape(shape), np.float32(0)))
-    along, directions = in_space(space, without.codes)
     return BatchKernel(
-        along.view(*shape, -1),
-        directions.view(*shape, -1),
-        without.codes.view(*shape, -1),
-        torch.from_numpy(without.counts.astype(np.float32)).view(shape),
-        torch.from_numpy(without.described).view(shape),
-        targets,
-        torch.from_numpy(there),
+        space.along(without.codes).reshape(*shape, -1),
+        space.directions(without.codes).reshape(*shape, -1),
+        without.codes.reshape(*shape, -1),
+        without.counts.astype(np.float32).reshape(shape),
+        without.described.reshape(shape),
+        np.where(there, (scaled[places] - without.means).reshape(shape), np.float32(0)),
+        there,
     )
 
 
-def in_space(space: CodeSpace, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Codes (n, width) -> along (n, directions) and directions (n, width): `CodeSpace` in torch."""
-    factor = torch.from_numpy(space.factor)
-    centred = codes - torch.from_numpy(space.centre)
-    return torch.addmm(factor[-1], codes, factor[:-1]), centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-6)
-
-
-@torch.no_grad()
 def solve_columns(
     by_column: SparseRows,
     scaled: Floats,
@@ -185,7 +157,7 @@ def solve_columns(
         known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
         rows, ratings = by_column.row(column)
         without = left_out(rows, np.full(len(rows), column, np.int32), ratings)
-        seen = space.seen(without.codes.numpy(), amplitudes.trust(without.counts, without.described))
+        seen = space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = expected(np.array([column]))
         about = Expected(weights[0], float(biases[0]))
         found = Posterior(space, amplitudes, seen, scaled[known] - without.means, about).decoded()
@@ -206,61 +178,47 @@ def _solve_batch(
     biases: Floats,
     solved: DecodedColumns,
 ) -> None:
-    about, offset = torch.from_numpy(weights), torch.from_numpy(biases)
-    said = torch.bmm(read.codes, about[:, :-1, None])[:, :, 0] + about[:, -1:]
     trust = read.trust(amplitudes)
-    left = (read.targets - offset[:, None] - amplitudes.mean * trust * said) * read.there
-    alpha = cholesky_solved(gram_of(read, trust, amplitudes), left[:, :, None])[:, :, 0] * read.there
+    expected = np.float32(amplitudes.mean) * trust * said_by(weights, read.codes)
+    left = (read.targets - biases[:, None] - expected) * read.there
+    alpha = Inverse(gram_of(read, trust, amplitudes)).times(left[:, :, None])[:, :, 0] * read.there
     weighted = alpha * trust
-    along = torch.bmm(weighted[:, None], read.along)[:, 0]
+    along = (weighted[:, None] @ read.along)[:, 0]
     columns = batch.columns
-    solved.taste[columns] += (amplitudes.taste * along @ torch.from_numpy(space.factor).T).numpy()
-    solved.turn[columns] = (amplitudes.cosine * torch.bmm(weighted[:, None], read.directions)[:, 0]).numpy()
-    solved.bias[columns] += (amplitudes.bias * alpha.sum(1)).numpy()
+    solved.taste[columns] += np.float32(amplitudes.taste) * along @ space.factor.T
+    solved.turn[columns] = np.float32(amplitudes.cosine) * (weighted[:, None] @ read.directions)[:, 0]
+    solved.bias[columns] += np.float32(amplitudes.bias) * alpha.sum(1)
     there = batch.there
-    solved.pull[batch.places[there]] = (amplitudes.local * weighted).numpy()[there]
+    solved.pull[batch.places[there]] = np.float32(amplitudes.local) * weighted[there]
 
 
-def gram_of(read: BatchKernel, trust: Tensor, amplitudes: Amplitudes) -> Tensor:
+def said_by(weights: Floats, codes: Floats) -> Floats:
+    """(B, n): what weights (B, width + 1) say of codes (B, n, width)."""
+    said: Floats = (codes @ weights[:, :-1, None])[:, :, 0] + weights[:, -1:]
+    return said
+
+
+def gram_of(read: BatchKernel, trust: Floats, amplitudes: Amplitudes) -> Floats:
     """(B, n, n): the kernel between the rows of each column, with noise; 1 on the diagonal where it is padded."""
-    cosines = torch.bmm(read.directions, read.directions.transpose(1, 2))
-    inner = torch.baddbmm(
-        cosines, read.along, read.along.transpose(1, 2), beta=amplitudes.cosine, alpha=amplitudes.taste
-    )
+    cosines = inner_products(read.directions, read.directions)
+    inner = inner_products(read.along, read.along)
+    inner *= np.float32(amplitudes.taste)
+    inner += np.float32(amplitudes.cosine) * cosines
     if amplitudes.local:
-        inner += amplitudes.local * torch.exp(SHARPNESS * (cosines - 1))
+        inner += np.float32(amplitudes.local) * local_kernel(cosines)
     inner *= trust[:, :, None]
     inner *= trust[:, None, :]
-    there = read.there.float()
-    inner += amplitudes.bias * there[:, :, None] * there[:, None, :]
-    inner.diagonal(dim1=1, dim2=2).add_(torch.where(read.there, amplitudes.noise, 1.0))
+    there = read.there.astype(np.float32)
+    inner += np.float32(amplitudes.bias) * there[:, :, None] * there[:, None, :]
+    diagonals(inner)[:] += np.where(read.there, np.float32(amplitudes.noise), np.float32(1))
     return inner
 
 
-class Inverse:
-    """K^-1 of positive definite K (B, n, n), for as many right sides as are asked for.
-
-    In double precision where rounding would spoil single.
-    """
-
-    def __init__(self, gram: Tensor) -> None:
-        self._type = gram.dtype
-        self._factor, failed = torch.linalg.cholesky_ex(gram)
-        self._exact: Tensor | None = None
-        if bool(failed.any()):
-            self._exact = gram.double()
-            # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
-            rounding = (failed > 0) * gram.shape[-1] * 1.2e-7 * gram.diagonal(dim1=1, dim2=2).amax(1)
-            self._exact.diagonal(dim1=1, dim2=2).add_(rounding[:, None])
-
-    def times(self, right: Tensor) -> Tensor:
-        """(B, n, m) -> (B, n, m)"""
-        if self._exact is None:
-            return torch.cholesky_solve(right, self._factor)
-        solved: Tensor = torch.linalg.solve(self._exact, right.double())
-        return solved.to(self._type)
+def inner_products(some: Floats, others: Floats) -> Floats:
+    """(B, m, k) and (B, n, k) -> (B, m, n)"""
+    return np.matmul(some, others.transpose(0, 2, 1))
 
 
-def cholesky_solved(gram: Tensor, right: Tensor) -> Tensor:
-    """K^-1 right, for positive definite K (B, n, n)."""
-    return Inverse(gram).times(right)
+def diagonals(matrices: Floats) -> Floats:
+    """(B, n) of (B, n, n), to be read and written."""
+    return np.asarray(np.einsum("bii->bi", matrices))

@@ -8,17 +8,11 @@ not zero: it adds nothing to a sum, to the loss or to a gradient.
 import math
 from typing import assert_never
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from cofill.config import Activation
-
-Floats = npt.NDArray[np.float32]
-
-_HALF = np.float32(0.5)
 
 
 class SparseInput(nn.Module):
@@ -94,8 +88,7 @@ class SampledOutput(nn.Module):
 def fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Generator | None) -> Tensor:
     """Uniform in +-1/sqrt(fan in)."""
     bound = 1 / math.sqrt(fan_in)
-    # From numpy, which asks the system for huge pages: columns lie far apart, and finding small pages costs time.
-    return torch.from_numpy(np.empty(shape, np.float32)).uniform_(-bound, bound, generator=generator)
+    return torch.empty(shape).uniform_(-bound, bound, generator=generator)
 
 
 def activated(z: Tensor, activation: Activation) -> Tensor:
@@ -109,31 +102,3 @@ def activated(z: Tensor, activation: Activation) -> Tensor:
             return z
         case _:
             assert_never(activation)
-
-
-def activated_in_numpy(z: Floats, activation: Activation) -> Floats:
-    """The same without torch."""
-    match activation:
-        case "tanh":
-            return np.tanh(z)
-        case "sigmoid":
-            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
-            return h
-        case "identity":
-            return z
-        case _:
-            assert_never(activation)
-
-
-def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
-    """dz = dh f'(z), where h = f(z)."""
-    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
-        match activation:
-            case "tanh":
-                return dh * (1 - h * h)
-            case "sigmoid":
-                return dh * (h * (1 - h))
-            case "identity":
-                return dh
-            case _:
-                assert_never(activation)

@@ -1,0 +1,103 @@
+"""docs/tutorial/first-list.md, followed word by word in an empty folder: what it shows is what is printed."""
+
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving.running_server import Server
+
+TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial" / "first-list.md"
+BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
+ADDRESS = "http://127.0.0.1:8000"
+
+
+class Newcomer:
+    """Somebody who types what the page says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.server: Server | None = None
+        self.printed = ""
+
+    def type(self, text: str) -> None:
+        """Run the lines of one block; what they print is kept."""
+        self.printed = ""
+        for line in text.splitlines():
+            if line.startswith("pip install"):
+                continue  # the tests of the release do that
+            if line == "cofill serve model":
+                self.server = Server(self.folder / "model")
+            else:
+                self.printed += self._run(line)
+
+    def _run(self, line: str) -> str:
+        if self.server is not None:
+            line = line.replace(ADDRESS, self.server.told["address"])
+        script = f'set -euo pipefail; cofill() {{ {sys.executable} -m cofill.cli "$@"; }}\n{line}\n'
+        done = subprocess.run(
+            ["bash", "-c", script],
+            cwd=self.folder,
+            env=os.environ | {"COLUMNS": "80"},  # of a usual terminal
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+        return done.stdout + "\n"
+
+
+def assert_printed(shown: str, printed: str) -> None:
+    """Every line of `shown` is in `printed`, in this order; `...` stands for lines that are left out.
+
+    Whole numbers and words are the same. Others may differ a little: another processor rounds in another way.
+    """
+    at = 0
+    for line in shown.splitlines():
+        if line == "...":
+            continue
+        pattern = NUMBER.pattern.join(re.escape(part) for part in NUMBER.split(line))
+        found = re.compile(pattern).search(printed, at)
+        assert found, f"{line!r} was not printed, or not here: {printed[at:]}"
+        at = found.end()
+        for said, is_so in zip(NUMBER.findall(line), NUMBER.findall(found[0]), strict=True):
+            if "." in said:
+                assert math.isclose(float(said.replace(",", "")), float(is_so.replace(",", "")), abs_tol=0.03), line
+            else:
+                assert said == is_so, f"{line!r}: {found[0]!r}"
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path) -> Iterator[Newcomer]:
+    typing = Newcomer(tmp_path)
+    yield typing
+    if typing.server is not None:
+        assert typing.server.stop() == 0, typing.server.errors()
+
+
+def test_the_tutorial_is_what_happens(newcomer: Newcomer) -> None:
+    if shutil.which("bash") is None or shutil.which("curl") is None:
+        pytest.skip("the tutorial needs bash and curl")
+    blocks = BLOCK.findall(TUTORIAL.read_text(encoding="utf-8"))
+    assert sum(language == "text" for language, _ in blocks) >= 7
+    for language, text in blocks:
+        if language == "sh":
+            newcomer.type(text)
+        else:
+            assert_printed(text, newcomer.printed)
+    assert newcomer.server is not None
+    assert newcomer.server.ratings("me") == {35: 5}
+
+
+def test_what_is_not_printed_is_noticed() -> None:
+    assert_printed("a 1\n...\nb 0.512 c", "x\na 1\nother\nb 0.519 c")
+    for shown in ("a 2", "b 0.712 c", "b 0.512 d", "b 0.512 c\na 1"):
+        with pytest.raises(AssertionError):
+            assert_printed(shown, "x\na 1\nother\nb 0.519 c")
