@@ -237,7 +237,7 @@ def test_other_ratings_are_refused(tuned: Tuned, refused: Callable[..., str], so
     ("flags", "says"),
     [
         ("--validation 0", "set validation above 0, such as 0.1"),
-        ("--storage nonsense://x", "--storage: no study can be kept there"),
+        ("--storage nonsense://x", "no study can be kept at that address"),
         ("--config nowhere.toml", "no such settings file"),
     ],
 )
