@@ -100,6 +100,8 @@ def test_unknown_users_are_told(model: Recommender) -> None:
         assert [user for user, _ in model.recommend_many([99, 1, 100], unknown_users="skip")] == [1]
     with pytest.raises(DataError, match=r"unknown_users must be one of refuse, anybody, skip\. Got 'raise'"):
         model.recommend_many([1], unknown_users="raise")  # type: ignore[arg-type]
+    with pytest.raises(DataError, match="recommend is about one person, and this may be several; ask recommend_many"):
+        model.recommend([1, 2])  # type: ignore[arg-type]
     for one in ("ann", 1, {1: 2.0}):
         with pytest.raises(DataError, match="give a list of ids, or ask recommend about one person"):
             model.recommend_many(one)  # type: ignore[arg-type]

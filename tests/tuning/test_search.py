@@ -218,7 +218,7 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
             open_study(url, "s", plan)
         assert str(refused.value) == (
             f"the study 's' in {url} is about {about}; "
-            f"go on with what it is about, or begin another with --study or --out"
+            f"go on with what it is about, or begin another with study=... or out=..."
         )
     open_study(url, "s", plan_of(data, threads=3, trust_length=0.5))  # no score depends on these
     open_study(url, "t", plan_of(other))
@@ -243,7 +243,7 @@ def test_a_server_out_of_reach(data: SearchData, monkeypatch: pytest.MonkeyPatch
 def unusable(url: str, says: str) -> str:
     return (
         f"{url}: the study there cannot be read or written ({says}); see that the database is whole, within reach and "
-        f"has space, then give the same command again, or begin another study with --out or --storage"
+        f"has space, then go on with the same search, or begin another with out=... or storage=..."
     )
 
 

@@ -31,9 +31,10 @@ def heard_error(told: Mapping[str, Any]) -> CofillError:
     """The error that a worker has raised: of the same class, with the same message."""
     found = _class(told["class"], CofillError)
     if found.__init__ is CofillError.__init__:
-        return _with_remedy(found, told["about"])
+        error: CofillError = _with_remedy(found, told["about"])
+        return error
     make: Any = found.__new__  # its own __init__ asks for something else
-    error: CofillError = make(found)
+    error = make(found)
     CofillError.__init__(error, told["message"])
     return error
 

@@ -49,6 +49,8 @@ class RecommendingModel(PredictingModel):
         """
         check_count(n)
         self._check_by(by)
+        if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
+            raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
         person = self._person(user, features)
         known = self._known_to(person)
         scores = self._person_scores(person, by)
