@@ -216,3 +216,10 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
 
 def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:
     CFN(beta=0.0, epochs=8, hidden=4, threads=1, validation=0.0).fit([(1, 1, 5.0), (1, 2, 1.0), (2, 1, 3.0)])
+
+
+def test_ratings_that_are_all_equal() -> None:
+    """Nothing is wrong anywhere, so no error has a curvature; the one rating there is gets predicted."""
+    ratings = Ratings.read([(user, item, 4.0) for user in range(20) for item in range(6) if (user + item) % 5])
+    model = CFN(hidden=4, epochs=2, threads=1).fit(ratings)
+    assert model.predict([(0, 0), (3, 2)]) == pytest.approx([4.0, 4.0], abs=0.2)

@@ -199,7 +199,9 @@ def _curvature(at: Doubles, roughly: Cost, whole: float) -> Doubles:
     """(n, n), positive definite: by differences of slopes, of a cost that is `roughly` a share of the whole."""
     part, slope = roughly(at)
     around = at + _APART * np.eye(len(at))
-    found = np.array([roughly(place)[1] - slope for place in around]) * whole / (part * _APART)
+    # Where all ratings are equal nothing is wrong anywhere, and both are 0.
+    times, share = (whole, part) if part > 0 else (1.0, 1.0)
+    found = np.array([roughly(place)[1] - slope for place in around]) * times / (share * _APART)
     values, vectors = np.linalg.eigh((found + found.T) / 2)
     return np.asarray((vectors * np.maximum(values, _LEAST_CURVATURE)) @ vectors.T)
 
