@@ -214,3 +214,9 @@ def test_impossible_splits_say_what_to_change() -> None:
         at_most_each(ratings, most=0)
     with pytest.raises(DataError, match=r"no split by 'colour'; use 'random', 'time', 'last', 'cold-items' or"):
         split(ratings, "colour", 0.9, 0)  # type: ignore[arg-type]
+
+
+def test_a_file_that_was_not_read() -> None:
+    for cut in (lambda: split("ratings.csv", "random", 0.9, 0), lambda: k_folds([(1, 2, 3.0)], folds=2)):  # type: ignore[arg-type]
+        with pytest.raises(DataError, match=r"where Ratings or Interactions belong; .*Ratings\.read"):
+            cut()

@@ -157,3 +157,9 @@ def test_a_network_repeats_with_its_seed(ratings: Ratings) -> None:
     first, again = (cross_validate(make, ratings, folds=2, seed=3, ranking=True) for _ in range(2))
     assert first == again
     assert first.model == "CFN"
+
+
+def test_a_model_where_a_maker_belongs() -> None:
+    model: Any = CFN(hidden=4)
+    with pytest.raises(DataError, match=r"every fold needs one of its own; .*lambda seed"):
+        cross_validate(model, Ratings.read([(1, 2, 3.0), (1, 3, 4.0)]), folds=2)

@@ -1,6 +1,7 @@
 """RMSE and MAE by hand; clusters that divide the items; cold ratings that count."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill import CFN, evaluate
+from cofill import CFN, Interactions, evaluate, evaluate_ranking
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
@@ -144,6 +145,21 @@ def test_nothing_to_evaluate_on() -> None:
     test = Ratings.read([("u", "a", 1.0)])
     with pytest.raises(DataError, match="no ratings to evaluate"):
         evaluate(Constant(3.0, FIVE, {"u": 1}), test.select(np.array([False])))
+
+
+@pytest.mark.parametrize("unread", ["test.csv", [("u", "a", 1.0)], None])
+def test_what_was_not_read(unread: Any) -> None:
+    """A path or tuples are told how to become ratings."""
+    model = Constant(3.0, FIVE, {"u": 1})
+    for measure in (evaluate, evaluate_ranking):
+        with pytest.raises(DataError, match=r"where Ratings or Interactions belong; .*Ratings\.read"):
+            measure(model, unread)
+
+
+def test_interactions_have_no_rmse() -> None:
+    """Their weights are no ratings, and a figure of the difference would mean nothing."""
+    with pytest.raises(DataError, match=r"no ratings to compare .*evaluate_ranking"):
+        evaluate(Constant(3.0, FIVE, {"u": 1}), Interactions.read([("u", "a")]))
 
 
 def test_a_model_on_ratings_with_strange_ids() -> None:

@@ -260,6 +260,15 @@ class Ratings(InFrames):
         }
 
 
+def refuse_unread(ratings: object) -> None:
+    """DataError for a file, a frame or tuples where `Ratings` belong: nobody said yet what their columns are."""
+    if not isinstance(ratings, Ratings):
+        raise DataError(
+            f"found {type(ratings).__name__} where Ratings or Interactions belong",
+            "read it first: Ratings.read(...), or Interactions.read(...)",
+        )
+
+
 def check_reading(skip_bad_lines: int, zero_means: str | None) -> None:
     """DataError if options of reading are none."""
     if skip_bad_lines < 0:

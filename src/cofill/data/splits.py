@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.ratings import Ratings, Times
+from cofill.data.ratings import Ratings, Times, refuse_unread
 from cofill.data.vocabulary import Indices
 from cofill.errors import DataError, Remedy, SettingsError
 
@@ -42,6 +42,7 @@ def random_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> Spli
 
 def k_folds(ratings: Ratings, *, folds: int = 5, seed: int = 0) -> Iterator[Split]:
     """`folds` splits; each rating is tested exactly once, and the tests differ in size by one at most."""
+    refuse_unread(ratings)
     if folds < 2:
         raise DataError(f"folds={folds} leaves nothing to train on", "use at least 2")
     if folds > len(ratings):
@@ -133,6 +134,7 @@ def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
     "cold-users" (all ratings of some items or users, which training then knows nothing of). A split by time ignores the
     seed, and one by the last of each user the ratio.
     """
+    refuse_unread(ratings)
     if by == "random":
         return random_split(ratings, ratio=ratio, seed=seed)
     if by == "time":

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.frames import InFrames
-from cofill.data.ratings import Ratings, Scale
+from cofill.data.ratings import Ratings, Scale, refuse_unread
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.list_measures import MeasuredLists, Tally, without_users
@@ -139,6 +139,7 @@ def check_test(test: Ratings, n: int, cutoffs: Sequence[int], chunk: int) -> Non
     for name, count in (("n", n), *(("a cut-off", length) for length in cutoffs), ("chunk", chunk)):
         if not isinstance(count, int | np.integer) or count < 1:
             raise DataError(f"{name} must be a whole number of at least 1. Got {count!r}")
+    refuse_unread(test)
     if len(test) == 0:
         raise DataError("there are no ratings to evaluate on; give at least one")
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.frames import InFrames
-from cofill.data.ratings import Ratings
+from cofill.data.ratings import Ratings, refuse_unread
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.popularity_groups import PopularityGroups, popularity_groups
@@ -154,6 +154,9 @@ def predict_test(
     report: Callable[[float], None] | None = None,
 ) -> Predictions:
     """Predictions of test ratings, asked for as in `evaluate`, in parts of bounded memory."""
+    refuse_unread(test)
+    if not test.rated:
+        raise DataError("interactions have no ratings to compare predictions with", "measure lists: evaluate_ranking")
     if len(test) == 0:
         raise DataError("there are no ratings to evaluate on; give at least one")
     return predict_pairs(model, *_indices(model, test), test.values, intervals=intervals, report=report)
