@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_matrix
 
 from cofill.data import delimited
 from cofill.data.ratings import Ratings
@@ -444,6 +445,14 @@ OBJECTS = {
     "None in tuples": BadCall(
         lambda: Ratings.read([(None, 2, 3.0)]),
         Said("the tuples, row 1, the user", "empty … id", "fill … remove the row"),
+    ),
+    "a sparse matrix": BadCall(
+        lambda: Ratings.read(csr_matrix(np.eye(3))),
+        Said("", "sparse matrix (csr_matrix) … no ids", "(coo.row, coo.col, coo.data)"),
+    ),
+    "a pandas Series": BadCall(
+        lambda: Ratings.read(pandas_frame().set_index(["user", "item"])["rating"]),
+        Said("", "Series … one column", "series.reset_index()"),
     ),
     "a number": BadCall(
         lambda: Ratings.read(5), Said("", "cannot read ratings from int", "a path … DataFrame … arrays … tuples")

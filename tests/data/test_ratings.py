@@ -222,6 +222,7 @@ BODY = "ann,1,5,10\nann,2,3,20\nbob,1,1,30\n"
         ("userId,movieId,rating,timestamp\n" + BODY, {}),
         ("USER_ID,Item ID,Stars,unixReviewTime\n" + BODY, {}),
         ("reviewerID,asin,overall,ts\n" + BODY, {}),
+        ("customer,SKU,r_ui,time\n" + BODY, {}),
         ("customer_id,business_id,Score,date\n" + BODY, {}),
         ("a,b,c,d\n" + BODY, {"user": "a", "item": "B", "rating": "c", "time": 3}),
         ("a,b,c,d\n" + BODY, {"user": 0, "item": 1, "rating": 2, "time": 3, "header": True}),

@@ -30,9 +30,9 @@ USUAL_NAMES: dict[Role, tuple[str, ...]] = {
     "item": (
         *("itemid", "item", "iid", "itemindex", "movieid", "movie", "filmid", "film", "productid", "product"),
         *("asin", "bookid", "book", "isbn", "songid", "song", "trackid", "artistid", "businessid", "animeid"),
-        *("jokeid", "gameid", "recipeid", "restaurantid", "beerid", "showid", "articleid"),
+        *("jokeid", "gameid", "recipeid", "restaurantid", "beerid", "showid", "articleid", "sku"),
     ),
-    "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "value", "overall", "bookrating"),
+    "rating": ("rating", "ratings", "score", "stars", "star", "starrating", "value", "overall", "bookrating", "rui"),
     "count": (
         *(
             "count",

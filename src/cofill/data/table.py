@@ -152,6 +152,7 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
+    _refuse_without_columns(source)
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
         return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
     if any(column is not None for column in wanted.given.values()):
@@ -213,6 +214,17 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
         f"cannot read features from {type(source).__name__}",
         "pass a path, a polars or pandas DataFrame, an Arrow table, tuples of tags or links, or (ids, vectors)",
     )
+
+
+def _refuse_without_columns(source: object) -> None:
+    """DataError for a matrix or a Series, and how to make of it what can be read."""
+    if hasattr(source, "tocoo"):
+        raise DataError(
+            f"found a sparse matrix ({type(source).__name__}), which has no ids",
+            "coo = matrix.tocoo(), then pass (coo.row, coo.col, coo.data)",
+        )
+    if type(source).__name__ == "Series" and hasattr(source, "to_frame"):
+        raise DataError("found a Series, which is one column", "pass a frame; in pandas, series.reset_index()")
 
 
 def _refuse_text_options(options: TextOptions, others: str) -> None:
