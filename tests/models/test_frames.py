@@ -182,3 +182,11 @@ def test_predict_says_what_is_wrong_and_takes_ids_of_both_types(model: Recommend
     assert np.array_equal(model.predict([(1, 2), ("1", 2), ("ann", "2")])[:2], model.predict([(1, 2), (1, 2)]))
     grown = ListModel().fit(cells(small_cells())).add_ratings([("ann", 1, 5.0)])
     assert np.array_equal(grown.predict([("ann", 2), (1, 2)]), [*grown.predict([("ann", 2)]), *grown.predict([(1, 2)])])
+
+
+def test_lists_of_a_frame() -> None:
+    """Its column names are not taken for ids."""
+    model = Means().fit(cells(small_cells()))
+    people: Any = pl.DataFrame({"user": [9]})
+    with pytest.raises(DataError, match=r"users is a frame; .*frame\['user'\]"):
+        model.recommend_many(people)

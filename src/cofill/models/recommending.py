@@ -108,6 +108,8 @@ class RecommendingModel(PredictingModel):
             return self.users.ids, np.arange(len(self.users), dtype=np.int64)
         if isinstance(users, str | int | Mapping):
             raise DataError(f"users is {users!r}; give a list of ids, or ask recommend about one person")
+        if hasattr(users, "columns"):  # whose iteration gives the names of its columns, or the columns
+            raise DataError("users is a frame", "give the column of ids, such as frame['user']")
         wanted = list(users)
         people = self.users.find(wanted).astype(np.int64)
         ids = [self.users.own(user) for user in wanted]
