@@ -14,8 +14,13 @@ import re
 from importlib.metadata import PackageNotFoundError, distribution, metadata
 from typing import NamedTuple
 
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+try:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+except ModuleNotFoundError:
+    raise SystemExit(
+        "what packages ask for is read with packaging, which is not installed. Run: pip install packaging"
+    ) from None
 
 FOR_DEVELOPERS = {"dev", "docs", "peers"}
 
@@ -77,15 +82,15 @@ def licences(extras: set[str]) -> list[Licence]:
 
 def licence_of(name: str) -> str:
     about = metadata(name)
-    if expression := about.get("License-Expression"):
-        return str(expression)
+    if "License-Expression" in about:
+        return about["License-Expression"]
     classes = [
         line.rsplit(" :: ", 1)[-1] for line in about.get_all("Classifier") or () if line.startswith("License ::")
     ]
     if classes:
         return "; ".join(sorted(set(classes)))
-    first = (str(about.get("License") or "").strip().splitlines() or ["?"])[0]
-    return re.sub(r"\s+", " ", first) or "?"
+    own = about["License"].strip() if "License" in about else ""
+    return re.sub(r"\s+", " ", own.splitlines()[0]) if own else "?"
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ nb_execution_mode = "off"  # tests run the notebooks; the site shows what is sav
 # Docstrings. Between single backticks stands code, as in the pages.
 default_role = "code"
 autodoc_member_order = "bysource"
+autoclass_content = "both"  # what a class is, and what it is made with
 autodoc_typehints_format = "short"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88

@@ -1,6 +1,7 @@
 """The code in the docs runs, and what README promises is there."""
 
 import re
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from cofill import CFN
+from tests.pages import Player, blocks
 
 ROOT = Path(__file__).parent.parent
 
@@ -19,6 +21,23 @@ EXAMPLES = [
     "docs/reference/data.md",
     "docs/reference/datasets.md",
 ]
+
+
+HOW_TOS = [
+    "cold-start",
+    "evaluate",
+    "from-csv-to-production",
+    "interactions",
+    "many-machines",
+    "move-from-implicit",
+    "move-from-lenskit",
+    "move-from-lightfm",
+    "move-from-surprise",
+    "own-algorithm",
+    "tuning",
+    "your-data",
+]
+"""How-tos that can be followed from nothing: every block runs, in an empty folder."""
 
 
 def python_blocks(document: str) -> list[str]:
@@ -66,6 +85,72 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
     CFN(epochs=2, hidden=8).fit("ratings.csv").save("model")
     for source in python_blocks(document):
         exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=12)"), document, "exec"), {})
+
+
+@pytest.mark.parametrize("name", HOW_TOS)
+def test_a_how_to_can_be_followed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Block by block, as it stands there; what it shows is printed."""
+    page = ROOT / "docs" / "how-to" / f"{name}.md"
+    monkeypatch.chdir(tmp_path)
+    player = Player(page.name, tmp_path)
+    try:
+        for block in blocks(page.read_text(encoding="utf-8")):
+            player.play(block)
+    finally:
+        player.close()
+
+
+@pytest.mark.parametrize(
+    ("promised", "holds"),
+    [
+        ("RMSE 0.90 of 1,000", True),  # other processors round otherwise
+        ("RMSE 0.70 of 1,000", False),
+        ("RMSE ... of 1,000\nthe end", True),
+        ("the end\nRMSE 0.90 of 1,000", False),  # in their order
+        ("MAE 0.90 of 1,000", False),
+    ],
+)
+def test_a_page_that_promises_what_is_not_printed_is_found(promised: str, holds: bool, tmp_path: Path) -> None:
+    page = f"```python\nprint('RMSE  0.91 of 1,000')\nprint('the end')\n```\n\n```text\n{promised}\n```\n"
+    (block,) = blocks(page)
+    player = Player("page.md", tmp_path)
+    with nullcontext() if holds else pytest.raises(AssertionError, match="is not what it prints"):
+        player.play(block)
+
+
+@pytest.mark.parametrize("name", ["compare", "first-steps"])
+def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
+    """In a kernel of its own, every cell; what is stored beside the cells is small, and of the kinds that they show."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    path = ROOT / "docs" / "notebooks" / f"{name}.ipynb"
+    assert path.stat().st_size < 25_000
+    notebook = nbformat.read(path, 4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    stored = [{part.output_type for part in cell.outputs} for cell in code]  # a text may come in several pieces
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert [{part.output_type for part in cell.outputs} for cell in code] == stored
+    printed = [text for cell in code for text in printed_by(cell)]
+    assert not any("Warning" in text for text in printed)
+
+
+def printed_by(cell: Any) -> list[str]:
+    """The texts that a cell of a notebook printed, on either channel, or showed."""
+    return [part.get("text") or part["data"]["text/plain"] for part in cell.outputs]
+
+
+@pytest.mark.parametrize("name", HOW_TOS)
+def test_a_how_to_leads_somewhere(name: str) -> None:
+    """It has a goal, few blocks that do not run, and links to files that exist."""
+    page = ROOT / "docs" / "how-to" / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
+    assert text.splitlines()[2].startswith("**Goal:** ")
+    assert sum(bool(block.not_run) for block in blocks(text)) <= 3
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    assert links
+    for link in links:
+        assert (page.parent / link).exists(), link
 
 
 def test_readme_names_both_commands_and_every_document() -> None:

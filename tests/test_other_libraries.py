@@ -16,7 +16,10 @@ from cofill import Ratings
 from cofill.models.list_model import ListModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "python.md"
-TRIPLES = [(user, item, 1.0 + (user + item) % 5) for user in range(30) for item in range(20) if (user * item) % 3]
+RNG = np.random.default_rng(0)
+TRIPLES = [
+    (user, item, float(RNG.integers(1, 6))) for user in range(30) for item in range(20) if RNG.random() < 0.5
+]  # so that no two items have the same score
 
 
 def names_of(library: str) -> dict[str, Any]:

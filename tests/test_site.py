@@ -134,6 +134,7 @@ def test_every_link_within_the_site_leads_somewhere(site: Path, pages: dict[str,
 
 def test_every_public_name_is_in_the_reference(pages: dict[str, PageParts]) -> None:
     anchors = {anchor for name, page in pages.items() if name.startswith("reference/") for anchor in page.anchors}
+    assert "cofill.sklearn.RatingRegressor" in anchors
     for module in (cofill, cofill.nn, cofill.client):
         for name in module.__all__:
             assert f"{module.__name__}.{name}" in anchors, f"add {module.__name__}.{name} to docs/reference/python/"

@@ -44,7 +44,7 @@ def test_a_grid_search_finds_the_better_settings() -> None:
 
 
 def test_a_network_is_searched_by_its_settings() -> None:
-    model = RatingRegressor(CFN(epochs=2, hidden=4, threads=1), scale=(1, 5))
+    model: Any = RatingRegressor(CFN(epochs=2, hidden=4, threads=1), scale=(1, 5))
     search = GridSearchCV(model, {"recommender__hidden": [2, 3]}, scoring=RMSE, cv=2, error_score="raise").fit(X, Y)
     assert search.best_estimator_.recommender_.settings.hidden in ((2,), (3,))
     assert model.recommender.settings.hidden == (4,)
@@ -67,7 +67,7 @@ def test_cold_users_and_pipelines() -> None:
 
 def test_clones_and_features() -> None:
     films = Features.read(pl.DataFrame({"item": list(range(20)), "odd": [str(item % 2) for item in range(20)]}))
-    model = RatingRegressor(ListModel(seed=2), scale=(1, 5), item_features=films)
+    model: Any = RatingRegressor(ListModel(seed=2), scale=(1, 5), item_features=films)
     twin = clone(model)
     assert twin.get_params(deep=True)["recommender__seed"] == 2
     assert twin.set_params(recommender__seed=5).recommender.settings.seed == 5

@@ -326,6 +326,13 @@ class TrainingSettings(Stage):
     def on_cpu(self) -> bool:
         return self.device.partition(":")[0] == "cpu"
 
+    @property
+    def engine_used(self) -> Literal["fused", "dense", "sparse"]:
+        """`auto` is fused on a CPU and dense torch on everything else."""
+        if self.engine == "auto":
+            return "fused" if self.on_cpu else "dense"
+        return self.engine
+
     @model_validator(mode="after")
     def _fused_needs_the_cpu(self) -> Self:
         if self.engine == "fused" and not self.on_cpu:

@@ -88,7 +88,7 @@ def _literal(text: str) -> str:
 
 
 class CofillError(Exception):
-    """The root of the tree above. The command line prints it without a stack trace."""
+    """Whatever cofill raises on purpose is one of these. The command line prints it without a stack trace."""
 
     def __init__(self, found: str, remedy: Remedy | str = "", *, where: Place | str | None = None) -> None:
         self.found = found

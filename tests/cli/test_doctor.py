@@ -4,6 +4,7 @@ import getpass
 import json
 import platform
 from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def test_limits_of_containers(
 
 def test_a_source_tree_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     def nowhere(name: str) -> Callable[..., Any]:
-        raise extras.PackageNotFoundError(name)
+        raise PackageNotFoundError(name)
 
     monkeypatch.setattr(extras, "metadata", nowhere)
     assert extras.packages() == {"": []}

@@ -81,6 +81,8 @@ def test_data_sets_refuse_what_is_known(refused: Callable[..., str], tmp_path: P
 def test_arguments_as_flags() -> None:
     assert options.as_flag("separator", "|") == "--separator '|'"
     assert options.as_flag("user", 0) == "--user-column 0"
+    assert options.as_flag("hidden", ...) == "--hidden WIDTH"
+    assert options.as_flag("reduce_to", ...) == "--feature-size N"
     assert options.as_flag("header", False) == "--no-header"
     assert options.as_flag("scale", ...) == "--scale LOW HIGH"
     assert options.as_flag("scale", (1.0, 5.0)) == "--scale 1.0 5.0"

@@ -197,7 +197,7 @@ def test_the_commands_that_are_told_do_the_same_again(
     fixed.write_text("beta = 0.123456789\nlearning_rate_decay = 0.0\nrefit = false\n")
     done = run(
         *("tune", odd, "--out", tmp_path / "t", "--trials", 1, "--sampler", "random", "--config", fixed),
-        *("--orientation", "user", "--seed", 0, "--epochs", 2, "--hidden", "7,5", "--threads", 1),
+        *("--orientation", "user", "--seed", 0, "--epochs", 2, "--hidden", "7,5", "--threads", 1, "--workers", 1),
         *("--rating-column", "stars", "--item-column", 1, "--separator", "\t", "--scale", 0, "5.5"),
         *("--user-features", world / "users.csv", "--item-tags", world / "tags.csv", "--feature-size", 3),
     )
@@ -237,7 +237,7 @@ def test_other_ratings_are_refused(tuned: Tuned, refused: Callable[..., str], so
     ("flags", "says"),
     [
         ("--validation 0", "set validation above 0, such as 0.1"),
-        ("--storage nonsense://x", "--storage: no study can be kept there"),
+        ("--storage nonsense://x", "no study can be kept at that address"),
         ("--config nowhere.toml", "no such settings file"),
     ],
 )

@@ -2,9 +2,8 @@
 
 import json
 import os
+import shutil
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,8 +23,9 @@ from cofill.errors import CheckpointError, SettingsError
 from cofill.models.card import ShardCard, SharedCard, read_card
 from cofill.models.shards import finish
 from cofill.progress import Step
-from tests.cluster.conftest import wait_until
 from tests.cluster.test_team import alive
+from tests.waiting import wait_until
+from tests.warm_processes import WarmProcess, run_warm
 
 DATA = Path(os.environ.get("COFILL_DATA") or Path(__file__).parents[3] / "shared" / "data")
 SMALL = {"hidden": 24, "epochs": 4, "patience": 2}
@@ -208,28 +208,32 @@ def test_a_killed_worker_costs_nothing_but_time(
     assert not (model / training.CHECKPOINT).exists()
 
 
-def start_driver(cut: Path, workers: int, *more: str) -> "subprocess.Popen[bytes]":
+def start_driver(cut: Path, workers: int, *more: str) -> WarmProcess:
     settings = ["--hidden", "12", "--epochs", "5", "--batch", "5", "--checkpoint-seconds", "0", "--threads", "1"]
     command = ["train", str(cut), "--out", str(cut.parent / "model"), "--workers", str(workers), "--quiet", *settings]
-    return subprocess.Popen(
-        [sys.executable, "-m", "cofill.cli", *command, *more],
-        env=os.environ | SETTINGS_OF_OUR_OWN,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    return WarmProcess([*command, *more], env=os.environ | SETTINGS_OF_OUR_OWN, start_new_session=True)
 
 
-@pytest.mark.parametrize("workers", [2, 3])
-def test_a_killed_driver_is_resumed(cut: Path, undisturbed: list[str], workers: int) -> None:
-    """With as many workers to the same bits, with another number to rounding; and none of its processes stays."""
-    driver = start_driver(cut, 2)
-    manifest = cut.parent / "model" / training.CHECKPOINT / "checkpoint.json"
+@pytest.fixture(scope="module")
+def killed_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a driver with a Ray of its own leaves behind when it is killed; none of its processes stays."""
+    folder = tmp_path_factory.mktemp("killed-driver")
+    write_partition(make_world(users=90, items=60, ratings=1_800, seed=5).ratings, folder / "partition", buckets=8)
+    driver = start_driver(folder / "partition", 2)
+    manifest = folder / "model" / training.CHECKPOINT / "checkpoint.json"
     wait_until(lambda: manifest.exists() or driver.poll() is not None, seconds=120)
     assert driver.poll() is None
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()
     wait_until(lambda: not of_session(driver.pid), seconds=60)
     assert manifest.exists()
+    return folder
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_a_killed_driver_is_resumed(killed_driver: Path, undisturbed: list[str], workers: int, tmp_path: Path) -> None:
+    """With as many workers to the same bits, with another number to rounding; and none of its processes stays."""
+    cut = shutil.copytree(killed_driver, tmp_path / "copy") / "partition"
     resumed = start_driver(cut, workers, "--resume")
     assert resumed.wait(300) == 0
     wait_until(lambda: not of_session(resumed.pid), seconds=60)
@@ -294,30 +298,25 @@ def test_what_several_workers_cannot_do(cut: Path, settings: dict[str, Any], mes
 # Whole trainings
 
 
-def whole_trainings(ratings: Ratings, folder: Path, address: str, several: list[int], **settings: Any) -> None:
-    """With one worker and with several. What differs between two numbers of these, the cases above show, quickly."""
+def whole_training(ratings: Ratings, folder: Path, address: str, workers: int, **settings: Any) -> None:
+    """By this process and by several workers. That other numbers of workers train the same, the cases above show."""
     write_partition(ratings, folder / "partition")
     chosen = CFNSettings.of({"orientation": "item", "threads": 1} | settings)
-    models = []
-    for workers in (1, *several):
-        out = folder / f"model-{workers}"
-        train_partition(folder / "partition", out, chosen, workers=workers, address=address)
-        models.append(CFN.load(out))
-    for other in models[1:]:
-        assert_same(models[0], other)
+    train_partition(folder / "partition", folder / "model", chosen, workers=workers, address=address)
+    assert_same(CFN(chosen).fit(ratings), CFN.load(folder / "model"))
 
 
 @pytest.mark.real_data
 @pytest.mark.skipif(not next(DATA.glob("**/ml-100k.zip"), None), reason=f"ml-100k.zip is not in {DATA}")
 @pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
-def test_whole_trainings_of_movielens(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_whole_training_of_movielens(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFILL_DATA", str(DATA))
-    whole_trainings(load_dataset("ml-100k"), tmp_path, joined, [2, 4], hidden=30, epochs=5)
+    whole_training(load_dataset("ml-100k"), tmp_path, joined, 4, hidden=30, epochs=5)
 
 
-def test_whole_trainings_of_a_larger_world(joined: str, tmp_path: Path) -> None:
-    world = make_world(users=3_000, items=1_000, ratings=200_000, seed=0)
-    whole_trainings(world.ratings, tmp_path, joined, [4], hidden=30, epochs=3, neighbours=0)
+def test_a_whole_training_of_a_larger_world(joined: str, tmp_path: Path) -> None:
+    world = make_world(users=2_000, items=800, ratings=120_000, seed=0)
+    whole_training(world.ratings, tmp_path, joined, 2, hidden=30, epochs=3, neighbours=0)
 
 
 def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
@@ -329,14 +328,7 @@ def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
     make_world(users=60, items=40, ratings=900, seed=1).ratings.write(tmp_path / "ratings.csv")
     commands[1] += ["--hidden", "8", "--epochs", "2"]
     for command in commands:
-        done = subprocess.run(
-            [sys.executable, "-m", "cofill.cli", *command[1:]],
-            cwd=tmp_path,
-            env=os.environ | SETTINGS_OF_OUR_OWN,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = run_warm(command[1:], cwd=tmp_path, env=os.environ | SETTINGS_OF_OUR_OWN)
         assert done.returncode == 0, done.stderr
     assert len(CFN.load(tmp_path / "model").users) == 60
     assert next((tmp_path / "lists").glob("part-*.parquet"), None)

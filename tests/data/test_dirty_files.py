@@ -57,7 +57,9 @@ def test_read(name: str, options: dict[str, Any], expected: list[Any]) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["dates_in_words.csv", "dates_day_first.csv", "dates_of_a_log.csv"])
+@pytest.mark.parametrize(
+    "name", ["dates_in_words.csv", "dates_day_first.csv", "dates_of_a_log.csv", "dates_with_points.csv"]
+)
 def test_dates_in_words(name: str) -> None:
     times = Ratings.read(DIRTY / name).times
     assert times is not None

@@ -175,6 +175,7 @@ def test_the_kinds_of_typed_columns() -> None:
     pandas = Features.read(pd.DataFrame(frame.to_dict(as_series=False)))
     assert pandas.names == features.names
     np.testing.assert_array_equal(pandas.values, features.values)
+    np.testing.assert_array_equal(Features.read(frame.to_arrow()).values, features.values)
 
 
 def test_kinds_can_be_set(tmp_path: Path) -> None:

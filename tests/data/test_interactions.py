@@ -256,7 +256,7 @@ def test_a_few_equal_ratings_are_ratings() -> None:
 
 def test_frames_are_recognised_too() -> None:
     frame = pl.DataFrame({"user": [1, 1, 2], "item": [2, 2, 3], "device": ["a", "b", "c"], "n": [1, 2, 3]})
-    for source in (frame, frame.to_pandas(), frame.lazy()):
+    for source in (frame, frame.to_pandas(), frame.lazy(), frame.to_arrow()):
         assert recognised(source).values.tolist() == [2, 1]
 
 

@@ -12,7 +12,7 @@ from cofill import CFN, evaluate
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-from cofill.models.recommender import Predicted
+from cofill.models.predicting import Predicted
 from tests.models import contract
 
 

@@ -77,7 +77,7 @@ def test_what_nobody_thought_of_is_told_with_its_type(
 @pytest.mark.parametrize(
     ("end", "told"),
     [
-        ("os.kill(os.getpid(), 9)", "its process was killed, perhaps for want of memory: use fewer --workers;"),
+        ("os.kill(os.getpid(), 9)", "its process was killed, perhaps for want of memory: use fewer workers;"),
         ("print('{', end='', flush=True); os._exit(3)", "its process ended with exit code 3;"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-SECONDS = 900.0  # for whatever is run: the machine may be busy, and registries slow
+SECONDS = 1800.0  # for whatever is run: the machine may be busy, and registries slow
 
 
 def copied_tree(repository: Path, folder: Path) -> Path:

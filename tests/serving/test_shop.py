@@ -1,84 +1,36 @@
 """The tutorial docs/tutorial/shop.md, played as it stands there: a day over HTTP, with a kill -9 in the middle."""
 
-import re
-import shlex
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cofill.models.recommender import Recommender
-from tests.serving.running_server import Server
-from tests.warm_processes import run_warm
+from tests.pages import Block, Player, sections
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial" / "shop.md"
-BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 QUICK = ["--hidden", "20", "--epochs", "6", "--threads", "1", "--quiet"]
 
 
-class Shop:
-    """What the blocks of the tutorial have done so far."""
+class Shop(Player):
+    """The tutorial so far, with a client of its server."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.names: dict[str, Any] = {}
-        self.server: Server | None = None
-
-    def play(self, language: str, text: str) -> None:
-        if language == "sh":
-            for line in text.splitlines():
-                self._run(shlex.split(line, comments=True))
-            return
-        assert self.server is not None
-        address = self.server.told["address"]
-        if "shop" in self.names:  # a server that was started again has another port here
+    def play(self, block: Block) -> str:
+        if block.language == "python" and "shop" in self.names:
+            assert self.server is not None  # one that was started again has another port here
             self.names["shop"].close()
-            self.names["shop"] = self.names["Client"](address)
-        exec(compile(text.replace("http://127.0.0.1:8000", address), str(TUTORIAL), "exec"), self.names)
-
-    def _run(self, words: list[str]) -> None:
-        if words[0] == "kill":
-            self.stop(signal.SIGKILL if "-9" in words else signal.SIGTERM)
-        elif words[:2] == ["cofill", "serve"]:
-            self._serve(words[2:])
-        else:
-            assert words[0] == "cofill"
-            more = QUICK if words[1] == "train" else []
-            done = run_warm([*words[1:], *more], cwd=self.folder)
-            assert done.returncode == 0, done.stderr
-
-    def _serve(self, words: list[str]) -> None:
-        assert self.server is None
-        line = " ".join(words).replace("--model ", "--model=")
-        options = re.sub(r"(--model=\w+=)", rf"\1{self.folder}/", line).split()
-        one = [] if options[0].startswith("--") else [options.pop(0)]
-        self.server = Server(self.folder / (one or ["several"])[0], *options, from_nothing=not self.names)
-
-    def stop(self, number: int = signal.SIGTERM) -> None:
-        if self.server is not None:
-            code = self.server.stop(number)
-            assert code in (0, -signal.SIGKILL), self.server.errors()
-            assert "Traceback" not in self.server.errors()
-        self.server = None
-
-
-@pytest.fixture(scope="module")
-def sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, its blocks), in the order of the tutorial."""
-    parts = re.split(r"^## (.*)$", TUTORIAL.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return [(heading, BLOCK.findall(text)) for heading, text in zip(parts[::2], parts[1::2], strict=True)]
+            self.names["shop"] = self.names["Client"](self.server.told["address"])
+        return super().play(block)
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    playing = Shop(tmp_path)
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    monkeypatch.chdir(tmp_path)
+    playing = Shop(TUTORIAL.name, tmp_path, quick=QUICK)
     yield playing
     if "shop" in playing.names:
         playing.names["shop"].close()
-    if playing.server is not None:
-        playing.server.stop(signal.SIGKILL)
+    playing.close()
 
 
 # What each section promises
@@ -164,11 +116,12 @@ PROMISES: dict[str, Callable[[Shop], None]] = {
 }
 
 
-def test_a_day_of_a_shop(shop: Shop, sections: list[tuple[str, list[tuple[str, str]]]]) -> None:
-    assert set(PROMISES) <= {heading for heading, _ in sections}
-    for heading, blocks in sections:
-        for language, text in blocks:
-            shop.play(language, text)
+def test_a_day_of_a_shop(shop: Shop) -> None:
+    found = sections(TUTORIAL.read_text(encoding="utf-8"))
+    assert set(PROMISES) <= {heading for heading, _ in found}
+    for heading, blocks in found:
+        for block in blocks:
+            shop.play(block)
         if heading in PROMISES:
             PROMISES[heading](shop)
     shop.stop()

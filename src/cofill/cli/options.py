@@ -36,6 +36,8 @@ _VALUES = {
     "skip_bad_lines": "N",
     "event_weights": "NAME=WEIGHT",
     "columns": "COLUMN=KIND",
+    "hidden": "WIDTH",
+    "reduce_to": "N",
     "item_features": "FILE",
     "titles": "FILE",
     "out": "DIR",

@@ -191,7 +191,8 @@ def _training(options: argparse.Namespace) -> str:
     from cofill.cli import train
 
     same = {name: value for name, value in vars(options).items() if name not in CFNSettings.model_fields}
-    here = {"config": options.out / _BEST, "out": "model", "quiet": None, "json": None}
+    # The workers of a search are not those of one training, which are for partitions.
+    here = {"config": options.out / _BEST, "out": "model", "quiet": None, "json": None, "workers": None, "ray": None}
     return command_line("train", train.add_options, same | here)
 
 

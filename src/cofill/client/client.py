@@ -79,6 +79,7 @@ class Client(_Settings):
         self.close()
 
     def close(self) -> None:
+        """Close the connections; `with` does it by itself."""
         self._http.close()
 
     def send(self, call: Call[_Reply]) -> _Reply:
@@ -164,6 +165,7 @@ class AsyncClient(_Settings):
         await self.close()
 
     async def close(self) -> None:
+        """Close the connections; `async with` does it by itself."""
         await self._http.aclose()
 
     async def send(self, call: Call[_Reply]) -> _Reply:

@@ -172,7 +172,8 @@ class ShardedCheckpoint:
                 for name in (f"{prefix}{name}" for name in BY_COLUMN):
                     if name not in file.keys():  # noqa: SIM118
                         return {}  # no best weights were kept
-                    rows = file.get_slice(name)[max(first - shard.first, 0) : max(last - shard.first, 0)]
+                    wanted = slice(first - shard.first, last - shard.first) if first < last else slice(0, 0)
+                    rows = file.get_slice(name)[wanted]
                     shapes[name] = rows[:0]
                     if first < last:
                         parts.setdefault(name, []).append(rows)

@@ -334,7 +334,7 @@ def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.
         **task["rules"],
     )
     # A part may have numbers alone where the whole model has texts too.
-    schema = _schema_of_lists(task, held)
+    schema: dict[Any, Any] = dict(_schema_of_lists(task, held))
     for frame in lists.frames():
         yield frame.cast(schema)
 

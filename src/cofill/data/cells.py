@@ -21,7 +21,7 @@ CLOCK = r"(?<hour>[01]?\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]
 ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
 ISO_TIME = rf"^\s*(?<year>\d{{4}})-(?<month>\d{{2}})-(?<day>\d{{2}})(?:[T ]{CLOCK.replace('[01]?', '[01]')})?{ZONE}\s*$"
 # Dates with the name of the month, which say themselves which number is the day: 5 January 2010, Jan 5th, 2010 14:05,
-# Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010.
+# Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010. So do dates with points: 5.1.2010 begins with the day everywhere.
 _WEEKDAY, _DAY, _MONTH = r"(?:[A-Za-z]{3,9},?\s+)?", r"(?<day>\d{1,2})(?:st|nd|rd|th)?", r"(?<month>[A-Za-z]{3,9})\.?"
 _AT = rf"(?:,?\s+(?:at\s+)?{CLOCK}(?:\s*(?<half>[AaPp])\.?[Mm]\.?)?\s*{ZONE})?"
 WORDED_TIMES = (
@@ -29,6 +29,7 @@ WORDED_TIMES = (
     rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY},?\s+(?<year>\d{{4}}){_AT}\s*$",
     rf"^\s*(?<year>\d{{4}})[\s-]+{_MONTH}[\s-]+{_DAY}{_AT}\s*$",
     rf"^\s*{_WEEKDAY}{_MONTH}\s+{_DAY}\s+{CLOCK}\s+(?:{ZONE}\s+)?(?<year>\d{{4}})\s*$",
+    rf"^\s*(?<day>\d{{1,2}})\.\s?(?<month>\d{{1,2}})\.\s?(?<year>\d{{4}}){_AT}\s*$",
 )
 MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
@@ -257,7 +258,7 @@ def with_points(cells: "pl.Series", decimal: bool | None = None) -> "pl.Series":
 
 
 TimeForm = Literal["number", "iso", "words"]
-"""How times are written in text: as numbers, ISO dates, or dates with the name of the month."""
+"""How times are written in text: as numbers, ISO dates, or dates with the name of the month or with points."""
 
 
 @dataclass

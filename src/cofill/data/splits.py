@@ -127,7 +127,12 @@ def cold_users_split(ratings: Ratings, *, ratio: float = 0.9, seed: int = 0) -> 
 
 
 def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
-    """The split of that name; a split by time ignores the seed, and one by the last of each user the ratio."""
+    """Cut ratings into a training and a test part; `ratio` is the share of the training part.
+
+    `by` is "random", "time" (the latest ratings are the test), "last" (the last rating of each user), "cold-items" or
+    "cold-users" (all ratings of some items or users, which training then knows nothing of). A split by time ignores the
+    seed, and one by the last of each user the ratio.
+    """
     if by == "random":
         return random_split(ratings, ratio=ratio, seed=seed)
     if by == "time":

@@ -152,6 +152,8 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
+    if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
+        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
     if any(column is not None for column in wanted.given.values()):
         raise DataError(
             f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
@@ -163,7 +165,8 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return _from_tuples(source, wanted)
     raise DataError(
         f"cannot read {wanted.one}s from {type(source).__name__}",
-        f"pass a path, a polars or pandas DataFrame, arrays ({wanted.order('s')}), or ({wanted.order()}) tuples",
+        f"pass a path, a polars or pandas DataFrame, an Arrow table, arrays ({wanted.order('s')}), "
+        f"or ({wanted.order()}) tuples",
     )
 
 
@@ -202,11 +205,13 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
         return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
+    if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
+        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
         return _from_tuples(source, wanted)
     raise DataError(
         f"cannot read features from {type(source).__name__}",
-        "pass a path, a polars or pandas DataFrame, tuples of tags or links, or (ids, vectors)",
+        "pass a path, a polars or pandas DataFrame, an Arrow table, tuples of tags or links, or (ids, vectors)",
     )
 
 

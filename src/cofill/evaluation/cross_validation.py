@@ -93,6 +93,7 @@ class CrossValidation(InFrames):
         )
 
     def as_json(self) -> dict[str, Any]:
+        """All of it, and the intervals, ready for JSON."""
         return {
             "model": self.model,
             "seed": self.seed,

@@ -58,6 +58,7 @@ class Interval:
         return self.text()
 
     def as_json(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
         return asdict(self) | {"values": list(self.values)}
 
 
@@ -84,6 +85,7 @@ class PairedComparison:
         return ", ".join(parts)
 
     def as_json(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
         return {
             "one": self.one.as_json(),
             "other": self.other.as_json(),
@@ -148,6 +150,7 @@ class PairedRatio:
         return f"{self.ratio:.4f} ± {half_width}"
 
     def as_json(self) -> dict[str, Any]:
+        """All of it, ready for JSON."""
         return asdict(self) | {"verdict": self.verdict}
 
 

@@ -116,6 +116,7 @@ class Evaluation(InFrames):
         return frame.drop("within_interval") if self.within_interval is None else frame
 
     def as_json(self) -> dict[str, Any]:
+        """All of it, ready for JSON; without what was not measured."""
         document = asdict(self)
         if self.within_interval is None:
             for part in (document, *document["clusters"], *document["user_clusters"]):

@@ -119,7 +119,10 @@ def _from_elsewhere(entry: object, where: str) -> Algorithm:
 
 
 def algorithm(name: str) -> "type[Recommender]":
-    """The class of that name."""
+    """The class of an algorithm, by the name that `cofill train --algorithm` takes, such as "cfn", "lists" or "ease".
+
+    >>> algorithm("als-wr")(rank=50).fit("ratings.csv")
+    """
     if name not in algorithms():
         raise SettingsError(f"there is no algorithm {name!r}; known: {', '.join(algorithms())}")
     return algorithms()[name].load()

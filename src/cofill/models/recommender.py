@@ -108,6 +108,7 @@ class Recommender(FollowingModel):
 
     @property
     def settings(self) -> Settings:
+        """Those that it was made with, defaults included."""
         return self._settings
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:

@@ -87,7 +87,11 @@ def fetch(name: str, *, quiet: bool = False) -> Path:
 
 
 def load(name: str, *, quiet: bool = False) -> Ratings:
-    """The ratings of a data set, with the titles of its items and its full scale."""
+    """The ratings of a data set, with the titles of its items and its full scale.
+
+    `name` is one that `cofill datasets list` shows. What is not at hand is downloaded, with a line of progress unless
+    `quiet`.
+    """
     entry = dataset(name)
     return _read(entry, fetch(name, quiet=quiet))
 

@@ -1,11 +1,11 @@
 """The training step through the fused kernels, and the choice between it and plain torch, which defines it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from math import log1p
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -17,15 +17,13 @@ from cofill.extras import require
 from cofill.models.cfn import kernels
 from cofill.models.cfn.activation import activation_gradient
 from cofill.models.cfn.loss import Loss
-from cofill.models.cfn.minibatch import Minibatch, gather
+from cofill.models.cfn.minibatch import ROWS_AT_ONCE, Minibatch, chunks_of_rows, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.threads import one_blas_thread
 
 _Result = TypeVar("_Result")
 
-# Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
-ROWS_AT_ONCE = 1024
 # Ratings of a row for each unit of the layer, up to which narrow sums hold what is to be added up. With random weights
 # of a layer of k units dh is about 2 / (3 k) for each rating at the most, of 512 that fit.
 _LONGEST_NARROW = 96
@@ -53,16 +51,9 @@ class TrainingEngine(Protocol):
         """Outputs (n,) at entries sorted by row, each row read without noise."""
 
 
-def engine_of(settings: CFNSettings) -> Literal["fused", "dense", "sparse"]:
-    """What the settings ask for; `auto` is fused on a CPU and dense torch on everything else."""
-    if settings.engine == "auto":
-        return "fused" if settings.on_cpu else "dense"
-    return settings.engine
-
-
 def require_engine(settings: CFNSettings) -> None:
     """SettingsError where the engine that the settings ask for is not installed."""
-    name = engine_of(settings)
+    name = settings.engine_used
     if name != "fused":
         asked = f"engine {name!r}" if settings.engine == name else f"device {settings.device!r}"
         require(asked, "torch", "torch")
@@ -70,7 +61,7 @@ def require_engine(settings: CFNSettings) -> None:
 
 def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
     """The engine that the settings ask for, to train this network."""
-    name = engine_of(settings)
+    name = settings.engine_used
     if name == "fused":
         return FusedEngine(network, settings, exchange)
     if exchange.size > 1:
@@ -262,18 +253,3 @@ def _outputs_of_shard(
     target: kernels.Floats,
 ) -> None:
     kernels.outputs_at(weight, bias, *asked, cuts[s], cuts[s + 1], target)
-
-
-def chunks_of_rows(
-    entry_rows: kernels.Longs, rows: ScaledRows, size: int
-) -> "Iterator[tuple[int, int, kernels.Longs, kernels.Longs]]":
-    """Entries sorted by row, cut at every `size` rows that any process asks for: first, last, the rows, each entry's
-    place in them.
-    """
-    asked = np.zeros(rows.known.rows, np.uint8)
-    asked[entry_rows] = 1
-    distinct = np.flatnonzero(rows.portion.exchange.max_(asked))
-    for low in range(0, len(distinct), size):
-        chosen = distinct[low : low + size]
-        first, last = (int(place) for place in np.searchsorted(entry_rows, [chosen[0], chosen[-1] + 1]))
-        yield first, last, chosen, np.searchsorted(chosen, entry_rows[first:last])

@@ -1,5 +1,6 @@
 """The known ratings of a few rows, gathered in column order and corrupted: what one step of training reads."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -14,6 +15,8 @@ from cofill.models.draws import Keys, drawn, draws_of, mixed, normal, seed_of, u
 
 Bytes = npt.NDArray[np.uint8]
 
+# Rows that are encoded together when nothing is trained: enough to read each column's weights once for many rows.
+ROWS_AT_ONCE = 1024
 _OTHER = np.uint64(0xD1B54A32D192ED03)  # makes a second draw of one that has been used
 
 
@@ -67,6 +70,19 @@ def gather(rows: ScaledRows, chosen: Longs) -> Minibatch:
         rows.features[chosen],
         int(rows.counts[chosen].max(initial=0)),
     )
+
+
+def chunks_of_rows(entry_rows: Longs, rows: ScaledRows, size: int) -> Iterator[tuple[int, int, Longs, Longs]]:
+    """Entries sorted by row, cut at every `size` rows that any process asks for: first, last, the rows, each entry's
+    place in them.
+    """
+    asked = np.zeros(rows.known.rows, np.uint8)
+    asked[entry_rows] = 1
+    distinct = np.flatnonzero(rows.portion.exchange.max_(asked))
+    for low in range(0, len(distinct), size):
+        chosen = distinct[low : low + size]
+        first, last = (int(place) for place in np.searchsorted(entry_rows, [chosen[0], chosen[-1] + 1]))
+        yield first, last, chosen, np.searchsorted(chosen, entry_rows[first:last])
 
 
 class EpochNoise:

@@ -134,7 +134,7 @@ class CFNetwork:
     @property
     def width(self) -> int:
         """Of a code: the last hidden layer and the features."""
-        return self.output.weight.shape[1]
+        return int(self.output.weight.shape[1])
 
     def weights(self) -> Weights:
         """The arrays themselves, by name."""

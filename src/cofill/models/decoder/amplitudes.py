@@ -362,8 +362,8 @@ class _Batch:
 
     def _solved(self, amplitudes: Amplitudes) -> "_Solved":
         half, power = amplitudes.half, amplitudes.power
-        trust = (1 - 1 / (1 + (self.counts / half) ** power)) * self.there
-        asked_trust = 1 - 1 / (1 + (self.asked_counts / half) ** power)
+        trust = np.asarray((1 - 1 / (1 + (self.counts / half) ** power)) * self.there, self.counts.dtype)
+        asked_trust = np.asarray(1 - 1 / (1 + (self.asked_counts / half) ** power), self.counts.dtype)
         inner = self._inner(amplitudes, self.taste, self.cosine, self.near)
         inner *= trust[:, :, None]
         inner *= trust[:, None, :]

@@ -36,19 +36,19 @@ class Inverse:
 
     def times(self, right: Matrices) -> Any:
         """(B, n, m) -> (B, n, m)"""
-        sides = np.array(right.transpose(0, 2, 1), self._factors.dtype, order="C")
+        sides: Any = np.array(right.transpose(0, 2, 1), self._factors.dtype, order="C")
         _solve(self._factors, sides)
         return sides.transpose(0, 2, 1).astype(self._type, copy=False)
 
 
 def _factors(matrices: Matrices) -> tuple[Matrices, Flags]:
     """Lower Cholesky factors (B, n, n), with anything above their diagonals, and which of them (B,) there are not."""
-    factors = np.array(matrices, order="C")
-    failed = np.zeros(len(factors), np.bool_)
+    factors: Any = np.array(matrices, order="C")
+    failed: Flags = np.zeros(len(factors), np.bool_)
     if factors.shape[1] <= _SMALL:
         _factor_small(factors, failed)
         return factors, failed
-    (factorise,) = get_lapack_funcs(("potrf",), (factors,))
+    factorise: Any = get_lapack_funcs("potrf", (factors,))
     for at, factor in enumerate(factors):
         # Rows of ours are columns of LAPACK's: our lower factor is its upper one.
         failed[at] = factorise(factor.T, lower=False, clean=False, overwrite_a=True)[1] != 0

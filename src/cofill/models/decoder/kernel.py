@@ -71,7 +71,7 @@ class Amplitudes:
         bias, taste, cosine, local = self.short
         return replace(self, bias=bias, taste=taste, cosine=cosine, local=local)
 
-    def trust(self, ratings: npt.NDArray[np.integer], described: Bools) -> Floats:
+    def trust(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
         """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings."""
         odds = ((ratings + self.features * described) / max(self.half, 1e-12)) ** self.power
         return np.asarray(1 - 1 / (1 + odds), np.float32)

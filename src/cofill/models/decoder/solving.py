@@ -216,7 +216,7 @@ def gram_of(read: BatchKernel, trust: Floats, amplitudes: Amplitudes) -> Floats:
 
 def inner_products(some: Floats, others: Floats) -> Floats:
     """(B, m, k) and (B, n, k) -> (B, m, n)"""
-    return np.matmul(some, others.transpose(0, 2, 1))
+    return np.asarray(np.matmul(some, others.transpose(0, 2, 1)))
 
 
 def diagonals(matrices: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """The best of many scores, and the entries of a list."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ class Similar(NamedTuple):
     title: str | None = None
 
 
-_Entry = TypeVar("_Entry", Recommendation, Similar)
+_Entry = TypeVar("_Entry", bound=Recommendation | Similar)
 
 
 def list_columns(rated: bool) -> tuple[str, ...]:
@@ -75,7 +75,9 @@ class RankedList(list[_Entry], InFrames):
         """A row for each entry: its rank from 1, and its fields."""
         import polars as pl
 
-        rows = [(rank, *(getattr(entry, name) for name in self._names)) for rank, entry in enumerate(self, 1)]
+        rows: list[tuple[Any, ...]] = [
+            (rank, *(getattr(entry, name) for name in self._names)) for rank, entry in enumerate(self, 1)
+        ]
         schema = list_schema(("rank", *self._names), integers=self._integers)
         if not self._integers:
             place = 1 + self._names.index("item")

@@ -7,10 +7,9 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.errors import SettingsError
-from cofill.models.cfn.engines import ROWS_AT_ONCE, chunks_of_rows, engine_of
 from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.loss import Loss
-from cofill.models.cfn.minibatch import Minibatch, gather
+from cofill.models.cfn.minibatch import ROWS_AT_ONCE, Minibatch, chunks_of_rows, gather
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.plain.loss import DenoisingLoss
 from cofill.models.cfn.plain.network import PlainNetwork
@@ -24,7 +23,7 @@ class TorchEngine:
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         self.weights = network
-        self.network = _on_device(PlainNetwork(network, dense=engine_of(settings) == "dense"), settings.device)
+        self.network = _on_device(PlainNetwork(network, dense=settings.engine_used == "dense"), settings.device)
         self.device = self.network.input.weight.device
         self.loss = DenoisingLoss(*Loss.of(settings))
         self.optimizer = torch.optim.SGD(
