@@ -216,3 +216,10 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
 
 def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:
     CFN(beta=0.0, epochs=8, hidden=4, threads=1, validation=0.0).fit([(1, 1, 5.0), (1, 2, 1.0), (2, 1, 3.0)])
+
+
+def test_ratings_that_are_all_the_same_are_predicted_as_they_are() -> None:
+    pairs = {(at * 7 % 30, at * 3 % 20) for at in range(300)}
+    same = Ratings.read([(user, item, 4.0) for user, item in pairs], scale=(1, 5))
+    model = CFN(**QUICK, epochs=1).fit(same)
+    assert np.allclose(model.predict(sorted(pairs)), 4.0, atol=0.1)

@@ -199,6 +199,8 @@ def _curvature(at: Doubles, roughly: Cost, whole: float) -> Doubles:
     """(n, n), positive definite: by differences of slopes, of a cost that is `roughly` a share of the whole."""
     part, slope = roughly(at)
     around = at + _APART * np.eye(len(at))
+    if not part:  # all ratings are the same, so that there is no error to compare
+        part = whole = 1.0
     found = np.array([roughly(place)[1] - slope for place in around]) * whole / (part * _APART)
     values, vectors = np.linalg.eigh((found + found.T) / 2)
     return np.asarray((vectors * np.maximum(values, _LEAST_CURVATURE)) @ vectors.T)
