@@ -27,6 +27,7 @@ from cofill.data import cells
 from cofill.data.cells import Origin, as_list, pandas_values, series_of
 from cofill.data.delimited import BYTE_ORDER_MARK, Content, cut_text
 from cofill.data.layout import TextOptions
+from cofill.data.other_formats import refuse_other_formats, refuse_workbook
 from cofill.data.roles import Everything, Wanted, checked_names, listed, refuse_repeated
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, Remedy, quoted
@@ -225,6 +226,7 @@ def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) ->
         magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
+        refuse_other_formats(magic, path)
         # A pipe has no size and cannot be mapped.
         if os.fstat(file.fileno()).st_size and not is_packed(magic, path):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -291,7 +293,10 @@ def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
 
 def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.ZipInfo:
     """The file in a zip archive that has one; DataError if there are more."""
-    members = [member for member in archive.infolist() if not member.is_dir()]
+    refuse_workbook(archive, path)
+    # A Mac puts what it knows of a file beside it.
+    found = [member for member in archive.infolist() if not member.is_dir()]
+    members = [member for member in found if not member.filename.startswith("__MACOSX/")]
     if len(members) != 1:
         inside = listed([member.filename for member in members]) or "nothing"
         raise DataError(
