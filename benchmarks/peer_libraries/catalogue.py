@@ -1,4 +1,4 @@
-"""Who takes part, with which settings, and where their authors recommend these. No test rating chose anything here."""
+"""Who takes part, with which settings, and where their authors recommend these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

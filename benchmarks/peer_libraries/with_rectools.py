@@ -36,7 +36,8 @@ class Recommending:
 
 
 def ease(problem: Problem, seed: int) -> Recommending:
-    return fitted_ease(problem, 500.0)
+    model = import_module("rectools.models").EASEModel(regularization=500.0, recommend_n_threads=1)
+    return Recommending(problem, model)
 
 
 def ease_searched(problem: Problem, seed: int) -> Recommending:

@@ -19,7 +19,7 @@ def weights_of(columns: range) -> Weights:
     return {
         "input.weight": own[:, None].repeat(WIDTH, axis=1),
         "output.weight": -own[:, None].repeat(WIDTH, axis=1),
-        "output.bias": own / 2,
+        "output.bias": own / np.float32(2),
         "input.bias": np.full(WIDTH, 7, np.float32),
     }
 

@@ -313,9 +313,9 @@ def close(one: Any, other: Any) -> None:
 
 def test_a_model_that_was_replaced_meanwhile_is_not_asked(model: Path, outline: ModelOutline) -> None:
     people = outline.whole_parts()[0]
-    assert ModelParts(model, outline.digest, 1).held_for(people).offset == 0
+    assert ModelParts(model, outline.digest).held_for(people).offset == 0
     with pytest.raises(ModelFileError, match=r"another model has taken the place .* with another out=\.\.\."):
-        ModelParts(model, "the one before", 1).held_for(people)
+        ModelParts(model, "the one before").held_for(people)
 
 
 def test_a_task_whose_worker_is_killed_is_done_by_another(

@@ -46,7 +46,7 @@ def test_the_wheel_says_what_pyproject_says(distributions: Distributions) -> Non
     assert about["Version"] == VERSION
     assert about["License-Expression"] == "MIT"
     assert about["Description-Content-Type"] == "text/markdown"
-    assert about.get_payload().startswith("# cofill")
+    assert str(about.get_payload()).startswith("# cofill")
     offered = tomllib.loads((distributions.tree / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     assert set(about.get_all("Provides-Extra", [])) == set(offered)
 

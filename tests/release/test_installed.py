@@ -229,7 +229,7 @@ def test_the_server_answers_the_client(
 @contextmanager
 def served(environment: Environment, folder: Path) -> Iterator[str]:
     """The address of `cofill serve model`."""
-    words = [environment.python, "-m", "cofill.cli", "serve", "model", "--port", "0", "--json"]
+    words = [str(environment.python), "-m", "cofill.cli", "serve", "model", "--port", "0", "--json"]
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(words, cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=log)
     assert process.stdout is not None

@@ -1,5 +1,7 @@
 """Inverses of many matrices are those of each, small or large, in either precision; rounding does not spoil them."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from cofill.models.decoder.inverse import Inverse
 @pytest.mark.parametrize("precision", [np.float32, np.float64])
 @pytest.mark.parametrize("sides", [1, 3])
 @pytest.mark.parametrize("rows", [0, 1, 2, 7, 40, 41, 90])
-def test_every_matrix_by_itself(rows: int, sides: int, precision: type[np.float32] | type[np.float64]) -> None:
+def test_every_matrix_by_itself(rows: int, sides: int, precision: Any) -> None:
     rng = np.random.default_rng(rows)
     half = rng.normal(size=(5, rows, 12))
     matrices = (half @ half.transpose(0, 2, 1) / 12 + 0.5 * np.eye(rows)).astype(precision)
