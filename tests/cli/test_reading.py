@@ -171,11 +171,13 @@ def test_how_side_files_are_laid_out(run: Run, refused: Callable[..., str], tmp_
 
 def test_side_files_of_a_training(run: Run, some: Path, tmp_path: Path) -> None:
     path = tmp_path / "f.txt"
-    path.write_text("key~land\n" + "".join(f"{item}~{'ab'[item % 2]}\n" for item in range(1, 30)))
+    path.write_text("key~land~title\n" + "".join(f"{item}~{'ab'[item % 2]}~T{item}\n" for item in range(1, 30)))
     words = ["--item-features", path, "--id-column", "key", "--feature-separator", "~", "--quiet"]
     result = run("train", some, "--out", tmp_path / "m", *words, *QUICK)
     assert result.code == 0, result.err
-    learned = CFN.load(tmp_path / "m").item_features
+    model = CFN.load(tmp_path / "m")
+    assert model.titles[2] == "T2"
+    learned = model.item_features
     assert learned is not None
     assert learned.names == ("land=a", "land=b")
     new = tmp_path / "new.txt"

@@ -377,6 +377,17 @@ OBJECTS = {
         lambda: Ratings.read(frame().clear()),
         Said("the polars DataFrame", "no rows", "each rating needs a row"),
     ),
+    "users in the index of a frame": BadCall(
+        lambda: Ratings.read(pandas_frame().set_index(["user", "item"])),
+        Said("the pandas DataFrame", "user is in the index ('user', 'item')", "reset_index"),
+    ),
+    "named users in the index of a frame": BadCall(
+        lambda: Ratings.read(pandas_frame().rename_axis("who").drop(columns="user"), user="who"),
+        Said("the pandas DataFrame", "user is in the index ('who')", "reset_index"),
+    ),
+    "a single column": BadCall(
+        lambda: Ratings.read(pandas_frame()["rating"]), Said("", "from Series, which is a single column", "reset_index")
+    ),
     "frame without users": BadCall(
         lambda: Ratings.read(frame().drop("user")),
         Said("the polars DataFrame", "no column … user … 'item', 'rating'", "name or position", {"user": ...}),

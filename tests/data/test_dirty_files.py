@@ -107,6 +107,7 @@ def zipped(data: bytes, *names: str) -> bytes:
         (bz2.compress, ".bz2"),
         (lzma.compress, ".xz"),
         (lambda data: zipped(data, "sub/r.csv"), ".zip"),
+        (lambda data: zipped(data, "r.csv", "__MACOSX/._r.csv"), ".zip"),  # as a Mac packs it
     ],
 )
 def test_packed_files(pack: Callable[[bytes], bytes], ending: str, tmp_path: Path) -> None:
@@ -188,6 +189,17 @@ REFUSED = {
         Said("", "zip archive of 2 files … 'a.csv', 'b.csv'", "unpack"),
         {},
         "r.zip",
+    ),
+    "an Excel workbook": BadFile(
+        zipped(b"<xml/>", "[Content_Types].xml", "xl/workbook.xml"), Said("", "an Excel workbook", "CSV"), {}, "r.xlsx"
+    ),
+    "an old Excel workbook": BadFile(
+        b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Said("", "an Excel workbook", "CSV"), {}, "r.xls"
+    ),
+    "an SQLite database": BadFile(b"SQLite format 3\0", Said("", "an SQLite database", "select"), {}, "r.sqlite"),
+    "an Arrow file": BadFile(b"ARROW1\0\0\xff", Said("", "an Arrow (Feather) file", "Parquet"), {}, "r.feather"),
+    "a JSON array": BadFile(
+        '[\n  {"user": 1, "item": 2, "rating": 3}\n]\n', Said("", "a JSON array", "in each line"), {}, "r.json"
     ),
     "a wide table of repeated users": BadFile(
         "7,1,2,3,4,5\n7,2,3,4,5,1\n",

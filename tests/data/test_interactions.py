@@ -346,6 +346,10 @@ UNCLEAR = {
         (DIRTY / "grades.csv").read_text(),
         Said("", "'grade' may hold ratings", "interactions", {"rating": "grade", "no_rating": ""}),
     ),
+    "a column of true and false": BadFile(  # a dislike is no interaction
+        "user,item,like\n1,2,true\n1,3,False\n2,2,true\n",
+        Said("", "'like' is true … false", "write 1 and 0", {"rating": "like", "no_rating": ""}),
+    ),
     "a scale of interactions": BadFile(
         "user,item\n1,2\n", Said("", "no column of ratings", "leave out", {"scale": (1, 5)}), {"scale": (1, 5)}
     ),

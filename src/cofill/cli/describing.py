@@ -115,7 +115,7 @@ def describe_from(options: argparse.Namespace, model: "Recommender") -> None:
         with in_flags():
             table = _table(path, learned, reading)
             model.describe_items(table)
-        for item, title in titles_in(table).items():
+        for item, title in titles_in(table, reading).items():
             if item in model.items:
                 model.titles[model.items.id(model.items.index(item))] = title
     for path in options.user_features or ():

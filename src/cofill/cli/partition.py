@@ -128,7 +128,7 @@ def _titles(options: argparse.Namespace) -> "dict[Id, str]":
             return reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
     found: dict[Id, str] = {}
     for path in options.item_features or ():
-        found = titles_in(reading.table(path, quiet=True)) | found
+        found = titles_in(reading.table(path, quiet=True), reading) | found
     return found
 
 

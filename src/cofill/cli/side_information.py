@@ -302,13 +302,15 @@ def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
     return next(name for name in names if name not in taken)
 
 
-def titles_in(table: "Table") -> dict[Id, str]:
+def titles_in(table: "Table", reading: FeatureReading) -> dict[Id, str]:
     """The titles in a table of items, if one of its columns is called so."""
     from cofill.data.pairs import read_titles
     from cofill.data.roles import recognised
 
     try:
-        return read_titles(table) if table.headed and recognised(table.names)["title"] else {}
+        return (
+            read_titles(table, item=reading.id_in(table)) if table.headed and recognised(table.names)["title"] else {}
+        )
     except DataError:
         return {}  # features can be read in more ways than titles, which nobody has asked for
 

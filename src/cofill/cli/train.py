@@ -331,7 +331,7 @@ def _with_titles(ratings: "Ratings", options: argparse.Namespace, features: "Fea
         with in_flags():
             found = reading.decoded(options.titles, lambda encoding: read_titles(options.titles, encoding=encoding))
     for path in options.item_features or () if options.titles is None else ():
-        found = titles_in(reading.table(path, quiet=True)) | found
+        found = titles_in(reading.table(path, quiet=True), reading) | found
     titles = {items.id(items.index(item)): title for item, title in found.items() if item in items}
     if options.titles and not titles:
         raise DataError(

@@ -19,7 +19,8 @@ DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
 THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
 CLOCK = r"(?<hour>[01]?\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?"
 ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
-ISO_TIME = rf"^\s*(?<year>\d{{4}})-(?<month>\d{{2}})-(?<day>\d{{2}})(?:[T ]{CLOCK.replace('[01]?', '[01]')})?{ZONE}\s*$"
+_ISO_CLOCK = CLOCK.replace("[01]?", "[01]")
+ISO_TIME = rf"^\s*(?<year>\d{{4}})-(?<month>\d{{2}})-(?<day>\d{{2}})(?:[T ]{_ISO_CLOCK}\s?)?{ZONE}\s*$"
 # Dates with the name of the month, which say themselves which number is the day: 5 January 2010, Jan 5th, 2010 14:05,
 # Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010. So do dates with points: 5.1.2010 begins with the day everywhere.
 _WEEKDAY, _DAY, _MONTH = r"(?:[A-Za-z]{3,9},?\s+)?", r"(?<day>\d{1,2})(?:st|nd|rd|th)?", r"(?<month>[A-Za-z]{3,9})\.?"

@@ -12,6 +12,7 @@ from cofill.errors import DataError, Remedy, quoted
 MOST = 0.9  # of the first lines: one that is wrong does not change what a column holds
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: nobody rates or counts so
+TRUE_AND_FALSE = {"true", "false"}
 LEVELS = range(2, 22)  # how many different ratings a scale has
 
 
@@ -124,6 +125,17 @@ class EitherColumns(Wanted):
             cells = [row[position].strip() for row in below if len(row) == len(names)]
             if position in known or position in said or name in said or normalised(name).endswith("id"):
                 continue
+            if {cell.lower() for cell in cells if cell} == TRUE_AND_FALSE:
+                raise DataError(
+                    f"no column is recognised as the rating, and column {quoted(name)} is true in some lines and false "
+                    f"in others, which may be ratings; found {listed(names)}",
+                    Remedy.passing(
+                        "write 1 and 0 and pass {rating} if it is, or pass {no_rating} if these are interactions "
+                        "without ratings",
+                        **{"rating": name, "no_rating": ""},
+                    ),
+                    where=source,
+                )
             if _may_be_ratings([cell for cell in cells if cell]):
                 raise DataError(
                     f"no column is recognised as the rating, and column {quoted(name)} may hold ratings; found "

@@ -92,12 +92,12 @@ def read_somebody(
     return somebody
 
 
-def read_titles(source: object, *, encoding: str = "utf-8") -> dict[Id, str]:
-    """The titles of items, from a file or a frame with the columns item and title.
+def read_titles(source: object, *, item: str | int | None = None, encoding: str = "utf-8") -> dict[Id, str]:
+    """The titles of items, from a file or a frame with the columns item (that one, if it is said) and title.
 
     An empty title is none; of several titles of an item the first counts.
     """
-    wanted = Wanted({"item": None, "title": None}, ("item", "title"), (), ("item", "title"))
+    wanted = Wanted({"item": item, "title": None}, ("item", "title"), (), ("item", "title"))
     table = read_table(source, wanted, TextOptions(encoding=encoding))
     titles: dict[Id, str] = {}
     for item, title in zip(_ids(table, "item"), table.series("title").to_list(), strict=True):

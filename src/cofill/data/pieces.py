@@ -34,6 +34,7 @@ from cofill.data.delimited import (
     without_trailing,
 )
 from cofill.data.layout import Layout, TextOptions
+from cofill.data.other_formats import refuse_other_formats
 from cofill.data.roles import Wanted
 from cofill.data.table import (
     ARCHIVES,
@@ -230,6 +231,7 @@ class _Bytes(Protocol):
 
 def _unpacking(file: IO[bytes], magic: bytes, path: Path, wanted: str) -> _Bytes:
     """The unpacked bytes of a file whose first bytes have been read already."""
+    refuse_other_formats(magic, path)
     if not is_packed(magic, path):
         return _Rest(magic, file)
     kind = next((kind for signature, (kind, _) in PACKED.items() if magic.startswith(signature)), None)

@@ -27,7 +27,8 @@ from cofill.data import cells
 from cofill.data.cells import Origin, as_list, pandas_values, series_of
 from cofill.data.delimited import BYTE_ORDER_MARK, Content, cut_text
 from cofill.data.layout import TextOptions
-from cofill.data.roles import Everything, Wanted, checked_names, listed, refuse_repeated
+from cofill.data.other_formats import refuse_other_formats, refuse_workbook
+from cofill.data.roles import Everything, Wanted, checked_names, listed, recognised, refuse_repeated
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, Place, Remedy, quoted
 from cofill.files import json_of, replacing
@@ -154,7 +155,7 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return _from_pandas(source, wanted)
     _refuse_without_columns(source)
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
+        return from_frame(_of_arrow(source), "the Arrow table", wanted)
     if any(column is not None for column in wanted.given.values()):
         raise DataError(
             f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
@@ -207,7 +208,7 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
     if _is_pandas(source):
         return _from_pandas(source, wanted)
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
+        return from_frame(_of_arrow(source), "the Arrow table", wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
         return _from_tuples(source, wanted)
     raise DataError(
@@ -237,6 +238,7 @@ def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) ->
         magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
             return _read_parquet(path, magic, wanted)
+        refuse_other_formats(magic, path)
         # A pipe has no size and cannot be mapped.
         if os.fstat(file.fileno()).st_size and not is_packed(magic, path):
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -303,7 +305,10 @@ def _unzipped(data: bytes, path: Path, wanted: str) -> bytes:
 
 def only_member(archive: zipfile.ZipFile, path: Path, wanted: str) -> zipfile.ZipInfo:
     """The file in a zip archive that has one; DataError if there are more."""
-    members = [member for member in archive.infolist() if not member.is_dir()]
+    refuse_workbook(archive, path)
+    # A Mac puts what it knows of a file beside it.
+    found = [member for member in archive.infolist() if not member.is_dir()]
+    members = [member for member in found if not member.filename.startswith("__MACOSX/")]
     if len(members) != 1:
         inside = listed([member.filename for member in members]) or "nothing"
         raise DataError(
@@ -386,12 +391,39 @@ def from_frame(frame: "pl.DataFrame", name: str, wanted: Wanted | Everything) ->
 def _from_pandas(source: object, wanted: Wanted | Everything) -> Table:
     frame: Any = source
     found = [str(name) for name in frame.columns]
+    if isinstance(wanted, Wanted):
+        _refuse_roles_in_the_index([str(name) for name in frame.index.names if name is not None], found, wanted)
 
     def column(position: int) -> Any:
         values = pandas_values(frame.iloc[:, position])
         return values if isinstance(wanted, Wanted) else as_list(values)
 
     return _named_columns(found, column, "the pandas DataFrame", wanted)
+
+
+def _refuse_roles_in_the_index(index: Sequence[str], columns: Sequence[str], wanted: Wanted) -> None:
+    """DataError if a pandas frame has its users, items or ratings in the index, as after groupby or set_index."""
+    there, here = recognised(index), recognised(columns)
+    for role in wanted.required:
+        said = wanted.given.get(role)
+        if (said in index and said not in columns) or (said is None and there[role] and not here[role]):
+            raise DataError(
+                f"the {role} is in the index ({listed(index)}) and not in a column",
+                "pass frame.reset_index()",
+                where="the pandas DataFrame",
+            )
+
+
+def _of_arrow(source: Any) -> "pl.DataFrame":
+    import polars as pl
+
+    try:
+        return pl.DataFrame(source)
+    except pl.exceptions.PolarsError as error:  # a single column, such as a Series of pandas, has the interface, too
+        raise DataError(
+            f"cannot read a table from {type(source).__name__}, which is a single column",
+            "pass a frame with all columns; series.reset_index() is one in pandas",
+        ) from error
 
 
 def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted | Everything) -> Table:
