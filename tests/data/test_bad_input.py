@@ -385,9 +385,6 @@ OBJECTS = {
         lambda: Ratings.read(pandas_frame().rename_axis("who").drop(columns="user"), user="who"),
         Said("the pandas DataFrame", "user is in the index ('who')", "reset_index"),
     ),
-    "a single column": BadCall(
-        lambda: Ratings.read(pandas_frame()["rating"]), Said("", "from Series, which is a single column", "reset_index")
-    ),
     "frame without users": BadCall(
         lambda: Ratings.read(frame().drop("user")),
         Said("the polars DataFrame", "no column … user … 'item', 'rating'", "name or position", {"user": ...}),

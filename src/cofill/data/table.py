@@ -155,7 +155,7 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
         return _from_pandas(source, wanted)
     _refuse_without_columns(source)
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(_of_arrow(source), "the Arrow table", wanted)
+        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
     if any(column is not None for column in wanted.given.values()):
         raise DataError(
             f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
@@ -207,8 +207,9 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
         return from_frame(source, "the polars DataFrame", wanted)
     if _is_pandas(source):
         return _from_pandas(source, wanted)
+    _refuse_without_columns(source)
     if hasattr(source, "__arrow_c_stream__"):  # pyarrow, duckdb and others: the interface of Arrow for tables
-        return from_frame(_of_arrow(source), "the Arrow table", wanted)
+        return from_frame(pl.DataFrame(source), "the Arrow table", wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
         return _from_tuples(source, wanted)
     raise DataError(
@@ -412,18 +413,6 @@ def _refuse_roles_in_the_index(index: Sequence[str], columns: Sequence[str], wan
                 "pass frame.reset_index()",
                 where="the pandas DataFrame",
             )
-
-
-def _of_arrow(source: Any) -> "pl.DataFrame":
-    import polars as pl
-
-    try:
-        return pl.DataFrame(source)
-    except pl.exceptions.PolarsError as error:  # a single column, such as a Series of pandas, has the interface, too
-        raise DataError(
-            f"cannot read a table from {type(source).__name__}, which is a single column",
-            "pass a frame with all columns; series.reset_index() is one in pandas",
-        ) from error
 
 
 def _named_columns(found: Sequence[str], column: Any, name: str, wanted: Wanted | Everything) -> Table:
