@@ -150,7 +150,7 @@ def test_nothing_to_evaluate_on() -> None:
 @pytest.mark.parametrize("unread", ["test.csv", [("u", "a", 1.0)], None])
 def test_what_was_not_read(unread: Any) -> None:
     """A path or tuples are told how to become ratings."""
-    model = Constant(3.0, FIVE, {"u": 1})
+    model: Any = Constant(3.0, FIVE, {"u": 1})
     for measure in (evaluate, evaluate_ranking):
         with pytest.raises(DataError, match=r"where Ratings or Interactions belong; .*Ratings\.read"):
             measure(model, unread)

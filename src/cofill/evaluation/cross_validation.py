@@ -149,9 +149,12 @@ def cross_validate(
     `ranking`, lists of `n` are measured too, where ratings from `relevant` on are relevant. `report` is called with
     the share done.
     """
-    if not callable(make):
-        found = f"make is the model {make!r}, and every fold needs one of its own"
-        raise DataError(found, "give what makes it: lambda seed: CFN(seed=seed)")
+    passed: object = make
+    if not callable(passed):
+        raise DataError(
+            f"make is the model {passed!r}, and every fold needs one of its own",
+            "give what makes it: lambda seed: CFN(seed=seed)",
+        )
     features = {"item_features": item_features, "user_features": user_features}
     given: dict[str, Any] = {name: source for name, source in features.items() if source is not None}
     found = []
