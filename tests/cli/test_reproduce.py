@@ -136,7 +136,7 @@ def test_other_ratings_of_the_same_name_are_refused(
     path = tmp_path / "out" / "rmse-ratings-quick" / "rmse.json"
     before = path.read_bytes()
     assert refused("reproduce", "rmse", "--dataset", other, *only) == (
-        f"{path} is about other ratings that are called ratings too; name another folder with --out\n"
+        f"{path} is about other ratings that are called ratings too; name another folder with --out DIR\n"
     )
     assert path.read_bytes() == before
     assert run("reproduce", "rmse", "--dataset", words[1], *only).code == 0

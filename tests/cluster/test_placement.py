@@ -92,7 +92,7 @@ def test_an_error_arrives_as_it_was(error: CofillError) -> None:
 
 
 def test_an_error_of_a_class_that_only_the_worker_has() -> None:
-    told = {"class": "not.here:OddError", "message": "odd"}
+    told = told_error(CofillError("odd")) | {"class": "not.here:OddError"}
     assert type(heard_error(told)) is CofillError
     assert type(heard_error(told | {"class": "builtins:ValueError"})) is CofillError
 

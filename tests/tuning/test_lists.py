@@ -147,7 +147,7 @@ def test_what_is_searched(data: ListSearchData, ratings: Ratings) -> None:
     at_once = Ratings.read([("a", "x", 3, 7), ("a", "y", 5, 7), ("b", "x", 4, 7)])
     assert genes_of(ListSearchData.of(at_once)) == always | {"list_grade_power"}
     assert genes_of(data, half_life=90, list_penalty=2) == {"list_popularity", "list_grade_power"}
-    with pytest.raises(SettingsError, match="every setting that could be searched is set"):
+    with pytest.raises(SettingsError, match="every setting that could be searched is given"):
         genes_of(ListSearchData.of(interactions(counts=False)), list_penalty=1, list_popularity=0)
 
 

@@ -89,7 +89,7 @@ def test_rows_that_are_hidden_are_searched_with_features_only() -> None:
 
 def test_nothing_left_to_search() -> None:
     everything = {gene.setting: gene.high for gene in RANGES["paper"]} | {"hidden": 500}
-    with pytest.raises(SettingsError, match="every setting that could be searched is set"):
+    with pytest.raises(SettingsError, match="every setting that could be searched is given"):
         genes_to_search("paper", CFNSettings.of(everything), features=False)
     with pytest.raises(SettingsError, match="there are no ranges 'wide'; use one of cofill, paper"):
         genes_to_search("wide", CFNSettings(), features=False)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
 """Which code a result depends on: a change of an algorithm makes its own results stale, and no others.
 
 What belongs to an algorithm is found by following imports, from the module of its class and from the modules that
-measure it. Imports that only type checkers see do not count, and neither do those inside functions: what is needed
-now and then (a file format, a plot) is loaded there.
+measure it. Imports that only type checkers see do not count, and neither do those inside functions, where what is
+needed now and then is loaded (a file format, a plot), but for those that compute a result.
 """
 
 import ast
@@ -14,6 +14,8 @@ from pathlib import Path
 
 from cofill.models import algorithms
 
+# Modules that train a model, and are imported inside a function, because they need torch.
+_WHEN_ASKED_FOR = {"cofill.models.cfn.engines": ("cofill.models.cfn.plain.engine",)}
 # What is between the ratings, whose fingerprint is part of a run's name already, and a measured result.
 _MEASURING = ("cofill.experiments.measuring", "cofill.evaluation.ratings", "cofill.evaluation.ranking")
 
@@ -41,6 +43,7 @@ def modules_of(algorithm: str) -> list[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
+            waiting += _WHEN_ASKED_FOR.get(name, ())
             waiting += (other for other in _imports(name) if other.partition(".")[0] in inside)
     return sorted(name for name in found if not _is_package(name))
 
