@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from cofill.errors import SettingsError
 
-FOR_DEVELOPERS = ("dev", "peers")
+FOR_DEVELOPERS = ("dev", "docs", "peers")
 """Extras that nobody needs who only uses cofill."""
 
 
