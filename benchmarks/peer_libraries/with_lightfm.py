@@ -1,4 +1,4 @@
-"""LightFM, in the fork that is kept up to date by the authors of RecTools. https://pypi.org/project/rectools-lightfm"""
+"""LightFM, in the fork that is kept up to date by the authors of RecTools."""
 
 from importlib import import_module
 from typing import Any
