@@ -28,9 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -42,6 +40,7 @@ from cofill.config import Networks
 from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.splits import at_most_each
 from cofill.evaluation import paired_ratio
+from peer_libraries.with_myfm import imported as imported_myfm
 
 NEAR = 1.005  # times the best RMSE
 GIVEN = (1, 3, 5, 10, 20)
@@ -100,19 +99,6 @@ def myfm(part: Part, seed: int) -> Doubles:
         model.fit(table(part.train), part.train.values.astype(np.float64), n_iter=MYFM_TURNS)
     predicted: Doubles = model.predict(table(part.test))
     return predicted
-
-
-def imported_myfm() -> ModuleType:
-    """It imports two names that it does not use from pkg_resources, which newer setuptools no longer have."""
-    if "myfm" not in sys.modules and find_spec("pkg_resources") is None:
-        stand_in: Any = ModuleType("pkg_resources")
-        stand_in.DistributionNotFound = stand_in.get_distribution = None
-        sys.modules["pkg_resources"] = stand_in
-        try:
-            return import_module("myfm")
-        finally:
-            del sys.modules["pkg_resources"]
-    return import_module("myfm")
 
 
 ORIENTATIONS: tuple[str, ...] = get_args(Networks)

@@ -8,6 +8,7 @@ from pydantic.fields import FieldInfo
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from cofill.cli.options import default_text
 from cofill.config import PRESETS, CFNSettings, ListSettings, Settings, Stage
 from cofill.models import algorithms
 from directives import page_nodes
@@ -66,26 +67,11 @@ def _summary(declared: type) -> str:
 
 def _table(declared: type[BaseModel], without: set[str]) -> nodes.table:
     rows = [
-        (f"`{name}`", _default(field), _values(field), field.description or field.title or "")
+        (f"`{name}`", default_text(field), _values(field), field.description or field.title or "")
         for name, field in declared.model_fields.items()
         if name not in without
     ]
     return page_nodes.table(_HEAD, rows, _WIDTHS)
-
-
-def _default(field: FieldInfo) -> str:
-    extra = field.json_schema_extra
-    if isinstance(extra, dict) and isinstance(by := extra.get("default_by_orientation"), dict):
-        return ", ".join(f"{_shown(value)} (rows of {rows}s)" for rows, value in by.items())
-    return _shown(field.default)
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "learned"
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _values(field: FieldInfo) -> str:

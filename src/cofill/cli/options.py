@@ -62,7 +62,7 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     )
     for name, field in CFNSettings.model_fields.items():
         flag = "--" + name.replace("_", "-")
-        text = f"{field.description} (default {_default(field)})"
+        text = f"{field.description} (default {default_text(field)})"
         if field.annotation is bool:
             group.add_argument(flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
         else:
@@ -254,7 +254,8 @@ def _metavar(name: str, field: FieldInfo) -> str:
     return name.rpartition("_")[2].upper()
 
 
-def _default(field: FieldInfo) -> str:
+def default_text(field: FieldInfo) -> str:
+    """What a setting is unless it is given, for help and docs."""
     extra = field.json_schema_extra
     if isinstance(extra, dict) and isinstance(by := extra.get("default_by_orientation"), dict):
         return ", ".join(f"{_shown(value)} for {orientation} rows" for orientation, value in by.items())
