@@ -7,10 +7,10 @@ READY := .venv/.ready
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test quick messages docs check format dist audit clean
+.PHONY: help demo serve test test-all quick messages docs check format dist audit clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## Make a world of films, train, evaluate, recommend, write a report into demo/
 	$(BIN)/cofill demo --out demo
@@ -23,12 +23,16 @@ demo/model/model.json: | $(READY)
 
 # In the order of the folders: those of the cluster, which wait for Ray more than they work, come early, and not last.
 # One thread of BLAS and torch in each process: there is a process a core, and threads spin while they wait for others.
-test: $(READY) ## Run the whole test suite, on all cores
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --no-loadscope-reorder
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
 
-quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below a minute on two cores
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile --durations 5 \
-	  -p no:schemathesis --hypothesis-profile quick -m 'not real_data' @tests/quick.txt
+test: $(READY) ## Run the tests of every law, on all cores, in eight minutes on two of them
+	$(PYTEST) --no-loadscope-reorder --durations 30 -m 'not slow'
+
+test-all: $(READY) ## Run the tests that take long as well: kills in a row, releases, trainings on Ray, every page
+	$(PYTEST) --no-loadscope-reorder --durations 30
+
+quick: $(READY) ## Run the central tests of every package (tests/quick.txt), below 45 seconds on two cores
+	$(PYTEST) --durations 5 -p no:schemathesis --hypothesis-profile quick -m 'not real_data and not slow' @tests/quick.txt
 
 messages: $(READY) ## Write tests/messages.md, what is said of every bad input, anew
 	$(BIN)/python -m tests.messages
