@@ -8,7 +8,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +18,7 @@ import pytest
 
 from cofill.data.datasets.download import download, md5_of
 from cofill.errors import DatasetError
+from tests.waiting import wait_until
 
 
 class Publisher(ThreadingHTTPServer):
@@ -35,7 +35,8 @@ class Publisher(ThreadingHTTPServer):
         self.if_range = True  # honours If-Range
         self.drops: list[int] = []  # the bytes after which the next answers break off
         self.statuses: list[int] = []  # what the next answers are instead of the file
-        self.seconds_per_block = 0.0
+        self.pause_at: int | None = None  # the byte before which it waits until it may go on
+        self.go_on = threading.Event()
         self.requests: list[str | None] = []  # the Range of each
 
     @property
@@ -80,8 +81,9 @@ class Answer(BaseHTTPRequestHandler):
         if server.drops:
             body = body[: server.drops.pop(0)]
         for position in range(0, len(body), 20_000):
+            if position == server.pause_at:
+                server.go_on.wait(60)
             self.wfile.write(body[position : position + 20_000])
-            time.sleep(server.seconds_per_block)
 
     def log_message(self, format: str, *args: object) -> None:
         """Quietly."""
@@ -267,31 +269,32 @@ def test_a_cache_that_is_a_file(publisher: Publisher, tmp_path: Path) -> None:
 
 
 def test_two_at_once_share_one_download(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.seconds_per_block = 0.01
+    together = threading.Barrier(4)
+
+    def fetch(_: int) -> Path:
+        together.wait(60)
+        return get(publisher, tmp_path / "set.zip")
+
     with ThreadPoolExecutor(4) as pool:  # flock holds between open files, so threads stand for processes
-        targets = list(pool.map(lambda _: get(publisher, tmp_path / "set.zip"), range(4)))
+        targets = list(pool.map(fetch, range(4)))
     assert {target.read_bytes() for target in targets} == {publisher.content}
     assert publisher.requests == [None]
     assert left_behind(tmp_path) == ["set.zip"]
 
 
 def test_a_killed_process_is_continued(publisher: Publisher, tmp_path: Path) -> None:
-    publisher.seconds_per_block = 0.1
+    publisher.pause_at = 200_000
     program = (
         "import sys; from pathlib import Path; from cofill.data.datasets.download import download;"
         "download(sys.argv[1], Path(sys.argv[2]), quiet=True)"
     )
     target, part = tmp_path / "set.zip", tmp_path / "set.zip.part"
     process = subprocess.Popen([sys.executable, "-c", program, publisher.address, str(target)])
-    deadline = time.monotonic() + 20
-    while not part.exists() or part.stat().st_size < 100_000:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: part.exists() and part.stat().st_size >= 100_000)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = part.stat().st_size
-    publisher.seconds_per_block = 0.0
+    publisher.go_on.set()
     assert get(publisher, target).read_bytes() == publisher.content
     assert publisher.requests == [None, f"bytes={kept}-"]
     assert left_behind(tmp_path) == ["set.zip"]

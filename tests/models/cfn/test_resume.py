@@ -1,34 +1,20 @@
 """A run that is killed goes on from its last checkpoint to exactly the weights of a run that never was."""
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-import safetensors
 
 from cofill import CFN
 from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import CheckpointError
 from cofill.progress import Step
-
-# A process of its own: trains, saves, and waits a moment after every epoch so that it can be hit anywhere.
-TRAIN = """
-import json, sys, time
-from pathlib import Path
-from cofill import CFN, Ratings
-ratings, checkpoint, resume, changes = sys.argv[1:]
-model = CFN(**json.loads(changes))
-model.fit(Ratings.read(ratings), checkpoint=Path(checkpoint), resume=resume == "resume",
-          progress=lambda step: time.sleep(0.05))
-"""
+from tests.models.cfn.killing import KILLS_ITSELF, killed_after
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "checkpoint_seconds": 0
@@ -54,60 +40,18 @@ def weights(model: CFN, folder: Path) -> bytes:
     return path.read_bytes()
 
 
-def kill_after(
-    file: Path,
-    changes: dict[str, Any],
-    checkpoint: Path,
-    saves: int,
-    *,
-    resume: bool,
-    delay: float = 0.0,
-    watched: Path | None = None,
-) -> dict[str, Any]:
-    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands.
-
-    `watched` is what it saves to, if that is not the checkpoint itself.
-    """
-    watched = watched or checkpoint
-    process = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, file, checkpoint, "resume" if resume else "anew", json.dumps(QUICK | changes)]
-    )
-    try:
-        seen, last = 0, version(watched) if resume else None
-        while seen < saves:
-            assert process.poll() is None, "the run ended before it could be killed"
-            now = version(watched)
-            if now is not None and now != last:
-                seen, last = seen + 1, now
-            time.sleep(0.001)
-        time.sleep(delay)
-        assert process.poll() is None, "the run ended before it could be killed"
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-        code = process.wait()
-    assert code == -signal.SIGKILL
-    with safetensors.safe_open(watched, framework="np") as opened:
-        state: dict[str, Any] = json.loads(opened.metadata()["state"])
-    return state
-
-
-def version(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_mtime_ns
+def kill_after(file: Path, changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
+    """Train until it has saved that often; returns where the checkpoint stands."""
+    return killed_after(checkpoint, saves, lambda: fit(file, changes, checkpoint))
 
 
 def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Path) -> None:
+    """By a real SIGKILL: at the end of an epoch, then in the middle of one."""
     checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(file, {}, checkpoint, 2, resume=False)
-    assert state["phase"] == "search"
-    assert 2 <= state["epoch"] <= 3
-    # In the middle of an epoch rather than at its end.
-    state = kill_after(file, {}, checkpoint, 4, resume=True, delay=0.055)
-    assert state["phase"] == "train"
+    for resume, saves, steps in (("anew", 2, 0), ("resume", 4, 2)):
+        words = [file, checkpoint, resume, str(saves), str(steps), json.dumps(QUICK)]
+        done = subprocess.run([sys.executable, "-c", KILLS_ITSELF, *words], cwd=Path(__file__).parents[3], check=False)
+        assert done.returncode == -signal.SIGKILL
     resumed = fit(file, {}, checkpoint, resume=True)
     never_killed = fit(file, {})
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
@@ -124,7 +68,7 @@ def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> No
     never_killed = fit(file, changes)
     best = int(never_killed.measures["epochs"] or 0)
     assert best < len(never_killed.history) < 40
-    state = kill_after(file, changes, checkpoint, best + 2, resume=False)
+    state = kill_after(file, changes, checkpoint, best + 2)
     assert state["best_epoch"] == best < state["epoch"]
     resumed = fit(file, changes, checkpoint, resume=True)
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
@@ -135,7 +79,7 @@ def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, sa
     """Before and after: the first weights are those of a rate with which nothing is learned."""
     changes = {"learning_rate": 0.8, "weight_decay": 0.0, "epochs": 6, "decoder": "network"}
     checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(file, changes, checkpoint, saves, resume=False)
+    state = kill_after(file, changes, checkpoint, saves)
     assert state["rate_share"] == (1 if saves < 5 else 0.25)
     resumed, never_killed = fit(file, changes, checkpoint, resume=True), fit(file, changes)
     assert never_killed.history[-1].lowered == 1
@@ -145,7 +89,7 @@ def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, sa
 @pytest.mark.parametrize(("saves", "phase"), [(1, "search"), (5, "train")])
 def test_killed_after_pre_training(file: Path, tmp_path: Path, saves: int, phase: str) -> None:
     checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(file, DEEP, checkpoint, saves, resume=False)
+    state = kill_after(file, DEEP, checkpoint, saves)
     assert state["phase"] == phase
     resumed = fit(file, DEEP, checkpoint, resume=True)
     assert weights(resumed, tmp_path / "a") == weights(fit(file, DEEP), tmp_path / "b")
@@ -163,7 +107,7 @@ def test_killed_in_the_second_of_two_networks(
     changes = {"orientation": "both", **changes}
     checkpoint = tmp_path / "checkpoint.safetensors"
     second = tmp_path / ".checkpoint.second.safetensors"
-    state = kill_after(file, changes, checkpoint, saves, resume=False, watched=second)
+    state = killed_after(second, saves, lambda: fit(file, changes, checkpoint))
     assert state["phase"] == phase
     epochs: list[str] = []
     resumed = CFN(**QUICK | changes).fit(

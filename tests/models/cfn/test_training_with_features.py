@@ -1,18 +1,10 @@
 """Training on side features: killed and resumed, pre-trained, and no trace of them where there are none."""
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import safetensors
 import safetensors.numpy
 
 from cofill.config import CFNSettings
@@ -37,20 +29,13 @@ from tests.models.cfn.described_matrix import (
     known_ratings,
     matrix,
 )
+from tests.models.cfn.killing import killed_after
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
     "learning_rate": 0.05, "cold_ratio": 0.2,
 }  # fmt: skip
 DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
-
-# A process of its own: trains, and waits a moment after every epoch so that it can be hit anywhere.
-TRAIN = """
-import json, sys, time
-from pathlib import Path
-from tests.models.cfn.test_training_with_features import fit
-fit(json.loads(sys.argv[2]), Path(sys.argv[1]), report=lambda record, most: time.sleep(0.05))
-"""
 
 
 def fit(
@@ -73,30 +58,6 @@ def weights(fitted: Fitted) -> bytes:
     return safetensors.numpy.save({name: np.ascontiguousarray(w) for name, w in fitted.network.weights().items()})
 
 
-def kill_after(changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[str, Any]:
-    """Train in another process, kill it once it has saved that often; returns where the checkpoint stands."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", TRAIN, checkpoint, json.dumps(changes)], cwd=Path(__file__).parents[3]
-    )
-    try:
-        versions: set[tuple[int, int]] = set()
-        while len(versions) < saves:
-            assert process.poll() is None, "the run ended before it could be killed"
-            with contextlib.suppress(FileNotFoundError):
-                found = checkpoint.stat()
-                versions.add((found.st_ino, found.st_mtime_ns))
-            time.sleep(0.001)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-        code = process.wait()
-    assert code == -signal.SIGKILL
-    with safetensors.safe_open(checkpoint, framework="np") as opened:
-        assert "now.input.side" in list(opened.keys())
-        state: dict[str, Any] = json.loads(opened.metadata()["state"])
-    return state
-
-
 # Killed and resumed
 
 
@@ -105,7 +66,7 @@ def kill_after(changes: dict[str, Any], checkpoint: Path, saves: int) -> dict[st
 def test_killed_and_resumed(changes: dict[str, Any], saves: int, phase: str, tmp_path: Path) -> None:
     """To the byte, with rows that are cold in every epoch and the features' weights in every layer."""
     checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(changes, checkpoint, saves)
+    state = killed_after(checkpoint, saves, lambda: fit(changes, checkpoint))
     assert state["phase"] == phase
     resumed, never_killed = fit(changes, checkpoint, resume=True), fit(changes)
     assert weights(resumed) == weights(never_killed)
