@@ -1,6 +1,6 @@
 """Ray clusters for the tests: two nodes of this machine, on loopback or the machine's address.
 
-One takes some seconds to start, and each module that needs one starts its own. So tests that use it stand in few files.
+One takes some seconds to start: each process of tests starts at most one of each kind.
 Joining it is quick; `joined` and `narrow` do it once for a module.
 """
 
@@ -61,14 +61,14 @@ def _nodes(cpus: int) -> Iterator[Any]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ray_nodes() -> Iterator[Any]:
     """The cluster itself, to which nodes can be added and from which they can be taken."""
     with _nodes(4) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def ray_cluster(ray_nodes: Any) -> str:
     """The address of the cluster, as it is given to --ray."""
     return str(ray_nodes.address)
@@ -81,7 +81,7 @@ def joined(ray_cluster: str) -> Iterator[str]:
         yield ray_cluster
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def narrow_cluster() -> Iterator[str]:
     """The address of a cluster whose two nodes have one place each: as many workers at once as there are nodes."""
     with _nodes(1) as cluster:

@@ -25,6 +25,8 @@ from tests.cluster.conftest import members
 from tests.waiting import wait_until
 from tests.warm_processes import run_warm
 
+pytestmark = pytest.mark.slow
+
 FUNCTION = "tests.cluster.bad_workers:begin_work"
 
 

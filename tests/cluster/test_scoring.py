@@ -243,6 +243,7 @@ def test_everybodys_lists_are_those_of_one_process_and_made_once(
     assert sorted(path.name for path in out.glob("*.json")) == ["lists.json"]
 
 
+@pytest.mark.slow
 def test_predictions_are_those_of_one_process(
     narrow: str, model: Path, test_part: Ratings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -264,6 +265,7 @@ def test_predictions_are_those_of_one_process(
     assert np.all(np.diff([position.get(user, -1) for user in found["user"]]) >= 0)
 
 
+@pytest.mark.slow
 def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: ModelOutline, test_part: Ratings) -> None:
     shares: list[float] = []
     found = evaluate_on_cluster(
@@ -278,6 +280,7 @@ def test_measures_are_those_of_one_process(narrow: str, model: Path, outline: Mo
     assert shares[-1] == 1.0
 
 
+@pytest.mark.slow
 def test_measures_of_newcomers_and_of_interactions_are_those_of_one_process(
     narrow: str, ratings: Ratings, tmp_path: Path
 ) -> None:
@@ -318,6 +321,7 @@ def test_a_model_that_was_replaced_meanwhile_is_not_asked(model: Path, outline: 
         ModelParts(model, "the one before").held_for(people)
 
 
+@pytest.mark.slow
 def test_a_task_whose_worker_is_killed_is_done_by_another(
     narrow: str, model: Path, outline: ModelOutline, tmp_path: Path
 ) -> None:
@@ -338,6 +342,7 @@ def test_a_task_whose_worker_is_killed_is_done_by_another(
     assert not list((tmp_path / "lists").glob(".*"))
 
 
+@pytest.mark.slow
 def test_a_task_that_kills_every_worker_ends_all(
     narrow: str, outline: ModelOutline, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +358,7 @@ def test_a_task_that_kills_every_worker_ends_all(
     assert (tmp_path / "lists" / "lists.begun.json").exists()
 
 
+@pytest.mark.slow
 def test_a_command_that_was_killed_goes_on_where_it_was(
     narrow: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,8 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ CASES: dict[str, dict[str, Any]] = {
     "no refit": {"orientation": "item", "refit": False},
 }
 FEW_BUCKETS = "few buckets"  # two of them: of four workers two have nothing
+USUAL = ("mask", "deep", "user")
 
 
 @pytest.fixture(scope="module")
@@ -77,19 +79,26 @@ def models_of(results: list[dict[str, Any]], folder: Path) -> dict[str, CFN]:
     return found
 
 
+Train = Callable[[int, str], CFN]
+
+
 @pytest.fixture(scope="module")
-def models(
+def trained(
     joined: str, cases: dict[str, tuple[str, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory
-) -> dict[int, dict[str, CFN]]:
-    """Every case with one, two and four workers; each number of workers is one team."""
-    found = {}
-    for workers in (1, 2, 4):
+) -> Train:
+    """The model of a case by so many workers. One team trains the usual cases, another one all the others."""
+
+    @cache
+    def team(workers: int, usual: bool) -> dict[str, CFN]:
         folder = tmp_path_factory.mktemp(f"workers-{workers}")
-        arguments = {"cases": cases, "folder": str(folder)}
+        arguments = {
+            "cases": {name: case for name, case in cases.items() if (name in USUAL) == usual},
+            "folder": str(folder),
+        }
         program = "tests.cluster.training_programs:train_cases"
-        results = run_team(program, arguments, workers=workers, address=joined, threads=1)
-        found[workers] = models_of(results, folder)
-    return found
+        return models_of(run_team(program, arguments, workers=workers, address=joined, threads=1), folder)
+
+    return lambda workers, name: team(workers, name in USUAL)[name]
 
 
 def weights_by_id(model: CFN) -> dict[str, np.ndarray[Any, Any]]:
@@ -123,15 +132,19 @@ def assert_same(one: CFN, other: CFN) -> None:
         np.testing.assert_allclose([e.score for e in mine_listed], [e.score for e in theirs_listed], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [*CASES, FEW_BUCKETS])
-@pytest.mark.parametrize("workers", [2, 4])
-def test_so_many_workers_train_what_one_trains(models: dict[int, dict[str, CFN]], name: str, workers: int) -> None:
-    assert_same(models[1][name], models[workers][name])
+def slow_but(*quick: str, of: Iterable[str]) -> list[Any]:
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in of]
 
 
-@pytest.mark.parametrize("name", ["mask", "user", "paper"])
+@pytest.mark.parametrize("name", slow_but(*USUAL, of=[*CASES, FEW_BUCKETS]))
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_so_many_workers_train_what_one_trains(trained: Train, name: str, workers: int) -> None:
+    assert_same(trained(1, name), trained(workers, name))
+
+
+@pytest.mark.parametrize("name", slow_but("mask", "user", of=["mask", "user", "paper"]))
 def test_one_worker_trains_what_fit_trains(
-    models: dict[int, dict[str, CFN]], cases: dict[str, tuple[str, dict[str, Any]]], name: str
+    trained: Train, cases: dict[str, tuple[str, dict[str, Any]]], name: str
 ) -> None:
     """On the ratings as they come, in another order than that of the partition."""
     from cofill.data.partition import Partition
@@ -141,7 +154,7 @@ def test_one_worker_trains_what_fit_trains(
     model = CFN(CFNSettings.of({"threads": 1} | settings)).fit(
         data.ratings, item_features=data.about_items, user_features=data.about_users
     )
-    assert_same(model, models[1][name])
+    assert_same(model, trained(1, name))
 
 
 # Disasters
@@ -192,7 +205,7 @@ def undisturbed(joined: str, tmp_path_factory: pytest.TempPathFactory) -> list[s
     return digests(folder / "model")
 
 
-@pytest.mark.parametrize("when", TROUBLES)
+@pytest.mark.parametrize("when", slow_but("in the middle of an epoch", of=TROUBLES))
 def test_a_killed_worker_costs_nothing_but_time(
     joined: str, cut: Path, undisturbed: list[str], when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,6 +243,7 @@ def killed_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [2, 3])
 def test_a_killed_driver_is_resumed(killed_driver: Path, undisturbed: list[str], workers: int, tmp_path: Path) -> None:
     """With as many workers to the same bits, with another number to rounding; and none of its processes stays."""
@@ -306,6 +320,7 @@ def whole_training(ratings: Ratings, folder: Path, address: str, workers: int, *
     assert_same(CFN(chosen).fit(ratings), CFN.load(folder / "model"))
 
 
+@pytest.mark.slow
 @pytest.mark.real_data
 @pytest.mark.skipif(not next(DATA.glob("**/ml-100k.zip"), None), reason=f"ml-100k.zip is not in {DATA}")
 @pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
@@ -314,11 +329,13 @@ def test_a_whole_training_of_movielens(joined: str, tmp_path: Path, monkeypatch:
     whole_training(load_dataset("ml-100k"), tmp_path, joined, 4, hidden=30, epochs=5)
 
 
+@pytest.mark.slow
 def test_a_whole_training_of_a_larger_world(joined: str, tmp_path: Path) -> None:
     world = make_world(users=2_000, items=800, ratings=120_000, seed=0)
     whole_training(world.ratings, tmp_path, joined, 2, hidden=30, epochs=3, neighbours=0)
 
 
+@pytest.mark.slow
 def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
     """On a file of one's own, in an empty folder; the network is made small."""
     text = (Path(__file__).parents[2] / "docs" / "explanation" / "cluster.md").read_text(encoding="utf-8")

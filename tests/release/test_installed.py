@@ -20,6 +20,8 @@ import cofill
 from tests.release.conftest import REPOSITORY, Distributions
 from tests.release.environments import Environment, clean_environment, interpreter, require_registry
 
+pytestmark = pytest.mark.slow
+
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
 OFFERED = PROJECT["optional-dependencies"].keys()
 FOR_DEVELOPERS = {"dev", "docs", "peers"}  # the suite itself, the site and the comparison run on these
