@@ -87,6 +87,7 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
         exec(compile(source.replace("CFN()", "CFN(epochs=2, hidden=12)"), document, "exec"), {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOW_TOS)
 def test_a_how_to_can_be_followed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block, as it stands there; what it shows is printed."""
@@ -118,6 +119,7 @@ def test_a_page_that_promises_what_is_not_printed_is_found(promised: str, holds:
         player.play(block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compare", "first-steps"])
 def test_a_notebook_runs(name: str, tmp_path: Path) -> None:
     """In a kernel of its own, every cell; what is stored beside the cells is small, and of the kinds that they show."""

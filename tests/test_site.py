@@ -30,7 +30,7 @@ needs_sphinx = pytest.mark.skipif(
     any(find_spec(name) is None for name in ("sphinx", "myst_nb", "pydata_sphinx_theme")),
     reason="the site needs pip install 'cofill[docs]'",
 )
-pytestmark = needs_sphinx
+pytestmark = [needs_sphinx, pytest.mark.slow]
 
 
 class PageParts(HTMLParser):
