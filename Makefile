@@ -23,7 +23,7 @@ demo/model/model.json: | $(READY)
 
 # In the order of the folders: those of the cluster, which wait for Ray more than they work, come early, and not last.
 # One thread of BLAS and torch in each process: there is a process a core, and threads spin while they wait for others.
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses auto --dist loadfile
+PYTEST := OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/pytest --numprocesses auto --dist loadfile
 
 test: $(READY) ## Run the tests of every law, on all cores, in eight minutes on two of them
 	$(PYTEST) --no-loadscope-reorder --durations 30 -m 'not slow'
