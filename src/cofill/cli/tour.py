@@ -120,7 +120,7 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     _say("2. training on ratings alone", quiet)
     plain = _trained(parts.train, seed, quiet)
     _say("3. training on ratings and side information", quiet)
-    model = _trained(parts.train, seed, quiet, item_features=about_films, user_features=about_people)
+    model = _trained(parts.train, seed, quiet, about_films, about_people)
     model.draw_map()
     model.save(out / "model")
 
@@ -149,11 +149,13 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     return replace(result, verdict=verdict_on(subject).sentence)
 
 
-def _trained(train: Ratings, seed: int, quiet: bool, **features: Features) -> CFN:
+def _trained(
+    train: Ratings, seed: int, quiet: bool, about_films: Features | None = None, about_people: Features | None = None
+) -> CFN:
     with shown(quiet) as progress, warnings.catch_warnings():
         # A world may be made so small that no network is narrow enough for it; that is no news.
         warnings.simplefilter("ignore", FeatureWidthWarning)
-        return CFN(seed=seed).fit(train, progress=progress, **features)
+        return CFN(seed=seed).fit(train, item_features=about_films, user_features=about_people, progress=progress)
 
 
 def hold_out(ratings: Ratings, seed: int) -> Parts:
