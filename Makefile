@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 READY := .venv/.ready
+PLAIN := .venv/.plain
 
 # Tests start hundreds of processes; each would compile all modules of cofill again, which takes a second.
 unexport PYTHONDONTWRITEBYTECODE
@@ -12,13 +13,13 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## Make a world of films, train, evaluate, recommend, write a report into demo/
+demo: $(PLAIN) ## Make a world of films, train, evaluate, recommend, write a report into demo/
 	$(BIN)/cofill demo --out demo
 
-serve: demo/model/model.json ## Open the page on the demo's model: rate films, and watch recommendations follow
+serve: demo/model/model.json $(READY) ## Open the page on the demo's model: rate films, and watch recommendations follow
 	$(BIN)/cofill serve demo/model
 
-demo/model/model.json: | $(READY)
+demo/model/model.json: | $(PLAIN)
 	$(BIN)/cofill demo --out demo
 
 # In the order of the folders: those of the cluster, which wait for Ray more than they work, come early, and not last.
@@ -65,7 +66,13 @@ clean: ## Remove .venv, demo/, dist/, the built site and caches
 	rm -rf .venv demo dist docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml
+# The package and what it needs: byte code is written as modules are imported, which is half the time of the install.
+$(PLAIN): pyproject.toml
 	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e .
+	@touch $@
+
+# The extras: torch, Ray, the server, the tools of tests and of the site.
+$(READY): $(PLAIN)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@

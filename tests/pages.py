@@ -112,9 +112,12 @@ class Player:
     def _run(self, command: str, fails: bool) -> int:
         words = [] if "<<" in command else shlex.split(command, comments=True)
         if words[:1] == ["kill"]:
+            assert words[-1] == "$server", "name the process that is to end"
             self._signal(words)
         elif words[:2] == ["cofill", "serve"] and not fails:
             self._serve([word for word in words[2:] if word != "&"])
+        elif words == ["server=$!"]:
+            assert self.server is not None  # whose process `kill $server` ends
         elif words[:1] == ["cofill"] and not {"|", "<"} & set(words):
             return self._cofill(words[1:])
         elif words[:2] == ["pip", "install"]:

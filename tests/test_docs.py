@@ -14,7 +14,6 @@ from tests.pages import Player, blocks
 ROOT = Path(__file__).parent.parent
 
 EXAMPLES = [
-    "README.md",
     "docs/how-to/python.md",
     "docs/how-to/recommend.md",
     "docs/explanation/rivals.md",
@@ -91,9 +90,12 @@ def test_the_examples_of_the_docs_run(document: str, tmp_path: Path, monkeypatch
 @pytest.mark.parametrize("name", HOW_TOS)
 def test_a_how_to_can_be_followed(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Block by block, as it stands there; what it shows is printed."""
-    page = ROOT / "docs" / "how-to" / f"{name}.md"
     monkeypatch.chdir(tmp_path)
-    player = Player(page.name, tmp_path)
+    follow(ROOT / "docs" / "how-to" / f"{name}.md", tmp_path)
+
+
+def follow(page: Path, folder: Path) -> None:
+    player = Player(page.name, folder)
     try:
         for block in blocks(page.read_text(encoding="utf-8")):
             player.play(block)
@@ -155,12 +157,25 @@ def test_a_how_to_leads_somewhere(name: str) -> None:
         assert (page.parent / link).exists(), link
 
 
-def test_readme_names_both_commands_and_every_document() -> None:
+def test_readme_can_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    follow(ROOT / "README.md", tmp_path)
+
+
+def test_readme_is_short_names_both_commands_and_links_to_what_there_is() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert "make demo" in readme
-    assert "make test" in readme
-    for link in re.findall(r"\]\(([^)#]+\.md)[^)]*\)", readme):
+    assert len(readme.splitlines()) <= 130
+    for command in ("make demo", "make test", "make test-all"):
+        assert f"`{command}`" in readme or f"\n{command}\n" in readme
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", readme)
+    assert any(link.endswith(".png") for link in links)
+    for link in links:
         assert (ROOT / link).exists(), link
+
+
+def test_readme_speaks_of_users_and_items() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert not re.findall(r"(?i)\b(?:some|no|any|every)body\b|\bwho(?:ever|m)\b|former default", readme)
 
 
 def test_the_path_of_a_rating_is_that_of_files_that_exist() -> None:

@@ -338,12 +338,13 @@ def test_a_whole_training_of_a_larger_world(joined: str, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_the_three_commands_of_the_docs(tmp_path: Path) -> None:
     """On a file of one's own, in an empty folder; the network is made small."""
-    text = (Path(__file__).parents[2] / "docs" / "explanation" / "cluster.md").read_text(encoding="utf-8")
-    lines = text.partition("## Try it on a laptop")[2].partition("The model is")[0].splitlines()
-    commands = [line.split("#")[0].split() for line in lines if line.startswith("    cofill ")]
-    assert [command[1] for command in commands] == ["partition", "train", "recommend"]
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "many-machines.md").read_text(encoding="utf-8")
+    lines = text.partition("## 2. Two workers on one machine")[2].partition("Or in Python")[0].splitlines()
+    commands = [line.split() for line in lines if line.startswith("cofill ")]
+    assert [command[1] for command in commands] == ["train", "recommend"]
     make_world(users=60, items=40, ratings=900, seed=1).ratings.write(tmp_path / "ratings.csv")
-    commands[1] += ["--hidden", "8", "--epochs", "2"]
+    commands.insert(0, ["cofill", "partition", "ratings.csv", "--out", "partition"])
+    commands[1] += ["--hidden", "8"]
     for command in commands:
         done = run_warm(command[1:], cwd=tmp_path, env=os.environ | SETTINGS_OF_OUR_OWN)
         assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""The algorithm of docs/explanation/rivals.md, of another package, works in every command. The rivals need no torch."""
+"""The algorithm of docs/how-to/own-algorithm.md, of another package, in every command. The rivals need no torch."""
 
 import json
 import os
@@ -10,10 +10,11 @@ import pytest
 
 from cofill.data.datasets.world import make_world
 from tests.models.stored_models import unpacked
-from tests.test_docs import python_blocks
+from tests.pages import ROOT
 from tests.warm_processes import run_warm
 
-MODULE = next(block for block in python_blocks("docs/explanation/rivals.md") if "item_means.py" in block)
+PAGE = (ROOT / "docs" / "how-to" / "own-algorithm.md").read_text(encoding="utf-8")
+MODULE = PAGE.partition("cat > item_means.py <<'END'\n")[2].partition("END\n")[0]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ _COMMANDS = {
     "predict": "predict the ratings of pairs of user and item",
     "recommend": "recommend items to a user, to somebody new, or to everybody",
     "similar": "list the items most like one",
-    "explain": "show which ratings and features move a predicted rating, and by how much",
+    "explain": "show which ratings and features move a list score, or with --by rating a predicted rating",
     "features": "show how a file of side information is read, or what a model learned from it",
     "partition": "cut ratings that may be larger than memory into buckets, for training on many machines",
     "split": "cut a ratings file into a training and a test part",

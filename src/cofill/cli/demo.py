@@ -48,12 +48,12 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"folder": str(out), **asdict(result)})
         return 0
-    print_table("How far off predictions are (RMSE), on ratings nobody trained on", MEASURED, result.measures)
-    print_table("How good lists of ten are, on ratings nobody trained on", LISTED, result.lists)
-    rated = ", ".join(f"{film} {rating:g}" for film, rating in result.somebody)
-    _print_recommended(f"Somebody new, who rated three films: {rated}", result.recommendations)
+    print_table("RMSE of predictions on held-out ratings (lower is better)", MEASURED, result.measures)
+    print_table("Lists of ten, on held-out ratings (higher is better)", LISTED, result.lists)
+    rated = ", ".join(f"{film} {rating:g}" for film, rating in result.newcomer)
+    _print_recommended(f"A new user who rated three films: {rated}", result.recommendations)
     described = result.described[0]
-    _print_recommended(f"Somebody new, who rated nothing: {described.who}", described.recommendations)
+    _print_recommended(f"A new user who rated nothing: {described.who}", described.recommendations)
     if options.quiet:
         return 0
     model = quote(str(out / "model"))

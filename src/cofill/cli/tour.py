@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.cli.output import note
-from cofill.config import Orientation
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.data.described import FeatureWidthWarning
@@ -29,7 +28,7 @@ from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table
 from cofill.report.verdict import verdict_on
 
-_LEAST_ITEMS = 4  # three that somebody rates, one to recommend
+_LEAST_ITEMS = 4  # three that a new user rates, one to recommend
 _LEAST_RATINGS = 10  # one of them to test
 _ONE_IN = 20  # films and people are held out entirely
 _SAME_AGE = 5  # years, up or down
@@ -42,9 +41,9 @@ Floats = npt.NDArray[np.float32]
 Recommended = tuple[str, float, float]
 """A title, the predicted rating, and the truth."""
 
-LISTED = ("whose lists", "NDCG@10", "recall@10", "films shown to anybody")
+LISTED = ("model", "NDCG@10", "recall@10", "coverage")
 
-MEASURED = ("who predicts", "known films", "rarest fifth", "new films", "new people")
+MEASURED = ("model", "known films", "rarest fifth", "new films", "new people")
 
 
 @dataclass(frozen=True)
@@ -67,8 +66,8 @@ class DemoResult:
     lists: list[tuple[str, float, float, float]]
     """In the columns of LISTED, for known people; empty where no held-out rating is high enough to be found."""
     clusters: list[tuple[Cluster, float | None]]
-    """Of the model on ratings alone, rows are items, and the RMSE with side information."""
-    somebody: list[tuple[str, float]]
+    """Of the model on ratings alone, and the RMSE with side information."""
+    newcomer: list[tuple[str, float]]
     recommendations: list[Recommended]
     """Beside the truth of a like-minded person."""
     described: list[Described]
@@ -76,7 +75,7 @@ class DemoResult:
     curve: list[tuple[int, float, float]]
     epochs: float | int | None
     verdict: str = ""
-    """On the model with rows of items and side information, in one sentence."""
+    """On the model with side information, in one sentence."""
 
 
 @dataclass(frozen=True)
@@ -111,53 +110,52 @@ def run_demo(out: Path, *, users: int, items: int, ratings: int, seed: int, quie
     for what, count, least in (("items", items, _LEAST_ITEMS), ("ratings", ratings, _LEAST_RATINGS)):
         if count < least:
             raise SettingsError(f"the demo needs at least {least} {what} to have something to show. Got {count}")
-    _say(f"1. making a world: {items:,} films, {users:,} people, {ratings:,} ratings whose truth is known", quiet)
+    _say(f"1. making a world: {items:,} films, {users:,} people, {ratings:,} ratings with known truth", quiet)
     with share_done("making the world", quiet) as share:
         world = make_world(users=users, items=items, ratings=ratings, seed=seed, progress=share)
     world.write(out / "world")
     parts = hold_out(world.ratings, seed)
     about_films, about_people = _side_information(world, out / "world")
 
-    models: dict[tuple[Orientation, bool], CFN] = {}
-    kinds: tuple[tuple[Orientation, bool], ...] = (("user", False), ("user", True), ("item", False), ("item", True))
-    for number, (orientation, hybrid) in enumerate(kinds, 2):
-        told = "with side information" if hybrid else "on ratings alone"
-        _say(f"{number}. training a network whose rows are {orientation}s, {told}", quiet)
-        with shown(quiet) as progress, warnings.catch_warnings():
-            # A world may be made so small that no network is narrow enough for it; that is no news.
-            warnings.simplefilter("ignore", FeatureWidthWarning)
-            models[orientation, hybrid] = CFN(orientation=orientation, seed=seed).fit(
-                parts.train,
-                item_features=about_films if hybrid else None,
-                user_features=about_people if hybrid else None,
-                progress=progress,
-            )
-    model = models["item", True]
+    _say("2. training on ratings alone", quiet)
+    plain = _trained(parts.train, seed, quiet)
+    _say("3. training on ratings and side information", quiet)
+    model = _trained(parts.train, seed, quiet, about_films, about_people)
     model.draw_map()
     model.save(out / "model")
 
-    _say("6. measuring on what was held out", quiet)
-    known = {key: evaluate(model, parts.test) for key, model in models.items()}
+    _say("4. measuring on what was held out", quiet)
+    subject = Subject(model, "cofill demo", test=parts.test, test_name=str(out / "test.csv"), quiet=quiet)
+    known = {"cofill, ratings alone": (plain, evaluate(plain, parts.test))}
+    known["cofill, with side information"] = (model, subject.evaluation)
     result = DemoResult(
         summary=world.ratings.summary(),
         held_out={"ratings": len(parts.test), "new films": len(parts.new_films), "new people": len(parts.new_people)},
-        measures=_measures(world, parts, models, known),
-        lists=_lists(world, parts, model),
+        measures=_measures(world, parts, known),
+        lists=_lists(world, parts, subject),
         clusters=[
-            (plain, told.rmse)
-            for plain, told in zip(known["item", False].clusters, known["item", True].clusters, strict=True)
+            (alone, told.rmse)
+            for alone, told in zip(*(evaluation.clusters for _, evaluation in known.values()), strict=True)
         ],
-        somebody=[(world.films.titles[item], rating) for item, rating in _somebody(world)],
-        recommendations=_for_somebody(model, world),
+        newcomer=[(world.films.titles[item], rating) for item, rating in _newcomer(world)],
+        recommendations=_for_newcomer(model, world),
         described=[_for_described(model, world, person) for person in _youngest_and_oldest(world)],
         curve=[(r.epoch, r.loss, r.validation_rmse) for r in model.history if r.validation_rmse is not None],
         epochs=model.measures["epochs"],
     )
-    _say("7. writing the report, with a map of the films", quiet)
+    _say("5. writing the report, with a map of the films", quiet)
     parts.test.write(out / "test.csv")
-    subject = Subject(model, "cofill demo", test=parts.test, test_name=str(out / "test.csv"), quiet=quiet)
     write_report(subject, out / "report.html", demo_parts(result))
     return replace(result, verdict=verdict_on(subject).sentence)
+
+
+def _trained(
+    train: Ratings, seed: int, quiet: bool, about_films: Features | None = None, about_people: Features | None = None
+) -> CFN:
+    with shown(quiet) as progress, warnings.catch_warnings():
+        # A world may be made so small that no network is narrow enough for it; that is no news.
+        warnings.simplefilter("ignore", FeatureWidthWarning)
+        return CFN(seed=seed).fit(train, item_features=about_films, user_features=about_people, progress=progress)
 
 
 def hold_out(ratings: Ratings, seed: int) -> Parts:
@@ -177,7 +175,7 @@ def _chosen(count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
 
 
 def _side_information(world: World, folder: Path) -> tuple[Features, Features]:
-    """From the files of the world, as anybody would read them: about films and about people."""
+    """From the files of the world, as a user would read them: about films and about people."""
     films = [Features.read(folder / "movies.csv", columns={"title": "skip"})]  # the year has a column of its own
     people = [Features.read(folder / "users.csv")]
     if len(world.films.tag_film):
@@ -188,26 +186,20 @@ def _side_information(world: World, folder: Path) -> tuple[Features, Features]:
 
 
 def _measures(
-    world: World,
-    parts: Parts,
-    models: dict[tuple[Orientation, bool], CFN],
-    known: dict[tuple[Orientation, bool], Evaluation],
+    world: World, parts: Parts, known: dict[str, tuple[CFN, Evaluation]]
 ) -> list[tuple[str, float, float | None, float | None, float | None]]:
-    train = parts.train
-    everybody = Answers(train, lambda users, _: np.full(len(users), train.values.mean()))
-    film_means = _film_means(train)
-    by_film = Answers(train, lambda _, items: film_means[items])
-    truth = Answers(train, world.truth.expected)
-    rows: list[tuple[str, RatingModel, Evaluation]] = [
-        ("everybody's mean", everybody, evaluate(everybody, parts.test)),
-        ("each film's mean", by_film, evaluate(by_film, parts.test)),
-    ]
-    for (orientation, hybrid), trained in models.items():
-        told = ", with side information" if hybrid else ""
-        rows.append((f"cofill, rows are {orientation}s{told}", trained, known[orientation, hybrid]))
-    rows.append(("the truth, which nobody can beat", truth, evaluate(truth, parts.test)))
+    train, means = parts.train, _film_means(parts.train)
+    formulas = {
+        "overall mean": Answers(train, lambda users, _: np.full(len(users), train.values.mean())),
+        "mean of each film": Answers(train, lambda _, items: means[items]),
+        "oracle (best in expectation)": Answers(train, world.truth.expected),
+    }
+    simple: dict[str, tuple[RatingModel, Evaluation]] = {
+        name: (formula, evaluate(formula, parts.test)) for name, formula in formulas.items()
+    }
+    oracle = simple.popitem()
     measures = []
-    for name, model, evaluation in rows:
+    for name, (model, evaluation) in (*simple.items(), *known.items(), oracle):
         new_films, new_people = (
             evaluate(model, new).rmse if len(new) else None for new in (parts.new_films, parts.new_people)
         )
@@ -215,24 +207,24 @@ def _measures(
     return measures
 
 
-def _lists(world: World, parts: Parts, model: CFN) -> list[tuple[str, float, float, float]]:
-    """Lists of ten by popularity, by predicted rating, by cofill, and the best that anybody could make."""
-    try:
-        ours, by_rating = (evaluate_ranking(model, parts.test, by=by) for by in ("list", "rating"))
-        best = evaluate_ranking(BestLists(parts.train, world, ours.relevant or 0.0), parts.test)
-    except DataError:  # a world so small that nobody has a high rating to find
+def _lists(world: World, parts: Parts, subject: Subject) -> list[tuple[str, float, float, float]]:
+    """Lists of ten by popularity, by predicted rating, by cofill, and the best possible ones."""
+    ours = subject.ranking
+    if isinstance(ours, DataError):  # a world so small that no held-out rating is high enough to be found
         return []
+    by_rating = evaluate_ranking(subject.model, parts.test, by="rating")
+    best = evaluate_ranking(BestLists(parts.train, world, ours.relevant or 0.0), parts.test)
     rows: list[tuple[str, CutOff]] = [
-        ("the most popular films, for everybody", ours.popularity),
+        ("popularity", ours.popularity),
         ("cofill, by predicted rating", by_rating),
         ("cofill", ours),
-        ("the best possible, from the truth", best),
+        ("oracle (best in expectation)", best),
     ]
     return [(name, found.ndcg, found.recall, found.coverage) for name, found in rows]
 
 
 class BestLists(Answers):
-    """The lists of somebody who knows what each person chooses and likes."""
+    """The lists of an oracle, from the true choices and tastes of each user."""
 
     def __init__(self, train: Ratings, world: World, relevant: float) -> None:
         super().__init__(train, world.truth.expected)
@@ -257,7 +249,7 @@ def _film_means(train: Ratings) -> npt.NDArray[np.float64]:
     return np.asarray((sums + 5 * train.values.mean()) / (counts + 5), np.float64)
 
 
-def _somebody(world: World) -> list[tuple[int, float]]:
+def _newcomer(world: World) -> list[tuple[int, float]]:
     """A made-up user with a clear taste: loves the two best known films of a genre, dislikes one of another kind."""
     counts = np.bincount(world.ratings.item_index, minlength=len(world.films.titles))
     loved_genre = int(np.argmax(world.films.genres.sum(0)))
@@ -267,14 +259,14 @@ def _somebody(world: World) -> list[tuple[int, float]]:
     return [(int(loved[0]), 5.0), (int(loved[1]), 4.5), (int(disliked[0]), 1.5)]
 
 
-def _for_somebody(model: CFN, world: World) -> list[Recommended]:
+def _for_newcomer(model: CFN, world: World) -> list[Recommended]:
     """Recommendations for these ratings, beside the true ratings of the person who agrees most with them."""
-    somebody = _somebody(world)
+    newcomer = _newcomer(world)
     everyone = np.arange(len(world.people.ages))
     distance = np.zeros(len(everyone))
-    for item, rating in somebody:
+    for item, rating in newcomer:
         distance += (world.truth(everyone, np.full(len(everyone), item)) - rating) ** 2
-    found = model.recommend({world.ratings.items.id(item): rating for item, rating in somebody}, 10)
+    found = model.recommend({world.ratings.items.id(item): rating for item, rating in newcomer}, 10)
     return _beside_truth(found, world, np.argmin(distance, keepdims=True))
 
 
@@ -339,26 +331,26 @@ def demo_parts(result: DemoResult) -> list[Part]:
             "Side information is what the world tells about films (year, genres, tags) and people (age, occupation, "
             "friends)."
         ),
-        table("How far off predictions are", MEASURED, result.measures),
+        table("RMSE of predictions", MEASURED, result.measures),
         paragraph("RMSE, where less is better. Of new films and people no rating was trained on."),
-        table("By number of training ratings of the film (rows are items)", CLUSTER_COLUMNS, cluster_rows(result)),
-        table("How good lists of ten are", LISTED, result.lists),
+        table("By number of training ratings of the film", CLUSTER_COLUMNS, cluster_rows(result)),
+        table("Lists of ten", LISTED, result.lists),
         paragraph(
             "NDCG@10, where more is better, over known people; relevant are ratings in the upper quarter of the scale. "
             "In this world people choose what they see by popularity and by taste, as in life."
         ),
     )
     columns = ("film", "predicted", "truth")
-    rated = [(film, f"{rating:g}") for film, rating in result.somebody]
+    rated = [(film, f"{rating:g}") for film, rating in result.newcomer]
     people = [
         beside(
-            table("Somebody new, who rated three films", ("film", "rating"), rated),
+            table("A new user who rated three films", ("film", "rating"), rated),
             table("What they would like", columns, result.recommendations),
         ),
         paragraph("Beside the prediction stands the truth of the person in this world who agrees most with them."),
         beside(
             *(
-                table(f"Somebody new, who rated nothing: {described.who}", columns, described.recommendations)
+                table(f"A new user who rated nothing: {described.who}", columns, described.recommendations)
                 for described in result.described
             )
         ),

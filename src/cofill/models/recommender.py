@@ -8,7 +8,7 @@
 
 `CFN` and its rivals are recommenders: each says how it learns, and leaves behind a `Matrix` of users x items to be
 asked. An algorithm of somebody else's is a subclass with `kind`, `settings_class`, `_learn`, `_kept` and `_restored`;
-docs/explanation/rivals.md shows one.
+docs/how-to/own-algorithm.md shows one.
 """
 
 from abc import abstractmethod
