@@ -150,6 +150,25 @@ def test_a_world_that_was_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert main(words) == 0
 
 
+def test_a_training_that_fails_by_an_interrupt_tells_how_to_go_on(
+    run: Run, monkeypatch: pytest.MonkeyPatch, world: Path, tmp_path: Path
+) -> None:
+    """As one does where numba is compiling: llvmlite swallows the interrupt, and numba misses what was compiled."""
+    from cofill.models.cfn.cfn import CFN
+
+    def fail(*_: object, checkpoint: Path, **__: object) -> None:
+        checkpoint.touch()
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as interrupt:
+            raise RuntimeError("no compiled object yet") from interrupt
+
+    monkeypatch.setattr(CFN, "fit", fail)
+    stopped = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--quiet")
+    assert stopped.code == 130
+    assert stopped.err == "the same command with --resume goes on from the last checkpoint\ncofill: stopped\n"
+
+
 def test_a_model_that_was_stopped(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path) -> None:
     from cofill.models import file
     from cofill.models.recommender import Recommender
