@@ -198,3 +198,15 @@ def test_in_a_thread_signals_are_left_alone() -> None:
     thread.start()
     thread.join()
     assert found == [signal.getsignal(signal.SIGTERM)]
+
+
+def test_a_worker_hears_of_no_interrupt_from_its_first_moment() -> None:
+    """A terminal sends it to everybody; only the parent decides."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # also where pytest itself was told to ignore it
+    try:
+        worker = start_worker("cofill.crew", "nothing:at_all", stderr=subprocess.PIPE)
+        worker.send_signal(signal.SIGINT)
+        _, said = worker.communicate()  # without a word about its duty: the parent has gone
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (worker.returncode, said) == (1, b"")

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, Request
 import cofill
 import cofill.client
 import cofill.nn
-from cofill.cli import _COMMANDS
+from cofill.cli.parser import COMMANDS
 from cofill.config import CFNSettings
 from cofill.models import algorithms
 from tests.serving.visiting import DESKTOP, PHONE, browser
@@ -142,7 +142,7 @@ def test_every_public_name_is_in_the_reference(pages: dict[str, PageParts]) -> N
 
 def test_every_command_setting_and_route_is_in_the_reference(site: Path, pages: dict[str, PageParts]) -> None:
     commands = pages["reference/commands.html"].anchors
-    assert {f"cofill-{name}" for name in _COMMANDS} <= commands
+    assert {f"cofill-{name}" for name in COMMANDS} <= commands
     assert {"cofill-train-out", "cofill-recommend-where", "cofill-datasets-make-users"} <= commands
     settings = (site / "reference" / "settings.html").read_text(encoding="utf-8")
     shown = set(re.findall(r'<span class="pre">(\w+)</span>', settings))

@@ -173,12 +173,8 @@ def _run(told: _Told, stdout: Any, stderr: Any) -> None:
     sys.argv = ["cofill", *told.words]
     from cofill.cli import main
 
-    code: Any = 1
     try:
-        code = main(told.words)
-    except SystemExit as ended:
-        code = ended.code
+        main()
     finally:
         with suppress(Exception):
             atexit._run_exitfuncs()
-    sys.exit(code)

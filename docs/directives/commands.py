@@ -8,13 +8,13 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from cofill.cli import _COMMANDS, _parser
+from cofill.cli.parser import COMMANDS, parser_for
 from directives import page_nodes
 
 
 class Commands(SphinxDirective):
     def run(self) -> list[nodes.Node]:
-        return [_command(_subparsers(_parser([name])).choices[name]) for name in _COMMANDS]
+        return [_command(_subparsers(parser_for([name])).choices[name]) for name in COMMANDS]
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Any:

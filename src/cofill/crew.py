@@ -28,6 +28,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn, Protocol
 
 from cofill.errors import CofillError, show_warning
+from cofill.interrupts import orderly_end
 
 THREADS_OF_LIBRARIES = (
     "OMP_NUM_THREADS",
@@ -311,6 +312,7 @@ def problem_of(error: BaseException) -> str:
 def behave_as_worker() -> None:
     """Call first in a worker: ignore interrupts, which the parent handles, and print each warning on one line."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     warnings.showwarning = show_warning
 
 
@@ -321,13 +323,24 @@ def start_worker(
     module: str, *words: str, threads: int = 0, stdout: int | None = None, stderr: int | None = None
 ) -> subprocess.Popen[bytes]:
     """Start `python -m module words...` with a pipe as standard input; `threads` 0: one for each core."""
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=stderr,
-        env=environ | (dict.fromkeys(THREADS_OF_LIBRARIES, str(threads)) if threads else {}),
-    )
+    with interrupts_blocked():
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *words],
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            env=environ | (dict.fromkeys(THREADS_OF_LIBRARIES, str(threads)) if threads else {}),
+        )
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """A process that is started in this block hears of no interrupt before it calls `behave_as_worker`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def stop_workers(workers: Iterable[subprocess.Popen[bytes]], seconds: float = _SECONDS_TO_STOP) -> None:
@@ -355,13 +368,14 @@ def how_it_ended(code: int, workers: int) -> str:
 
 @contextmanager
 def orderly_termination() -> Iterator[None]:
-    """Turn SIGTERM into `SystemExit`, so that workers are stopped and temporary files removed."""
+    """Turn SIGTERM into `SystemExit`, so that workers are stopped and temporary files removed; as on an interrupt."""
     if threading.current_thread() is not threading.main_thread():  # only there are signals heard
         yield
         return
     before = signal.signal(signal.SIGTERM, _leave)
     try:
-        yield
+        with orderly_end():
+            yield
     finally:
         signal.signal(signal.SIGTERM, before)
 

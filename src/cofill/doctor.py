@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from cofill import __version__
 from cofill.crew import cores
 from cofill.errors import CofillError
 from cofill.extras import Package, command, packages
+from cofill.files import temporary_folder
 
 _KERNELS = "cofill.models.cfn.kernels"
 _CGROUP = Path("/sys/fs/cgroup")
@@ -233,9 +233,9 @@ def _kept_and_asked(model: Any) -> str:
     from cofill.models.recommender import Recommender
 
     model.fit(make_world(users=40, items=30, ratings=600, seed=0).ratings)
-    with TemporaryDirectory(prefix="cofill-doctor-") as folder:
-        model.save(Path(folder) / "model")
-        again = Recommender.load(Path(folder) / "model")
+    with temporary_folder("cofill-doctor") as folder:
+        model.save(folder / "model")
+        again = Recommender.load(folder / "model")
     ours, theirs = model.recommend(1, n=3), again.recommend(1, n=3)
     if [entry.item for entry in ours] != [entry.item for entry in theirs] or len(ours) != 3:
         raise CofillError(f"the model recommends {ours}, and after it was saved and loaded {theirs}")

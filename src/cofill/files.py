@@ -7,10 +7,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import uuid4
 
 from cofill.errors import CofillError
+from cofill.interrupts import unfinished
 
 DRAFTS_OF_SAFETENSORS = ".tmp??????"
 """What safetensors writes to before it renames that to our draft; a kill may leave one behind."""
@@ -28,19 +30,24 @@ def replacing(target: Path, error: type[CofillError] = CofillError, *, private: 
     # Not by the number of this process: on storage that several machines share, another may have the same.
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.part")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        mode = _mode_of_new(draft, 0o600 if private else 0o666)
-        yield draft
-        if stat.S_IMODE(draft.stat().st_mode) != mode:
-            draft.chmod(mode)
-        put_in_place(draft, target)
+        with unfinished(draft):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            mode = _mode_of_new(draft, 0o600 if private else 0o666)
+            yield draft
+            if stat.S_IMODE(draft.stat().st_mode) != mode:
+                draft.chmod(mode)
+            put_in_place(draft, target)
     except CofillError:
         raise
     except Exception as problem:  # writers of other libraries wrap a full disk in errors of their own
         raise error(explain_write_failure(target, problem)) from problem
-    finally:
-        with suppress(OSError):  # what went wrong above is what matters
-            draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """A folder where the system has temporary ones, for this block alone."""
+    with TemporaryDirectory(prefix=f"{name}-") as folder, unfinished(Path(folder)):
+        yield Path(folder)
 
 
 def _mode_of_new(path: Path, wanted: int) -> int:

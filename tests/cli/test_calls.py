@@ -9,7 +9,7 @@ from inspect import signature
 import pytest
 
 from cofill import __version__
-from cofill.cli import _COMMANDS
+from cofill.cli.parser import COMMANDS
 from cofill.config import CFNSettings
 from cofill.data.features import Features
 from tests.cli.conftest import Run
@@ -20,7 +20,7 @@ HEAVY = ("torch", "numba", "numpy", "scipy", "polars", "pydantic", "rich", "safe
 def test_help_shows_every_command_and_the_first_steps(run: Run) -> None:
     result = run("--help")
     assert (result.code, result.err) == (0, "")
-    assert all(re.search(rf"\n    {name}\s", result.out) for name in _COMMANDS)
+    assert all(re.search(rf"\n    {name}\s", result.out) for name in COMMANDS)
     assert "cofill train ratings.csv --out model" in result.out
 
 
@@ -32,7 +32,7 @@ def test_version(run: Run, flag: str) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        *([name] for name in _COMMANDS),
+        *([name] for name in COMMANDS),
         *(["datasets", action] for action in ("list", "fetch", "make")),
         *(["benchmark", what] for what in ("speed", "growth", "serving")),
     ],

@@ -1,6 +1,7 @@
 """Trials of a study: how they are scored, counted, stopped, given up and refused."""
 
 import json
+import signal
 import socket
 import sqlite3
 import time
@@ -23,7 +24,7 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError, DataError, SettingsError
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best
-from cofill.tuning.search import search
+from cofill.tuning.search import _standing, search
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import shown_url, storage_explained, storage_url
 from cofill.tuning.study import Plan, Sampler, fail_the_dead, make_pruner, open_study
@@ -84,6 +85,30 @@ def test_the_total_counts_and_not_the_call(data: SearchData, tmp_path: Path) -> 
         study = open_study(storage_url(tmp_path), "s", plan)
         run_trials(study, plan, data, wanted)
         assert states(study) == [TrialState.COMPLETE] * there
+
+
+def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, tmp_path: Path) -> None:
+    plan = plan_of(data)
+    study = open_study(storage_url(tmp_path), "s", plan)
+    study.tell(study.ask(), 1.0)
+
+    def press(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    engine = study._storage._backend.engine  # type: ignore[attr-defined]
+    event.listen(engine, "after_cursor_execute", press)
+    try:
+        with pytest.raises(KeyboardInterrupt) as stopped:  # whose frames keep all that they had
+            _standing(study, 2, plan.goal)
+    finally:
+        event.remove(engine, "after_cursor_execute", press)
+        signal.signal(signal.SIGINT, before)
+    (file,) = tmp_path.glob("*.db")
+    other = sqlite3.connect(file, timeout=0)
+    other.execute("BEGIN EXCLUSIVE")
+    other.close()
+    assert stopped.value.__context__ is None
 
 
 def test_trials_of_the_dead_are_done_again(data: SearchData) -> None:

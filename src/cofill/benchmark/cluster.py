@@ -5,7 +5,6 @@ On a machine with a few cores this shows no speed-up, and claims none: workers s
 alone. What can be told here is how much more is computed, how much is sent, and how much memory each worker has.
 """
 
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from cofill.cluster.team import run_team
 from cofill.cluster.training import train_partition
 from cofill.config import CFNSettings
 from cofill.data.partition import write_partition
+from cofill.files import temporary_folder
 from cofill.progress import unseen
 
 Say = Callable[[str], None]
@@ -39,8 +39,7 @@ def measure_cluster(
     say: Say,
 ) -> dict[str, Any]:
     """Epochs with each number of workers, a recovery, and on request the memory of whole trainings."""
-    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as name:
-        folder = Path(name)
+    with temporary_folder("cofill-benchmark") as folder:
         path = folder / "ratings.parquet"
         say(f"making ratings like {like}")
         shape = measure(_TASKS, "make_ratings", like=like, scale=scale, seed=seed, path=str(path))

@@ -8,7 +8,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ import numpy as np
 
 from cofill.benchmark import answer_as_process, measure, percentiles
 from cofill.crew import stop_workers
+from cofill.files import temporary_folder
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender
@@ -43,8 +43,8 @@ def measure_serving(
     like: str, settings: dict[str, Any], *, scale: float, seconds: int, seed: int, say: Say
 ) -> dict[str, Any]:
     """Measure a model of a published shape, with the server in one process and the client in another."""
-    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
-        model = Path(folder) / "model"
+    with temporary_folder("cofill-benchmark") as folder:
+        model = folder / "model"
         say(f"making a model like {like}")
         shape = measure(_TASKS, "make_model", model=str(model), like=like, scale=scale, seed=seed, settings=settings)
         say(f"starting a server of {shape['users']:,} users and {shape['items']:,} items")

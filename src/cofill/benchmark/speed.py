@@ -1,12 +1,11 @@
 """`cofill benchmark`: training speed, memory, lists and fold-in latency at a published shape, and growth with size."""
 
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from cofill.benchmark import measure
+from cofill.files import temporary_folder
 
 Say = Callable[[str], None]
 
@@ -24,8 +23,8 @@ _USERS = 2_048
 
 def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
     """Everything about one shape, in one run."""
-    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
-        path = str(Path(folder) / "ratings.parquet")
+    with temporary_folder("cofill-benchmark") as folder:
+        path = str(folder / "ratings.parquet")
         say(f"making ratings like {like}")
         shape = measure(_TASKS, "make_ratings", like=like, scale=scale, seed=seed, path=path)
         say(f"training twice {_EPOCHS} epochs on {shape['ratings']:,} ratings")
@@ -83,11 +82,11 @@ def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: in
 def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int, say: Say) -> dict[str, Any]:
     """Ratings per second at the shapes of MovieLens-1M and 20M, turn by turn, with the same settings."""
     speeds: dict[str, list[float]] = {"ml-1m": [], "ml-20m": []}
-    with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
+    with temporary_folder("cofill-benchmark") as folder:
         shapes = {}
         for like in speeds:
             say(f"making ratings like {like}")
-            path = str(Path(folder) / f"{like}.parquet")
+            path = str(folder / f"{like}.parquet")
             shapes[like] = measure(_TASKS, "make_ratings", like=like, scale=1.0, seed=seed, path=path)
         peak = 0
         for turn in range(1, rounds + 1):
@@ -97,7 +96,7 @@ def measure_growth(settings: dict[str, Any], *, rounds: int, seed: int, say: Say
                 done = measure(
                     _TASKS,
                     "train",
-                    path=str(Path(folder) / f"{like}.parquet"),
+                    path=str(folder / f"{like}.parquet"),
                     settings={"epochs": epochs, "validation": 0.0} | settings,
                 )
                 speeds[like].append(shape["ratings"] / median(done["epoch_seconds"][1:]))

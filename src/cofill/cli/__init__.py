@@ -1,53 +1,57 @@
 """The command line: `cofill COMMAND`. Each command is a module that is imported only when it is asked for."""
 
-import argparse
+# Nothing else is imported here: the process of a command first sees to it that Ctrl-C ends it.
 import os
 import sys
-import warnings
 from collections.abc import Sequence
-from functools import partial
-from importlib import import_module
 from typing import Any, NoReturn
-
-from cofill import __version__
-from cofill.errors import CofillError, show_warning
-
-_COMMANDS = {
-    "train": "train a model on a ratings file or a data set",
-    "evaluate": "measure a model on ratings it has not seen",
-    "predict": "predict the ratings of pairs of user and item",
-    "recommend": "recommend items to a user, to somebody new, or to everybody",
-    "similar": "list the items most like one",
-    "explain": "show which ratings and features move a list score, or with --by rating a predicted rating",
-    "features": "show how a file of side information is read, or what a model learned from it",
-    "partition": "cut ratings that may be larger than memory into buckets, for training on many machines",
-    "split": "cut a ratings file into a training and a test part",
-    "datasets": "list, fetch or make data sets",
-    "tune": "search for the best settings on validation data",
-    "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
-    "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
-    "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
-    "export-ratings": "write the ratings that a server has stored, for the next training",
-    "keys": "make, list or remove the keys that open a server",
-    "report": "write a page about a model: data, curves, measures, a map of its items",
-    "benchmark": "measure speed and memory on this machine",
-    "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
-    "demo": "make a world of films, train on it, and write a report",
-}
-
-_EPILOG = """\
-first steps:
-  cofill train ratings.csv --out model        learn from a file with user, item, rating
-  cofill recommend model --user 42            what would user 42 like?
-  cofill features movies.csv                  how would this table of items or users be read?
-  cofill demo --out demo                      no file at hand? see it all on generated films
-
-cofill COMMAND --help shows the options of a command."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 for an error during the run, 2 for wrong arguments."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Run a command; returns the exit code: 0, 1 for an error during the run, 2 for wrong arguments.
+
+    Without arguments, this process is the command: Ctrl-C ends it at any moment, and it ends with that exit code.
+    """
+    if arguments is None:
+        _be_the_command()
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:
+        sys.stderr.write("cofill: stopped\n")
+        return 130
+
+
+def _be_the_command() -> NoReturn:
+    from cofill.interrupts import Watch, was_interrupted
+
+    watch = Watch()
+    code: Any
+    try:
+        try:
+            watch.begin()
+            code = _run(sys.argv[1:])
+        except SystemExit as ended:
+            code = ended.code
+        watch.done()
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _let_go_of_output()
+        watch.obeyed()
+    sys.exit(code)
+
+
+def _run(words: Sequence[str]) -> int:
+    """As `main`, but an interrupt is raised."""
+    import warnings
+    from functools import partial
+
+    from cofill.cli.parser import parser_for
+    from cofill.errors import CofillError, show_warning
+
     if sys.stdout is None:  # closed by the caller, who wants none
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115, PTH123
     if hasattr(sys.stdout, "reconfigure"):  # a title that the terminal cannot show is no reason to stop
@@ -55,29 +59,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(show_warning, argument=_flag)
-            options = _parser(words).parse_args(words)
+            options = parser_for(words).parse_args(words)
             code: int = options.run(options)
             sys.stdout.flush()  # here, where a reader that has gone or a full disk can still be dealt with
             return code
     except CofillError as error:
-        return _failed(error.worded(_flag))
+        return _failed(error, error.worded(_flag))
     except BrokenPipeError:
         # Whoever read our output has gone, as `head` does; that is no error.
         _let_go_of_output()
         return 0
-    except KeyboardInterrupt:
-        sys.stderr.write("cofill: stopped\n")
-        return 130
     except OSError as error:
         _let_go_of_output()
         what = f"{error.filename}: " if error.filename is not None else ""
-        return _failed(f"{what}{error.strerror or error}; check the path, its permissions and the space on the disk")
+        why = error.strerror or error
+        return _failed(error, f"{what}{why}; check the path, its permissions and the space on the disk")
     except MemoryError as error:
-        return _failed(f"not enough memory ({error}); use fewer ratings or a smaller --hidden")
+        return _failed(error, f"not enough memory ({error}); use fewer ratings or a smaller --hidden")
     except Exception as error:
         if os.environ.get("COFILL_TRACE"):
             raise
-        return _failed(f"{type(error).__name__}: {error}; COFILL_TRACE=1 in the environment shows where")
+        return _failed(error, f"{type(error).__name__}: {error}; COFILL_TRACE=1 in the environment shows where")
 
 
 def _flag(name: str, value: Any) -> str:
@@ -87,9 +89,12 @@ def _flag(name: str, value: Any) -> str:
     return as_flag(name, value)
 
 
-def _failed(message: str) -> int:
+def _failed(error: Exception, message: str) -> int:
     from cofill.cli.notes import note
+    from cofill.interrupts import was_interrupted
 
+    if was_interrupted(error):
+        raise KeyboardInterrupt from error
     note(f"cofill: {' '.join(message.split())}")
     return 1
 
@@ -102,49 +107,3 @@ def _let_go_of_output() -> None:
         os.close(nowhere)
     except (OSError, ValueError, AttributeError):
         pass  # an output without a file behind it
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser with one-line errors and without abbreviated options: --user does not mean --user-column."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False} | settings)
-
-    def error(self, message: str) -> NoReturn:
-        from cofill.cli.notes import note
-
-        note(f"{self.prog}: {message}; `{self.prog} --help` tells how")
-        self.exit(2)
-
-    def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
-        """Refuse unknown options here, where the command's own options can be listed."""
-        options, unknown = super().parse_known_args(*words, **more)
-        if unknown and unknown[0].startswith("-"):
-            from difflib import get_close_matches
-
-            flag = unknown[0].partition("=")[0]
-            near = get_close_matches(flag, self._option_string_actions, 1)
-            self.error(f"there is no option {flag}" + (f" (did you mean {near[0]}?)" if near else ""))
-        if unknown:
-            self.error(f"there is no place for {unknown[0]!r}")
-        return options, unknown
-
-
-def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser of all commands; only the called one gets its options, because they need heavy imports."""
-    parser = _Parser(
-        prog="cofill",
-        description="Collaborative filtering with autoencoders: from a ratings file to recommendations.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("-V", "--version", action="version", version=f"cofill {__version__}", help="show the version")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    called = next((word for word in words if not word.startswith("-")), None)
-    for name, summary in _COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
-        if name == called:
-            module = import_module(f"cofill.cli.{name.replace('-', '_')}")
-            module.add_options(command)
-            command.set_defaults(run=module.run)
-    return parser

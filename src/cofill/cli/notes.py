@@ -3,8 +3,12 @@
 import os
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TextIO
+
+from cofill.interrupts import was_interrupted
 
 _LEAST_WIDTH = 30
 
@@ -13,6 +17,17 @@ def note(text: str) -> None:
     """Print a note on standard error: in lines that fit a terminal, and elsewhere on one line."""
     width = known_width(sys.stderr) if sys.stderr.isatty() else None
     sys.stderr.write((text if width is None else wrapped(text, width)) + "\n")
+
+
+@contextmanager
+def note_if_stopped(text: str, only_if: Callable[[], bool] = lambda: True) -> Iterator[None]:
+    """Print a note where a signal stops the block."""
+    try:
+        yield
+    except BaseException as error:
+        if (isinstance(error, SystemExit) or was_interrupted(error)) and only_if():
+            note(text)
+        raise
 
 
 def known_width(stream: TextIO) -> int | None:

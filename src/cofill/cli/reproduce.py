@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray, said
+from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
 from cofill.cli.output import note, print_json, printable
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
@@ -87,14 +88,10 @@ def run(options: argparse.Namespace) -> int:
         note(f"{chosen.title}: {plan.dataset}, {len(ratings):,} ratings")
     if stale := outdated(chosen, plan):
         note(f"{stale} finished runs are of other code than this, and are run again")
-    try:
-        with orderly_termination():
-            result = reproduce(
-                chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray, say=said(options)
-            )
-    except (KeyboardInterrupt, SystemExit):
-        note("the same command goes on where this one stopped")
-        raise
+    with note_if_stopped("the same command goes on where this one stopped"), orderly_termination():
+        result = reproduce(
+            chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray, say=said(options)
+        )
     found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
     if options.json:
         print_json(found.as_json())

@@ -11,6 +11,7 @@ from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from cofill.cli.cluster_options import add_ray
+from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import (
     add_json,
     add_reading,
@@ -197,21 +198,16 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     if options.resume and not (out / CHECKPOINT_OF_WORKERS).exists() and not options.quiet:
         note(f"nothing to resume in {out}, starting anew")
     started = time.perf_counter()
-    try:
-        with shown(options.quiet) as progress:
-            trained = train_partition(
-                source,
-                out,
-                settings,
-                workers=options.workers,
-                address=options.ray,
-                progress=progress,
-                resume=options.resume,
-            )
-    except KeyboardInterrupt:
-        if (out / CHECKPOINT_OF_WORKERS).exists():
-            note("the same command with --resume goes on from the last checkpoint")
-        raise
+    with note_if_stopped(_RESUMED, (out / CHECKPOINT_OF_WORKERS).exists), shown(options.quiet) as progress:
+        trained = train_partition(
+            source,
+            out,
+            settings,
+            workers=options.workers,
+            address=options.ray,
+            progress=progress,
+            resume=options.resume,
+        )
     summary = {
         "model": str(out),
         "seconds": time.perf_counter() - started,
@@ -276,25 +272,22 @@ def _fitted(
     checkpoint = options.out / CHECKPOINT if model.keeps_checkpoints else None
     if options.resume and checkpoint and not checkpoint.exists() and not options.quiet:
         note(f"nothing to resume in {options.out}, starting anew")
-    try:
-        with shown(options.quiet) as progress:
-            model.fit(
-                ratings,
-                item_features=side.items,
-                user_features=side.users,
-                interactions=beside,
-                progress=progress,
-                checkpoint=checkpoint,
-                resume=options.resume,
-            )
-            model.draw_map(progress)  # so that the first visitor of a server need not wait for it
-            return model
-    except KeyboardInterrupt:
-        if checkpoint and checkpoint.exists():
-            note("the same command with --resume goes on from the last checkpoint")
-        raise
+    stopped = note_if_stopped(_RESUMED, lambda: checkpoint is not None and checkpoint.exists())
+    with stopped, shown(options.quiet) as progress:
+        model.fit(
+            ratings,
+            item_features=side.items,
+            user_features=side.users,
+            interactions=beside,
+            progress=progress,
+            checkpoint=checkpoint,
+            resume=options.resume,
+        )
+        model.draw_map(progress)  # so that the first visitor of a server need not wait for it
+        return model
 
 
+_RESUMED = "the same command with --resume goes on from the last checkpoint"
 _OF_INTERACTIONS = ("count", "event")
 CHECKPOINT = "checkpoint.safetensors"
 

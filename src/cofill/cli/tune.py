@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cofill.cli.cluster_options import add_ray, check_ray, said
+from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
 from cofill.cli.output import Amount, note, print_json, print_table
 from cofill.cli.side_information import add_side_information, matched_side, side_information_from
@@ -105,15 +106,13 @@ def run(options: argparse.Namespace) -> int:
         note(f"{len(ratings):,} {ratings.plural}; searching {genes}{aim}")
     started = time.perf_counter()
     with storage_explained(url):
+        stopped = note_if_stopped("the same command goes on where this search stopped")
         try:
-            with search_progress(options.quiet) as watch, orderly_termination():
+            with stopped, search_progress(options.quiet) as watch, orderly_termination():
                 search(
                     data, plan, url=url, name=options.study,
                     trials=options.trials, workers=options.workers, watch=watch, ray=options.ray, say=said(options),
                 )  # fmt: skip
-        except (KeyboardInterrupt, SystemExit):
-            note("the same command goes on where this search stopped")
-            raise
         finally:
             _write(study, plan, options, url)
         _show(study, plan, options, url, time.perf_counter() - started)

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from cofill.data.partition import Partition, is_partition, write_partition
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange
+from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
 from cofill.models.card import ShardCard, SharedCard
 from cofill.models.cfn.cfn import CFN
@@ -132,8 +132,8 @@ class Cluster:
             )
         if resume:
             raise SettingsError("resume needs the folder of the run to go on with; give Cluster(..., folder=...)")
-        with TemporaryDirectory(prefix="cofill-cluster-") as folder:
-            return self._fit_in(Path(folder), model, ratings, user_features, item_features, progress, resume)
+        with temporary_folder("cofill-cluster") as folder:
+            return self._fit_in(folder, model, ratings, user_features, item_features, progress, resume)
 
     def _fit_in(
         self,

@@ -23,6 +23,7 @@ import hashlib
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -39,6 +40,7 @@ from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, replacing
+from cofill.interrupts import unfinished
 from cofill.models.card import CARD_NAME, FORMAT_VERSION, Card, FileCard, PartInfo, ShardCard, Sides, part_of, read_card
 
 FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
@@ -89,11 +91,17 @@ class Kept(NamedTuple):
 def write_model(folder: Path, contents: Contents) -> None:
     """Write a model into a folder, in one piece."""
     make_folder(folder)
-    files = write_arrays(folder, contents.arrays)
-    files["users"] = write_ids(folder, "users", contents.users.ids, contents)
-    files["items"] = write_ids(folder, "items", contents.items.ids, contents)
-    files |= write_attributes(folder, contents)
-    write_card(folder, Card(**said_of(contents), files=files, sha256=""))
+    try:
+        files = write_arrays(folder, contents.arrays)
+        files["users"] = write_ids(folder, "users", contents.users.ids, contents)
+        files["items"] = write_ids(folder, "items", contents.items.ids, contents)
+        files |= write_attributes(folder, contents)
+        write_card(folder, Card(**said_of(contents), files=files, sha256=""))
+    except BaseException:
+        with suppress(ModelFileError):  # of somebody else's card
+            before = _files_of(read_card(folder)) if (folder / CARD_NAME).exists() else []
+            _remove_leftovers(folder, {file.name for file in before})
+        raise
 
 
 def make_folder(folder: Path) -> None:
@@ -397,11 +405,12 @@ def _write(folder: Path, kind: str, suffix: str, write: Any) -> FileCard:
     """Write a file under the name of its content; one that is there already is left alone."""
     # Not the number of the process: those of several machines may write into one folder.
     draft = folder / f".{kind}.{secrets.token_hex(8)}{suffix}"
-    with replacing(draft, ModelFileError) as part:
-        write(part)
-    digest = _sha256(draft)
-    target = draft.with_name(f"{kind}-{digest[:12]}{suffix}")
-    draft.replace(target)
+    with unfinished(draft):
+        with replacing(draft, ModelFileError) as part:
+            write(part)
+        digest = _sha256(draft)
+        target = draft.with_name(f"{kind}-{digest[:12]}{suffix}")
+        draft.replace(target)
     return FileCard(name=target.name, bytes=target.stat().st_size, sha256=digest)
 
 

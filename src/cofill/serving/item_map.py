@@ -22,7 +22,7 @@ import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
-from cofill.crew import THREADS_OF_LIBRARIES
+from cofill.crew import THREADS_OF_LIBRARIES, interrupts_blocked
 from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
@@ -164,12 +164,13 @@ class ItemMap:
         """(n, 2): places from 0 to 1, computed by a process of low priority."""
         told = io.BytesIO()
         np.save(told, vectors, allow_pickle=False)
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "cofill.serving.item_map"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=os.environ | dict.fromkeys(THREADS_OF_LIBRARIES, "1"),
-        )
+        with interrupts_blocked():
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "cofill.serving.item_map"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=os.environ | dict.fromkeys(THREADS_OF_LIBRARIES, "1"),
+            )
         drawn, _ = self._process.communicate(told.getvalue())
         if self._process.returncode != 0:
             raise ValueError(f"drawing it ended with exit code {self._process.returncode}")

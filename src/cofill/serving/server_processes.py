@@ -31,7 +31,14 @@ import uvicorn
 from prometheus_client import multiprocess
 from threadpoolctl import threadpool_limits
 
-from cofill.crew import THREADS_OF_LIBRARIES, behave_as_worker, cores, how_it_ended, stop_workers
+from cofill.crew import (
+    THREADS_OF_LIBRARIES,
+    behave_as_worker,
+    cores,
+    how_it_ended,
+    interrupts_blocked,
+    stop_workers,
+)
 from cofill.errors import CofillError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
@@ -313,13 +320,14 @@ class _Crew:
 
     def _begin(self) -> subprocess.Popen[bytes]:
         threads = str(max(1, cores() // self._settings.workers))
-        worker = subprocess.Popen(
-            [sys.executable, "-m", "cofill.serving.server_processes", str(self._listening.fileno())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=[self._listening.fileno()],
-            env={**os.environ, **dict.fromkeys(THREADS_OF_LIBRARIES, threads), FOLDER: self._figures},
-        )
+        with interrupts_blocked():
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "cofill.serving.server_processes", str(self._listening.fileno())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=[self._listening.fileno()],
+                env={**os.environ, **dict.fromkeys(THREADS_OF_LIBRARIES, threads), FOLDER: self._figures},
+            )
         assert worker.stdin is not None
         # Not as arguments, which everybody on the machine can read: the database's URL may have a password.
         worker.stdin.write(self._settings.model_dump_json().encode() + b"\n")

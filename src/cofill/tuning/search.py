@@ -11,6 +11,7 @@ from optuna.trial import TrialState
 from cofill.cluster.ray_crew import Say, workplace
 from cofill.crew import Failed, crew_progress
 from cofill.errors import CofillError, Remedy
+from cofill.interrupts import postponed
 from cofill.progress import duration
 from cofill.tuning.goals import Goal
 from cofill.tuning.list_search_data import ListSearchData
@@ -95,7 +96,8 @@ def search(
 
 
 def _standing(study: Study, trials: int, goal: Goal) -> Standing:
-    finished = study.get_trials(deepcopy=False, states=FINISHED)
+    with postponed():  # else the database would stay locked, and no trial could be given back
+        finished = study.get_trials(deepcopy=False, states=FINISHED)
     values = [trial.value for trial in finished if trial.state == TrialState.COMPLETE and trial.value is not None]
     return Standing(len(finished), trials, goal.best(values), goal)
 

@@ -1,7 +1,6 @@
 """The members of a data set: as files, from inside its zip or from beside it where it lies in the open; as features."""
 
 import shutil
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -12,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from cofill.data.datasets.catalogue import Dataset, SideSource, again
 from cofill.data.described import SideInformation
 from cofill.errors import DataError, DatasetError
+from cofill.files import temporary_folder
 
 if TYPE_CHECKING:
     from cofill.data.features import Features
@@ -39,12 +39,12 @@ def opened(entry: Dataset, path: Path, member: str) -> Iterator[IO[bytes]]:
 @contextmanager
 def unpacked(entry: Dataset, path: Path, member: str) -> Iterator[Path]:
     """Unpack a member to a file. Errors in it name the data set, not that file."""
-    with tempfile.TemporaryDirectory(prefix="cofill-") as folder:
+    with temporary_folder("cofill") as folder:
         if _in_the_open(entry, path):
             loose = _beside(entry, path, member)
             called = str(loose)
         else:
-            loose, called = Path(folder, PurePosixPath(member).name), f"{path}, {member}"
+            loose, called = folder / PurePosixPath(member).name, f"{path}, {member}"
             with opened(entry, path, member) as packed, loose.open("wb") as file:
                 shutil.copyfileobj(packed, file, BLOCK)
         try:

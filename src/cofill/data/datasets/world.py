@@ -8,6 +8,7 @@ popularity and by taste: what is known of their ratings is missing not at random
 
 import os
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from cofill.data.datasets.world_truth import Truth
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import SettingsError
+from cofill.interrupts import unfinished
 
 if TYPE_CHECKING:
     from cofill.data.datasets.world_events import Events
@@ -92,9 +94,6 @@ class World:
         from cofill.data.table import write_frame
 
         target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        if (target / TRUTH).exists():  # an earlier world, of whose events these people know nothing
-            (target / EVENTS).unlink(missing_ok=True)
         films, people = self.films, self.people
         genres = ["|".join(GENRES[g] for g in np.flatnonzero(row)) for row in films.genres]
         movies = {"title": list(films.titles), "year": films.years, "genres": genres}
@@ -104,15 +103,19 @@ class World:
             "tag": [TAGS[index] for index in films.tag],
             "count": films.tag_count,
         }
-        write_frame(pl.DataFrame({"item": np.arange(1, len(films.years) + 1)} | movies), target / "movies.csv")
-        write_frame(pl.DataFrame({"user": np.arange(1, len(people.ages) + 1)} | users), target / "users.csv")
-        write_frame(pl.DataFrame(tags), target / "tags.csv")
         links = {"user": people.friends[:, 0] + 1, "friend": people.friends[:, 1] + 1}
-        write_frame(pl.DataFrame(links), target / "friends.csv")
-        self.ratings.write(target / "ratings.csv")
-        if events:
-            self.events().write(target / EVENTS)
-        self.truth.write(target / TRUTH)
+        with nullcontext() if target.exists() else unfinished(target):
+            target.mkdir(parents=True, exist_ok=True)
+            if (target / TRUTH).exists():  # an earlier world, of whose events these people know nothing
+                (target / EVENTS).unlink(missing_ok=True)
+            write_frame(pl.DataFrame({"item": np.arange(1, len(films.years) + 1)} | movies), target / "movies.csv")
+            write_frame(pl.DataFrame({"user": np.arange(1, len(people.ages) + 1)} | users), target / "users.csv")
+            write_frame(pl.DataFrame(tags), target / "tags.csv")
+            write_frame(pl.DataFrame(links), target / "friends.csv")
+            self.ratings.write(target / "ratings.csv")
+            if events:
+                self.events().write(target / EVENTS)
+            self.truth.write(target / TRUTH)
         return target
 
 

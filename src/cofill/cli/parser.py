@@ -1,0 +1,86 @@
+"""The commands, and the parser of their options."""
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from cofill import __version__
+
+COMMANDS = {
+    "train": "train a model on a ratings file or a data set",
+    "evaluate": "measure a model on ratings it has not seen",
+    "predict": "predict the ratings of pairs of user and item",
+    "recommend": "recommend items to a user, to somebody new, or to everybody",
+    "similar": "list the items most like one",
+    "explain": "show which ratings and features move a list score, or with --by rating a predicted rating",
+    "features": "show how a file of side information is read, or what a model learned from it",
+    "partition": "cut ratings that may be larger than memory into buckets, for training on many machines",
+    "split": "cut a ratings file into a training and a test part",
+    "datasets": "list, fetch or make data sets",
+    "tune": "search for the best settings on validation data",
+    "reproduce": "run an experiment of the paper: tables and pictures, ours beside theirs",
+    "serve": "serve a model over HTTP, with a page, and follow new ratings at once",
+    "export": "write all that a server has stored, for the next training: ratings, events, descriptions, deletions",
+    "export-ratings": "write the ratings that a server has stored, for the next training",
+    "keys": "make, list or remove the keys that open a server",
+    "report": "write a page about a model: data, curves, measures, a map of its items",
+    "benchmark": "measure speed and memory on this machine",
+    "doctor": "check that cofill works here, and show versions, cores and memory for a bug report",
+    "demo": "make a world of films, train on it, and write a report",
+}
+
+_EPILOG = """\
+first steps:
+  cofill train ratings.csv --out model        learn from a file with user, item, rating
+  cofill recommend model --user 42            what would user 42 like?
+  cofill features movies.csv                  how would this table of items or users be read?
+  cofill demo --out demo                      no file at hand? see it all on generated films
+
+cofill COMMAND --help shows the options of a command."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser with one-line errors and without abbreviated options: --user does not mean --user-column."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False} | settings)
+
+    def error(self, message: str) -> NoReturn:
+        from cofill.cli.notes import note
+
+        note(f"{self.prog}: {message}; `{self.prog} --help` tells how")
+        self.exit(2)
+
+    def parse_known_args(self, *words: Any, **more: Any) -> tuple[Any, list[str]]:
+        """Refuse unknown options here, where the command's own options can be listed."""
+        options, unknown = super().parse_known_args(*words, **more)
+        if unknown and unknown[0].startswith("-"):
+            from difflib import get_close_matches
+
+            flag = unknown[0].partition("=")[0]
+            near = get_close_matches(flag, self._option_string_actions, 1)
+            self.error(f"there is no option {flag}" + (f" (did you mean {near[0]}?)" if near else ""))
+        if unknown:
+            self.error(f"there is no place for {unknown[0]!r}")
+        return options, unknown
+
+
+def parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser of all commands; only the called one gets its options, because they need heavy imports."""
+    parser = _Parser(
+        prog="cofill",
+        description="Collaborative filtering with autoencoders: from a ratings file to recommendations.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-V", "--version", action="version", version=f"cofill {__version__}", help="show the version")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    called = next((word for word in words if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
+        if name == called:
+            module = import_module(f"cofill.cli.{name.replace('-', '_')}")
+            module.add_options(command)
+            command.set_defaults(run=module.run)
+    return parser
