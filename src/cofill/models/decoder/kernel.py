@@ -217,16 +217,6 @@ class Posterior:
         between = kernel_between(self._amplitudes, rows, self._seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
 
-    def variance(self, rows: Seen) -> Doubles:
-        """(m,): of what the column would say of some rows, without noise, in squares of scaled ratings."""
-        amplitudes = self._amplitudes
-        if self._primal:
-            features = self._features(rows).astype(np.float64)
-            return np.asarray(amplitudes.noise * np.einsum("ij,ji->i", features, self._solve(features.T)))
-        between = kernel_between(amplitudes, rows, self._seen).astype(np.float64)
-        explained = np.einsum("ij,ji->i", between, self._solve(between.T))
-        return np.asarray(np.maximum(prior_variance(amplitudes, rows) - explained, 0.0))
-
     def _features(self, rows: Seen) -> Floats:
         """(n, 1 + directions + width): their inner products are the kernel, without its local part."""
         amplitudes, trust = self._amplitudes, rows.trust[:, None]
@@ -252,11 +242,3 @@ class Expected(NamedTuple):
 def in_primal(amplitudes: Amplitudes, ratings: int, space: CodeSpace) -> bool:
     """Whether a column is solved for its weights instead of for a number a rating: where that is less work."""
     return not amplitudes.local and ratings > sum(space.factor.shape)
-
-
-def prior_variance(amplitudes: Amplitudes, rows: Seen) -> Doubles:
-    """(m,): of what a column would say before any of its ratings is known, without noise."""
-    squares = np.einsum("ij,ij->i", rows.along, rows.along).astype(np.float64)
-    inner = amplitudes.taste * squares + amplitudes.cosine + amplitudes.local
-    variance: Doubles = amplitudes.bias + rows.trust.astype(np.float64) ** 2 * inner
-    return variance
