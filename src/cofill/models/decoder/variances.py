@@ -38,6 +38,10 @@ class RowsOf(NamedTuple):
         """With as many rows of a column as its part of `each` has."""
         return cls(np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)]), places, trust)
 
+    def padded(self) -> tuple[Longs, Floats]:
+        """Places and trust with one more at the end, which is not believed."""
+        return np.append(self.places, 0), np.append(self.trust, np.float32(0))
+
 
 @one_blas_thread()
 def posterior_variances(
@@ -47,15 +51,12 @@ def posterior_variances(
     along, directions = space.along(codes), space.directions(codes)
     found = np.empty(len(asked.places))
 
+    rated, asked = (RowsOf(one.starts, *one.padded()) for one in (rated, asked))
+
     def seen(rows: RowsOf, entries: Longs) -> BatchSeen:
-        """(B, n) entries, padded with -1."""
-        there = entries >= 0
-        entries = np.maximum(entries, 0)
-        if not len(rows.places):
-            return BatchSeen(*(np.zeros((*entries.shape, part.shape[1]), np.float32) for part in (along, directions)),
-                             np.zeros(entries.shape, np.float32), there)  # fmt: skip
+        """(B, n) entries, padded with -1, which is the last."""
         places = rows.places[entries]
-        return BatchSeen(along[places], directions[places], rows.trust[entries] * there, there)
+        return BatchSeen(along[places], directions[places], rows.trust[entries], entries >= 0)
 
     def work(columns: Longs) -> None:
         counts = np.diff(rated.starts)[columns]
