@@ -139,14 +139,15 @@ def test_very_many_ratings_do_without_the_local_kernel() -> None:
     np.testing.assert_array_equal(ways[0].gain(asked), ways[1].gain(asked))
 
 
-@pytest.mark.parametrize("noise", [1e-4, 1e-2])
-def test_codes_that_are_nearly_alike_and_little_noise(noise: float) -> None:
-    """Then the kernel is all but singular."""
+@pytest.mark.parametrize("local", [5.0, 0.0])
+@pytest.mark.parametrize("noise", [1e-5, 1e-2])
+def test_codes_that_are_nearly_alike_and_little_noise(noise: float, local: float) -> None:
+    """Then the kernel is all but singular, in the dual and, without a local kernel, in the primal."""
     space = some_space()
     one = some_seen(space, 1)
     codes = np.repeat(one.codes, 60, 0) + np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
     seen = space.seen(codes, np.full(60, 0.9, np.float32))
-    amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, 5.0, 3.0, 0.6, 0.0)
+    amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, local, 3.0, 0.6, 0.0)
     posterior = Posterior(space, amplitudes, seen, np.full(60, 1.5, np.float32), ABOUT)
     np.testing.assert_allclose(said(space, posterior, seen, seen), 1.5, rtol=0, atol=0.02)
 

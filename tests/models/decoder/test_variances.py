@@ -41,7 +41,9 @@ def one_by_one(space: CodeSpace, amplitudes: Amplitudes, rated: RowsOf, asked: R
         gram = plain_kernel(space, own, known, known) + own.noise * np.eye(len(known.trust))
         between = plain_kernel(space, own, wanted, known)
         explained = np.einsum("ij,ji->i", between, np.linalg.solve(gram, between.T))
-        found.append(np.diag(plain_kernel(space, own, wanted, wanted)) - explained)
+        # However little a row is believed, there is as much to explain.
+        whole = wanted._replace(trust=np.ones(end - start, np.float32))
+        found.append(np.diag(plain_kernel(space, own, whole, whole)) - explained)
     return np.concatenate([*found, np.empty(0)])
 
 
@@ -84,7 +86,7 @@ def test_more_ratings_leave_less_doubt() -> None:
 def test_codes_that_are_nearly_alike_and_little_noise(noise: float) -> None:
     """Then the kernel is all but singular, and little doubt is left."""
     space, near = some_space(), np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
-    rows = RowsOf.of([range(60)], np.arange(60), np.full(60, 0.9, np.float32))
+    rows = RowsOf.of([range(60)], np.arange(60), np.ones(60, np.float32))
     amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, 5.0, 3.0, 0.6, 0.0)
     found = posterior_variances(space, amplitudes, np.repeat(some_codes(1), 60, 0) + near, rows, rows)
     assert (found < 0.01).all()

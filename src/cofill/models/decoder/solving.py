@@ -137,8 +137,13 @@ def solve_columns(
     left_out: LeftOut,
     expected: Callable[[Longs], tuple[Floats, Floats]],
     share_done: Callable[[float], None] | None = None,
+    *,
+    only: Bools | None = None,
 ) -> DecodedColumns:
-    """Of every column. `expected` tells weights (n, width + 1) and biases (n,) of columns by their features."""
+    """Of every column, or `only` of some (columns,).
+
+    `expected` tells weights (n, width + 1) and biases (n,) of columns by their features.
+    """
     columns, width = by_column.rows, len(space.centre)
     solved = DecodedColumns(
         np.empty((columns, width + 1), np.float32),
@@ -150,8 +155,9 @@ def solve_columns(
         some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
         weights, solved.bias[some] = expected(some)
         np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
-    counts = by_column.counts()
-    alone = (counts > MOST_LOCAL) | np.array([in_primal(amplitudes, int(n), space) for n in counts], np.bool_)
+    counts = by_column.counts() if only is None else by_column.counts() * only
+    primal = [in_primal(amplitudes.for_column(count), count, space) for count in counts.tolist()]
+    alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)
     together = (counts > 0) & ~alone
     short = amplitudes.for_column(SHORT)
     work, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
@@ -169,7 +175,8 @@ def solve_columns(
         seen = space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = expected(np.array([column]))
         about = Expected(weights[0], float(biases[0]))
-        found = Posterior(space, amplitudes, seen, scaled[known] - without.means, about).decoded()
+        own = amplitudes.for_column(len(rows))
+        found = Posterior(space, own, seen, scaled[known] - without.means, about).decoded()
         solved.taste[column], solved.turn[column], solved.bias[column] = found.taste, found.turn, found.bias
         solved.pull[known] = found.pull
         done += float(counts[column]) ** 1.5

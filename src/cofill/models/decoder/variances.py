@@ -1,5 +1,8 @@
 """How uncertain columns are of rows: posterior variances of the decoder's Gaussian process, in batches of columns.
 
+What a column thinks of a row is as uncertain as that of any other before its ratings are known, however little the code
+of the row is believed: that shrinks what is explained, not what there is to explain.
+
 Two things are left out, which cost the most and are hardly seen in an interval. A row that a column has rated is read
 with that rating, so that every row is read once for all columns. Of a column with many ratings, `MOST_READ` count,
 evenly spaced. What they are worth is the affair of `intervals.Spread`, which is calibrated on the same variances.
@@ -65,8 +68,7 @@ def posterior_variances(
         entries = _entries(asked.starts, columns)
         wanted = seen(asked, entries)
         explained = Inverse(gram_of(known, own)).explained(kernel_of(own, wanted, known))
-        inner = own.taste * (wanted.along**2).sum(2) + own.cosine + own.local
-        variances = own.bias + wanted.trust.astype(np.float64) ** 2 * inner - explained
+        variances = own.bias + own.taste * (wanted.along**2).sum(2) + own.cosine + own.local - explained
         found[entries[wanted.there]] = np.maximum(variances, 0)[wanted.there]
 
     with ThreadPoolExecutor(cores()) as pool:
