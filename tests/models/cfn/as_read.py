@@ -29,6 +29,7 @@ def as_read(
         marks_empty,
         known.counts() if portion is None else portion.row_counts(known),
         Portion.of(known) if portion is None else portion,
+        (-1.0, 1.0),
     )
 
 

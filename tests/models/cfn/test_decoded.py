@@ -9,6 +9,7 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.described import SideFeatures
+from cofill.models.cfn import decoded as decoded_module
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.decoder.kernel import local_kernel
 from cofill.models.explanation import Given
@@ -324,3 +325,33 @@ def test_it_predicts_what_features_decide() -> None:
         model = decoded(neighbours=6, validation=0.2, orientation=orientation)
         known: Floats = every_way(model)
         assert np.sqrt(np.mean((known - truth)[hot] ** 2)) < 0.2
+
+
+def test_intervals_of_many_columns_solve_none_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One Gaussian process after the other made an evaluation take longer than the training."""
+    model = decoded()
+    rows, columns = (part.ravel().astype(np.int32) for part in np.mgrid[-1:ROWS, -1:COLUMNS])
+    predicted = model.entries(rows, columns)
+    monkeypatch.setattr(decoded_module, "Posterior", None)
+    widths = model.half_widths(rows, columns, predicted)
+    assert (widths > 0).all()
+    for place in (0, 5, COLUMNS + 4, len(rows) - 1):
+        one = slice(place, place + 1)
+        alone = model.half_widths(rows[one], columns[one], predicted[one])
+        np.testing.assert_allclose(alone, widths[one], rtol=1e-4)
+
+
+@SHAPES
+def test_intervals_of_what_is_new_are_those_of_what_is_known(shape: Shape) -> None:
+    model = changed(shape)
+    for row in (ROWS, COLD_ROW, EMPTY_ROW, 0):
+        about = model.row_features.values[row] if model.row_features.described[row] else None
+        asked = indices(0, COLUMNS, EMPTY_COLUMN, 2)
+        predicted = model.new_row_at(*model.known.row(row), about, asked)
+        given_again = model.new_row_half_widths(*model.known.row(row), about, asked, predicted)
+        known = model.half_widths(np.full(len(asked), row, np.int32), asked, predicted)
+        np.testing.assert_allclose(given_again, known, rtol=1e-3)
+    asked = indices(0, ROWS, EMPTY_ROW)
+    predicted = model.new_column_at(*NOTHING, None, asked)
+    nobody = model.new_column_half_widths(*NOTHING, None, asked, predicted)
+    np.testing.assert_allclose(nobody, model.half_widths(asked, indices(-1, -1, -1), predicted), rtol=1e-4)

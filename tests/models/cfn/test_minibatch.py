@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.config import Noise
+from cofill.config import CFNSettings, Noise
+from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.kernels import gather_by_column
 from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
-from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
 from tests.models.cfn.as_read import as_read
 from tests.models.several_processes import Played, columns_of, together
@@ -105,6 +107,28 @@ def test_no_rows_and_empty_rows_have_no_entries() -> None:
         )
         assert starts.tolist() == [0]
         assert len(present) == len(entry_rows) == len(values) == 0
+
+
+@pytest.mark.parametrize("decoder", ["process", "network"])
+def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
+    scale, chosen = Scale(1, 5), CFNSettings.of({"decoder": decoder})
+    values = np.random.default_rng(0).choice([3.0, 4.0, 5.0], (ROWS - 1) * COLUMNS).astype(np.float32)
+    known = rows(0.0).known
+    rated, portion = SparseRows(known.indptr, known.indices, values, COLUMNS), Portion.of(known)
+    nothing = np.zeros((ROWS, 0), np.float32)
+    if decoder == "process":
+        biases = FittedMeans(
+            rated, rated.transpose(), None, row_features=nothing, column_features=nothing[:COLUMNS], portion=portion
+        )
+        scaling = Scaling.of_biases(rated, biases, scale, chosen, portion=portion)
+    else:
+        scaling = Scaling.of_scale(rated, scale, chosen, nothing, portion=portion)
+    read = scaling.down(rated, nothing, portion)
+    noisy = corrupted(gather(read, np.arange(ROWS)), read, Corruption("salt-and-pepper", 0.5))
+    at = noisy.entries.corrupted
+    inputs = noisy.entries.inputs[at] / read.input_scale[noisy.entries.rows[at]] - np.float32(read.presence)
+    ends = inputs * scaling.unit + scaling.centre
+    assert set(np.round(ends, 4).tolist()) == {1.0, 5.0}
 
 
 # The noise of an epoch, by keys

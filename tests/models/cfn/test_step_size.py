@@ -171,7 +171,7 @@ def test_what_is_told() -> None:
 def test_a_state_of_before_loads() -> None:
     record = EpochRecord("search", 1, 0.2, 1.0, 0.1, 1.0, 1e6)
     old = {"phase": "search", "epoch": 1, "best_epoch": 1, "best_rmse": 1.0, "history": [record.as_json()]}
-    assert TrainingState.from_json(old) == TrainingState("search", 1, 1, 1.0, [record])
+    assert TrainingState.from_dict(old) == TrainingState("search", 1, 1, 1.0, [record])
 
 
 @pytest.mark.parametrize("changes", [{}, {"refit": False}, {"learning_rate": 3.0, "patience": 2}, DEEP])

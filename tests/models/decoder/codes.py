@@ -13,6 +13,7 @@ from cofill.models.feature_ridge import FeatureRegression
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 
 WIDTH, DIRECTIONS = 6, 4
 AMPLITUDES = Amplitudes(noise=0.25, bias=0.1, taste=0.4, cosine=0.3, local=0.5, half=3.0, mean=0.6, features=0.0)

@@ -6,11 +6,21 @@ import numpy as np
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.decoder.amplitudes import Cost, Doubles, ExpectedOf, HeldOut, Learned, _Batch, _settled, learn
+from cofill.models.decoder.amplitudes import (
+    Cost,
+    Doubles,
+    ExpectedOf,
+    HeldOut,
+    Learned,
+    _Batch,
+    _settled,
+    halves_of,
+    learn,
+)
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.decoder.solving import Without, batches
 from cofill.models.portion import Portion
-from tests.models.decoder.codes import AMPLITUDES, WIDTH, Floats, Ints, some_codes, some_space
+from tests.models.decoder.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
 
 NAMES = ["bias", "taste", "cosine", "local", "half", "mean"]
 
@@ -24,16 +34,19 @@ class World:
     codes: Floats  # (rows, width)
     counts: "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
+    @property
+    def described(self) -> Bools:
+        """(rows,): which have side features."""
+        return np.arange(len(self.codes)) % 3 == 0
+
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
-        described = np.zeros(len(rows), np.bool_)
-        means = np.zeros(len(rows), np.float32)
-        return Without(self.codes[rows], means, self.counts[rows], described)
+        return Without(self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows])
 
     def learn(self, space: CodeSpace, first: Amplitudes) -> Learned:
         nothing = np.zeros((self.by_column.rows, WIDTH + 1), np.float32), np.zeros(self.by_column.rows, np.float32)
         return learn(
             self.by_column, self.by_column.values, space, first, self.left_out, self.held_out, self.codes,
-            self.counts, of(nothing), Portion.of(self.by_column.transpose()), seed=0,
+            self.counts, self.described, of(nothing), Portion.of(self.by_column.transpose()), seed=0,
         )  # fmt: skip
 
 
@@ -72,7 +85,7 @@ def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]
         found.append(
             _Batch.read(
                 batch, asked, world.by_column, world.by_column.values, space, world.left_out, world.held_out,
-                world.codes, world.counts, of(expected),
+                world.codes, world.counts, world.described, of(expected),
             )
         )  # fmt: skip
     return found
@@ -107,26 +120,36 @@ def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     np.testing.assert_allclose(single, slope, rtol=1e-3, atol=1e-3)
 
 
-def test_predictions_are_those_of_each_column_by_itself() -> None:
-    space = some_space()
-    world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30)
-    weights, biases = some_expected(12)
-    (batch,) = read_batches(world, space, (weights, biases))
-    places, predicted, variances = batch.predicted(AMPLITUDES)
-    assert sorted(places.tolist()) == list(range(30))
-    for place, found, uncertain in zip(places.tolist(), predicted.tolist(), variances.tolist(), strict=True):
-        column, row = int(world.held_out.columns[place]), world.held_out.rows[place]
+def predicted(
+    world: World, space: CodeSpace, amplitudes: Amplitudes, expected: tuple[Floats, Floats] | None = None
+) -> Floats:
+    """Of the held-out ratings, one after the other."""
+    columns = world.by_column.rows
+    nothing = np.zeros((columns, WIDTH + 1), np.float32), np.zeros(columns, np.float32)
+    weights, biases = expected or nothing
+    found = []
+    for column, row in zip(world.held_out.columns.tolist(), world.held_out.rows.tolist(), strict=True):
         rated, ratings = world.by_column.row(column)
         seen, asked = (
-            space.seen(world.codes[at], AMPLITUDES.trust(world.counts[at], np.zeros(len(at), np.bool_)))
+            space.seen(world.codes[at], amplitudes.trust(world.counts[at], world.described[at]))
             for at in (rated, np.array([row]))
         )
-        posterior = Posterior(space, AMPLITUDES, seen, ratings, Expected(weights[column], float(biases[column])))
-        expected = posterior.prior_mean(asked) + posterior.gain(asked) @ posterior.left
-        assert found == pytest.approx(float(expected[0]), abs=1e-4)
-        assert uncertain == pytest.approx(float(posterior.variance(asked)[0]), abs=1e-4)
-    wrong = predicted - world.held_out.targets[places]
-    assert batch.error(AMPLITUDES, NAMES)[0] == pytest.approx(float((wrong.astype(np.float64) ** 2).sum()), rel=1e-4)
+        posterior = Posterior(space, amplitudes, seen, ratings, Expected(weights[column], float(biases[column])))
+        found.append((posterior.prior_mean(asked) + posterior.gain(asked) @ posterior.left)[0])
+    return np.array(found, np.float32)
+
+
+@pytest.mark.parametrize("features", [0.0, 4.0])
+def test_errors_are_those_of_each_column_by_itself(features: float) -> None:
+    """Features are worth as many ratings here as where columns are solved."""
+    amplitudes, space = replace(AMPLITUDES, features=features), some_space()
+    world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30)
+    expected = some_expected(12)
+    wrong = predicted(world, space, amplitudes, expected) - world.held_out.targets
+    (batch,) = read_batches(world, space, expected)
+    of_columns = np.bincount(world.held_out.columns, wrong.astype(np.float64) ** 2, 12)
+    np.testing.assert_allclose(np.sort(batch.squared_errors(amplitudes)), np.sort(of_columns), rtol=0, atol=1e-3)
+    assert batch.error(amplitudes, NAMES)[0] == pytest.approx(of_columns.sum(), rel=1e-4)
 
 
 def of_biases(world: World, bias: float) -> Floats:
@@ -145,14 +168,11 @@ def test_where_codes_say_nothing_the_biases_remain(seed: int) -> None:
     space = some_space(seed)
     world = some_world(space, tastes=0.0, columns=150, asked=1500, seed=seed)
     learned = world.learn(space, FIRST)
-    targets = world.held_out.targets[learned.asked]
-    alone = of_biases(world, learned.amplitudes.bias)[learned.asked]
-    apart = float(np.sqrt(np.mean((learned.predicted - alone) ** 2)))
-    before = world.learn(space, FIRST).amplitudes
-    assert before == learned.amplitudes  # nothing is left to chance
-    assert apart < 1e-5
+    assert world.learn(space, FIRST) == learned  # nothing is left to chance
     assert learned.amplitudes.taste == 0
-    assert rmse(learned.predicted, targets) < 1.005 * rmse(alone, targets)
+    assert set(learned.crossed) == {learned.amplitudes}
+    alone = of_biases(world, learned.amplitudes.bias)
+    np.testing.assert_allclose(predicted(world, space, learned.amplitudes), alone, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -160,8 +180,10 @@ def test_where_codes_tell_tastes_they_are_believed(seed: int) -> None:
     space = some_space(seed)
     world = some_world(space, tastes=1.0, columns=150, asked=1500, seed=seed)
     learned = world.learn(space, FIRST)
-    targets = world.held_out.targets[learned.asked]
-    assert rmse(learned.predicted, targets) < 0.8 * rmse(of_biases(world, 0.09)[learned.asked], targets)
+    targets = world.held_out.targets
+    of_biases_alone = rmse(of_biases(world, 0.09), targets)
+    for amplitudes in (learned.amplitudes, *learned.crossed):
+        assert rmse(predicted(world, space, amplitudes), targets) < 0.8 * of_biases_alone
     assert learned.amplitudes.taste > 0.5  # 1 is what tastes were made with
     # The noise is that of the biases, and not learned.
     assert learned.amplitudes.noise == FIRST.noise
@@ -171,10 +193,8 @@ def test_three_validation_ratings_are_no_evidence_of_taste() -> None:
     space = some_space()
     world = some_world(space, tastes=1.0, asked=3)
     learned = world.learn(space, FIRST)
-    assert len(learned.asked) == 3
     assert (learned.amplitudes.taste, learned.amplitudes.cosine, learned.amplitudes.local) == (0, 0, 0)
     assert learned.amplitudes.bias == FIRST.bias
-    np.testing.assert_allclose(learned.predicted, of_biases(world, FIRST.bias)[learned.asked], rtol=0, atol=1e-5)
 
 
 def test_without_a_local_kernel_there_stays_none() -> None:
@@ -190,7 +210,23 @@ def test_nothing_to_learn_from() -> None:
     world = some_world(space, asked=0)
     learned = world.learn(space, FIRST)
     assert learned.amplitudes == FIRST
-    assert len(learned.asked) == len(learned.predicted) == 0
+    assert learned.crossed == (FIRST, FIRST)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_each_half_of_the_columns_teaches_for_itself(seed: int) -> None:
+    space = some_space(seed)
+    world = some_world(space, tastes=1.0, columns=150, asked=1500, seed=seed)
+    learned = world.learn(space, FIRST)
+    halves = halves_of(0, Portion.of(world.by_column.transpose()))
+    assert 50 < halves.sum() < 100
+    for half, amplitudes in enumerate(learned.crossed):
+        taught = halves[world.held_out.columns] != half
+        wrong = [
+            rmse(predicted(world, space, one)[taught], world.held_out.targets[taught])
+            for one in (amplitudes, learned.amplitudes)
+        ]
+        assert wrong[0] < wrong[1]
 
 
 # Where a search has ended

@@ -38,7 +38,8 @@ def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> Decode
         seen = space.seen(rated.codes[at], amplitudes.trust(rated.counts[at], rated.described[at]))
         targets = rated.by_column.values[at] - rated.means[at]
         about = Expected(weights[column], float(biases[column]))
-        found.append(Posterior(space, amplitudes, seen, targets, about).decoded())
+        own = amplitudes.for_column(len(targets))
+        found.append(Posterior(space, own, seen, targets, about).decoded())
     taste, turn, bias = (np.stack([part[n] for part in found]) for n in range(3))
     return DecodedColumns(taste, turn, bias, np.concatenate([part.pull for part in found]))
 
@@ -51,6 +52,8 @@ def assert_same(one: DecodedColumns, other: DecodedColumns, within: float) -> No
 KINDS = {
     "local": AMPLITUDES,
     "no local kernel": replace(AMPLITUDES, local=0.0),  # longer columns in the primal
+    "short columns are others": replace(AMPLITUDES, short=(0.3, 0.1, 0.2, 0.1)),
+    "short columns in the primal": replace(AMPLITUDES, local=0.0, short=(0.3, 0.1, 0.2, 0.0)),
     "features count": replace(AMPLITUDES, features=4.0),
     "biases alone": replace(AMPLITUDES, taste=0.0, cosine=0.0, local=0.0, mean=0.0),
 }

@@ -1,6 +1,7 @@
 """Lists as people ask for them: they follow what is done, keep to rules, and explain themselves."""
 
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from cofill.errors import DataError
 from cofill.models.cfn.cfn import CFN
 from cofill.models.list_model import ListModel
 from cofill.models.lists.grades import Grades
+from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.means import Means
 
@@ -203,6 +205,23 @@ def test_at_most_so_many_of_a_kind() -> None:
         found = model.recommend(0, 9, at_most={"kind": most})
         assert Counter(kind_of(int(entry.item)) for entry in found) == dict.fromkeys(KINDS, most)
     assert len(model.recommend(0, 9, at_most={"kind": 1}, where={"kind": "red"})) == 1
+
+
+def test_new_items_count_among_those_of_a_kind() -> None:
+    model = described()
+    for most in (1, 2):
+        found = [int(entry.item) for entry in model.recommend(0, 3 * most, at_most={"kind": most}, new_items=0.5)]
+        assert Counter(map(kind_of, found)) == dict.fromkeys(KINDS, most)
+        assert len([item for item in found if item >= ITEMS - 6]) == 3 * most // 2
+
+
+def test_what_is_like_a_new_item_is_not_diverse() -> None:
+    vectors = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
+    flags = np.array([False, False, True])
+    selection = Selection(None, flags, flags, 0.0, None, [], 0.6, vectors, 0.5)
+    nothing = np.empty(0, np.int32)
+    assert selection.best(np.array([0.6, 0.5, 0.4], np.float32), nothing, 2) == [1, 2]
+    assert replace(selection, diversity=0.0).best(np.array([0.6, 0.5, 0.4], np.float32), nothing, 2) == [0, 2]
 
 
 def test_diversity_makes_the_items_of_a_list_less_alike() -> None:

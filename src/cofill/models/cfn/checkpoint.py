@@ -23,7 +23,10 @@ class TrainingCheckpoint(Protocol):
         """Save unless the last one is recent."""
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        """The weights as they are, the best so far where they are kept, and where the run stands."""
+        """The weights as they are, the best so far where they are kept, and where the run stands.
+
+        The state is ready for JSON, apart from arrays in it.
+        """
 
     def load(self) -> tuple[Weights, dict[str, Any]] | None:
         """Weights and state to go on from, or None where there is nothing to resume."""
@@ -53,9 +56,12 @@ class Checkpoint:
             self.save(weights, best, state)
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        kept = (("now.", weights), ("best.", best or {}))
+        # The head of the file, which holds the rest, must not be longer than 100 MB.
+        long = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
+        kept = (("now.", weights), ("best.", best or {}), ("state.", long))
         arrays = {prefix + name: np.ascontiguousarray(array) for prefix, some in kept for name, array in some.items()}
-        metadata = {"format": _FORMAT, "run": self._run, "state": json.dumps(state)}
+        rest = {name: value for name, value in state.items() if name not in long}
+        metadata = {"format": _FORMAT, "run": self._run, "state": json.dumps(rest)}
         with replacing(self.path, CheckpointError) as draft:
             safetensors.numpy.save_file(arrays, draft, metadata)
         self._saved_at = time.monotonic()
@@ -70,7 +76,7 @@ class Checkpoint:
             weights = self._arrays("now.")
             if metadata.get("format") != _FORMAT:
                 raise CheckpointError(f"{self.path}: a checkpoint of another version of cofill", train_anew())
-            state: dict[str, Any] = json_of(metadata["state"])
+            state: dict[str, Any] = json_of(metadata["state"]) | self._arrays("state.")
         except (safetensors.SafetensorError, OSError, KeyError, ValueError) as error:
             raise CheckpointError(
                 f"{self.path}: the checkpoint cannot be read ({error})", train_anew("delete it or ")

@@ -21,6 +21,7 @@ from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns
+from cofill.models.decoder.variances import RowsOf, posterior_variances
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.file import Arrays
@@ -28,8 +29,12 @@ from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
 
+Doubles = npt.NDArray[np.float64]
+
 _ENTRIES_AT_ONCE = 8192
+_ENTRIES_READ = 500_000
 _NO_ROWS = np.empty(0, np.int32)
+_NEVER_SEEN = np.array([-1], np.int32)
 _NO_PULL = np.empty(0, np.float32)
 
 
@@ -343,45 +348,72 @@ class DecodedMatrix(FilledMatrix):
 
     def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats:
         """(n,): how far to either side of predictions nine tenths of ratings are; an index of -1 was never seen."""
-        self._settle()
-        posterior = np.empty(len(rows))
+        counts = np.where(columns >= 0, self.column_counts[columns], 0)
+        return self._widths(self.uncertain(rows, columns), self.read_of(rows), counts, predicted)
+
+    def read_of(self, rows: Ints) -> Longs:
+        """(n,): how many ratings of each row the network takes in; an index of -1 was never seen."""
+        return np.where(rows >= 0, self._read[rows], 0)
+
+    def uncertain(self, rows: Ints, columns: Ints) -> Doubles:
+        """(n,): posterior variances of what columns say of rows, scaled, without noise; -1 was never seen."""
+        found = np.empty(len(rows))
         order = np.argsort(columns, kind="stable")
-        for chosen in np.split(order, np.flatnonzero(np.diff(columns[order])) + 1):
-            if not len(chosen):
-                continue
-            column, row = int(columns[chosen[0]]), rows[chosen].astype(np.int64)
-            codes, trust = np.zeros((len(row), self.network.width), np.float32), np.zeros(len(row), np.float32)
-            seen = row >= 0
-            codes[seen], trust[seen] = self.codes.now(row[seen])[0], self._trust()[row[seen]]
-            posterior[chosen] = self._posterior_of(column).variance(self._space.seen(codes, trust))
-        read = np.where(rows >= 0, self._read[rows], 0)
-        return self._widths(posterior, read, np.where(columns >= 0, self.column_counts[columns], 0), predicted)
+        starts = np.flatnonzero(np.diff(columns[order], prepend=-2))
+        asked = columns[order[starts]].astype(np.int64)
+        rated = [self.known.column(column)[0] if column >= 0 else _NO_ROWS for column in asked.tolist()]
+        counts = np.array([len(one) for one in rated], np.int64)
+        wanted = np.split(rows[order], starts[1:])
+        # As many columns at a time as have not too many ratings together.
+        cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _ENTRIES_READ)) + 1
+        ends = np.append(starts, len(order))
+        for part in np.split(np.arange(len(asked)), cuts):
+            if len(part):
+                own = slice(int(part[0]), int(part[-1]) + 1)
+                of_ratings = np.repeat(asked[own], counts[own])
+                found[order[ends[own.start] : ends[own.stop]]] = self._uncertain(rated[own], of_ratings, wanted[own])
+        return found
+
+    def _uncertain(self, rated: list[Ints], columns: Longs, asked: list[Ints], new: Seen | None = None) -> Doubles:
+        """(asked,): of columns that have rated such rows, and are asked about such rows; an index of -1 is the row
+        `new`, or one that was never seen. `columns` are those of the ratings, or -1.
+        """
+        given, wanted = (np.concatenate([_NO_ROWS, *rows]).astype(np.int64) for rows in (rated, asked))
+        distinct, places = np.unique(np.concatenate([[-1], given, wanted]), return_inverse=True)
+        codes = np.zeros((len(distinct), self.network.width), np.float32)
+        codes[1:] = self.codes.now(distinct[1:])[0]
+        trust = np.append(self._trust(), np.float32(0))
+        if new is not None:
+            codes[0], trust[-1] = new.codes[0], new.trust[0]
+        # A row is believed as far as it is without the rating of the column.
+        inside = (columns >= 0) & (columns < self.network.columns)
+        believed = self._amplitudes.trust(np.maximum(self._read[given] - inside, 0), self.row_features.described[given])
+        return posterior_variances(
+            self._space,
+            self._amplitudes,
+            codes,
+            RowsOf.of(rated, places[1 : len(given) + 1], believed),
+            RowsOf.of(asked, places[len(given) + 1 :], trust[wanted]),
+        )
 
     def new_row_half_widths(
         self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
     ) -> Floats:
-        self._settle()
         code, _ = self.codes.of_ratings(columns, ratings, _or_zeros(features, self.row_features.width))
         read = np.array([self._count_read(columns)])
         row = self._space.seen(code[None], self._amplitudes.trust(read, np.array([features is not None])))
-        posterior = np.array([self._posterior_of(column).variance(row)[0] for column in asked.tolist()])
+        rated = [self.known.column(column)[0] for column in asked.tolist()]
+        own = np.repeat(asked.astype(np.int64), [len(rows) for rows in rated])
+        posterior = self._uncertain(rated, own, [_NEVER_SEEN] * len(asked), row)
         return self._widths(posterior, np.repeat(read, len(asked)), self.column_counts[asked], predicted)
 
     def new_column_half_widths(
         self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
     ) -> Floats:
-        vector = _or_zeros(features, self.column_features.width)
-        seen = self._space.seen(self.codes.now(asked.astype(np.int64))[0], self._trust()[asked])
-        posterior = self._posterior(rows, ratings, vector, None).variance(seen)
+        posterior = self._uncertain([rows], np.full(len(rows), -1), [asked])
         return self._widths(posterior, self._read[asked], np.full(len(asked), len(rows)), predicted)
 
-    def _posterior_of(self, column: int) -> Posterior:
-        """Of a column as it stands now; -1 is one that was never seen."""
-        if column < 0:
-            return self._posterior(_NO_ROWS, _NO_PULL, np.zeros(self.column_features.width, np.float32), None)
-        return self._posterior(*self.known.column(column), self.column_features.values[column], column)
-
-    def _widths(self, posterior: npt.NDArray[np.float64], read: Longs, counts: Longs, predicted: Floats) -> Floats:
+    def _widths(self, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats) -> Floats:
         """(n,): in ratings, from posterior variances and the numbers of ratings of rows and of columns."""
         spread = self.decoder.spread
         variances = whole_variance(posterior, self._amplitudes, self.means, self.scaling, read)

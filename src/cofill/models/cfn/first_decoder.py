@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,7 @@ from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.decoder.amplitudes import HeldOut, learn
-from cofill.models.decoder.intervals import Spread
+from cofill.models.decoder.amplitudes import HeldOut, Learned, halves_of, learn
 from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
@@ -111,10 +111,10 @@ class FirstDecoder:
         column_features: SideFeatures,
         portion: Portion,
     ) -> None:
-        self._network, self._scaling, self._biases = network, scaling, biases
-        self._rows, self._by_column = rows, by_column
-        self._row_features, self._column_features = row_features, column_features
-        self._portion, self._exchange = portion, portion.exchange
+        self.network, self.scaling, self.biases = network, scaling, biases
+        self.rows, self.by_column = rows, by_column
+        self.row_features, self.column_features = row_features, column_features
+        self.portion, self._exchange = portion, portion.exchange
         self.row_counts = portion.row_counts(rows)
         self.codes = encode_trained(network, scaling, rows, row_features.trained, portion)
         self.space = code_space(network, by_column, column_features, self.codes, self.row_counts, portion)
@@ -122,47 +122,38 @@ class FirstDecoder:
         self._scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
 
     @one_blas_thread()
-    def learn(self, validation: ValidationPart, settings: CFNSettings) -> tuple[Amplitudes, Spread, float]:
-        """The amplitudes that predict validation ratings best, how far off they are, and the RMSE of doing so."""
-        scaling = self._scaling
+    def learn(self, validation: ValidationPart, settings: CFNSettings) -> Learned:
+        """The amplitudes that predict validation ratings best; of all columns, and without those of either half."""
+        scaling = self.scaling
         rows, columns = validation.entry_rows, validation.entry_columns
         held_out = HeldOut(rows, columns, scaling.down_values(validation.ratings, scaling.means[rows]))
         learned = learn(
-            self._by_column,
+            self.by_column,
             self._scaled,
             self.space,
-            first_amplitudes(self._biases, scaling, settings, self._column_features),
+            first_amplitudes(self.biases, scaling, settings, self.column_features),
             self.left_out,
             held_out,
             self.codes,
             self.row_counts,
+            self.row_features.trained_described,
             self._expected,
-            self._portion,
+            self.portion,
             seed=settings.seed,
         )
-        at, found, uncertain = learned.asked, learned.predicted, learned.variances
-        # Where no column has ratings in both parts, the rows' deviations are all there is of such columns.
-        if not total(self._exchange, len(at))[0]:
-            at, found = np.arange(len(rows)), np.zeros(len(rows), np.float32)
-            uncertain = np.full(len(rows), learned.amplitudes.bias, np.float32)
-        predicted = scaling.up(found, scaling.means[rows[at]])
-        errors = predicted - validation.ratings[at]
-        amplitudes = learned.amplitudes
-        counts, others = self.row_counts[rows[at]], self._by_column.counts()[columns[at]]
-        variances = whole_variance(uncertain.astype(np.float64), amplitudes, self._biases, scaling, counts)
-        examples = (errors, variances, counts, others, across(predicted, scaling.scale))
-        errors, variances, counts, others, places = (np.concatenate(self._exchange.gather(part)) for part in examples)
-        spread = Spread.fit(errors / np.float32(scaling.unit), variances, counts, others, places)
-        amplitudes = self._with_trust(amplitudes, validation, settings.seed)
-        amplitudes = self._with_short(amplitudes, held_out, settings.seed)
-        return amplitudes, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
+        return self._with_short(self._with_trust(learned, validation, settings.seed), held_out, settings.seed)
 
     @one_blas_thread()
-    def solve(self, amplitudes: Amplitudes, share_done: Callable[[float], None] | None = None) -> DecodedColumns:
-        """The weights of all columns."""
-
+    def solve(
+        self,
+        amplitudes: Amplitudes,
+        share_done: Callable[[float], None] | None = None,
+        *,
+        only: npt.NDArray[np.bool_] | None = None,
+    ) -> DecodedColumns:
+        """The weights of all columns, or only of some (columns,)."""
         return solve_columns(
-            self._by_column, self._scaled, self.space, amplitudes, self.left_out, self._expected, share_done
+            self.by_column, self._scaled, self.space, amplitudes, self.left_out, self._expected, share_done, only=only
         )
 
     def neighbours(self, amplitudes: Amplitudes, settings: CFNSettings) -> Neighbours | None:
@@ -175,21 +166,22 @@ class FirstDecoder:
         most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
         return Neighbours.of(directions, most, rated, self._exchange)
 
-    def _with_short(self, amplitudes: Amplitudes, held_out: HeldOut, seed: int) -> Amplitudes:
+    def _with_short(self, learned: Learned, held_out: HeldOut, seed: int) -> Learned:
         """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.
 
         Where most columns are short, they themselves have told; where no column tells of taste, few ratings do not.
         """
+        amplitudes = learned.amplitudes
         if not amplitudes.taste:
-            return amplitudes
-        own = self._by_column.counts()
+            return learned
+        own = self.by_column.counts()
         ratings, filled = total(self._exchange, own.sum(), (own > 0).sum())
         if ratings / max(filled, 1) <= 2 * SHORT:
-            return amplitudes
-        portion = self._portion
+            return learned
+        portion = self.portion
         turned = Portion(portion.column_keys, portion.row_keys, len(portion.row_keys))  # each has all of its ratings
-        thinned, kept = Thinning(self._by_column, max(LENGTHS), seed, turned).rows(LENGTHS)
-        learned = learn(
+        thinned, kept = Thinning(self.by_column, max(LENGTHS), seed, turned).rows(LENGTHS)
+        of_few = learn(
             thinned,
             self._scaled[kept],
             self.space,
@@ -198,24 +190,28 @@ class FirstDecoder:
             held_out,
             self.codes,
             self.row_counts,
+            self.row_features.trained_described,
             self._expected,
             portion,
             seed=seed,
             names=("bias", "taste", "cosine", "local"),
-        ).amplitudes
-        # The table of nearest rows is there or not: it cannot be for some columns only.
-        local = learned.local if amplitudes.local else 0.0
-        return replace(amplitudes, short=(learned.bias, learned.taste, learned.cosine, local))
+        )
 
-    def _with_trust(self, amplitudes: Amplitudes, validation: ValidationPart, seed: int) -> Amplitudes:
+        def with_those(of_all: Amplitudes, few: Amplitudes) -> Amplitudes:
+            # The table of nearest rows is there or not: it cannot be for some columns only.
+            return replace(of_all, short=(few.bias, few.taste, few.cosine, few.local if of_all.local else 0.0))
+
+        one, other = (with_those(*both) for both in zip(learned.crossed, of_few.crossed, strict=True))
+        return Learned(with_those(amplitudes, of_few.amplitudes), (one, other))
+
+    def _with_trust(self, learned: Learned, validation: ValidationPart, seed: int) -> Learned:
         """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
 
         Rows of the training may all be long, and the network is trained on them. So they are read with few of their
         ratings, or with none, and a trust for each length is found by which validation ratings are predicted best: the
         prediction is linear in it. Through these goes a line: log odds of the trust by the logarithm of the length.
         """
-        scaling, rows, features = self._scaling, self._rows, self._row_features
-        described = features.trained_described
+        scaling, rows, features = self.scaling, self.rows, self.row_features
         examples = self._examples(validation, seed)
         # Those that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
         flags = np.zeros(rows.rows, np.uint8)
@@ -224,15 +220,32 @@ class FirstDecoder:
         needed = np.flatnonzero(self._exchange.max_(flags))
         views = []
         lengths = LENGTHS if scaling.typical_length > 2 * SHORT else ()  # shorter rows have told by themselves
-        thinning = Thinning(rows, max(lengths, default=0), seed, self._portion)
+        thinning = Thinning(rows, max(lengths, default=0), seed, self.portion)
         for length in lengths:
             codes, means = self._read_rows(thinning.rows((length,))[0], needed)
-            views.append((length, codes, means, self.row_counts >= 2 * length))
+            views.append(_View(length, codes, means, self.row_counts >= 2 * length))
         if features.width:
             codes, means = self._read_rows(thinning.rows((0,))[0], needed)
-            views.append((0, codes, means, described))
+            views.append(_View(0, codes, means, features.trained_described))
         if not views:
-            return amplitudes
+            return learned
+        halves = halves_of(seed, self.portion)
+        one, other = (
+            self._trusting(amplitudes, [at for at in examples if halves[at[0]] != half], validation, views, needed)
+            for half, amplitudes in enumerate(learned.crossed)
+        )
+        return Learned(self._trusting(learned.amplitudes, examples, validation, views, needed), (one, other))
+
+    def _trusting(
+        self,
+        amplitudes: Amplitudes,
+        examples: list[tuple[int, Longs]],
+        validation: ValidationPart,
+        views: list["_View"],
+        needed: Longs,
+    ) -> Amplitudes:
+        """With the trust that these examples ask for, in views of the rows that are needed."""
+        scaling = self.scaling
         products, squares = np.zeros(len(views)), np.zeros(len(views))
         for column, asked in examples:
             found, seen = self._decoded(column, amplitudes)
@@ -250,7 +263,7 @@ class FirstDecoder:
         self._exchange.sum_(products)
         self._exchange.sum_(squares)
         trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
-        of_length = np.array([length for length, *_ in views], np.float64)
+        of_length = np.array([view.length for view in views], np.float64)
         few = (of_length > 0) & (squares > 0)
         if few.sum() >= 2:
             # As many ratings as a typical row has are trusted as has been learned from all rows.
@@ -262,7 +275,7 @@ class FirstDecoder:
             power = float((weights * (logs - centre) * (odds - level)).sum() / (weights * (logs - centre) ** 2).sum())
             power = min(max(power, 0.3), 3.0)
             amplitudes = replace(amplitudes, power=power, half=float(np.exp(centre - level / power)))
-        if features.width and squares[-1] > 0 and products[-1] > 0:
+        if self.row_features.width and squares[-1] > 0 and products[-1] > 0:
             cold = trust[-1]
             worth = amplitudes.half * (cold / (1 - cold)) ** (1 / amplitudes.power)
             amplitudes = replace(amplitudes, features=float(worth))
@@ -270,42 +283,51 @@ class FirstDecoder:
 
     def _read_rows(self, all_rows: SparseRows, needed: Longs) -> tuple[Floats, Floats]:
         """Codes (n, width) and means (n,), scaled, of some rows with other ratings than those of the training."""
-        scaling, features = self._scaling, self._row_features.trained[needed]
+        scaling, features = self.scaling, self.row_features.trained[needed]
         rows = all_rows.take(needed)
         sums = self._exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
-        counts = self._portion.row_counts(rows)
+        counts = self.portion.row_counts(rows)
         expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
         damped = counts + scaling.damping
         found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
         means = found.astype(np.float32)
-        return encode_trained(self._network, replace(scaling, means=means), rows, features, self._portion), means
+        return encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion), means
 
     def _examples(self, validation: ValidationPart, seed: int) -> list[tuple[int, Longs]]:
         """Some columns, and the places of their validation ratings."""
-        counts = self._by_column.counts()
+        counts = self.by_column.counts()
         order = np.argsort(validation.entry_columns, kind="stable")
         columns, starts = np.unique(validation.entry_columns[order], return_index=True)
         ends = np.append(starts[1:], len(order))
         usable = np.flatnonzero((counts[columns] > 0) & (counts[columns] <= _LONGEST_EXAMPLE))
         squares, count = total(self._exchange, (counts[columns[usable]].astype(np.float64) ** 2).sum(), len(usable))
         most = int(np.clip(_EXAMPLE_SQUARES / max(squares / max(count, 1), 1.0), 50, _EXAMPLES))
-        keys = self._portion.column_keys[columns]
+        keys = self.portion.column_keys[columns]
         chosen = Sample.of(keys, usable, most, seed_of(seed, _EXAMPLE_DRAW), self._exchange).places
         return [(int(columns[place]), order[starts[place] : ends[place]]) for place in chosen.tolist()]
 
     def _decoded(self, column: int, amplitudes: Amplitudes) -> tuple[Decoded, Seen]:
         """A column as the decoder knows it by its ratings, and the rows that it has rated."""
-        rated, ratings = self._by_column.row(column)
+        rated, ratings = self.by_column.row(column)
         without = self.left_out(rated, np.full(len(rated), column, np.int32), ratings)
         seen = self.space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = self._expected(np.array([column]))
-        targets = self._scaling.down_values(ratings, without.means)
+        targets = self.scaling.down_values(ratings, without.means)
         about = Expected(weights[0], float(biases[0]))
         return Posterior(self.space, amplitudes, seen, targets, about).decoded(), seen
 
     def _expected(self, columns: Longs) -> tuple[Floats, Floats]:
         """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
-        return expected_of_columns(self.space, self._biases, self._scaling, self._column_features.trained[columns])
+        return expected_of_columns(self.space, self.biases, self.scaling, self.column_features.trained[columns])
+
+
+class _View(NamedTuple):
+    """Rows as they are read with few of their ratings."""
+
+    length: int  # ratings of each
+    codes: Floats  # (n, width)
+    means: Floats  # (n,) scaled
+    usable: npt.NDArray[np.bool_]  # (rows,): which have enough others
 
 
 class Thinning:

@@ -1,6 +1,5 @@
 """From the ratings of a matrix to a trained network: validation part, search for the epochs, final training."""
 
-import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -17,9 +16,9 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.memory import give_back_large_arrays
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
+from cofill.models.cfn.judging import judged_by_halves
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.pretraining import pretrained_network
@@ -114,7 +113,7 @@ def fit_matrix(
         if resumed is None:
             checkpoint.remove()  # of an earlier run, which nobody asked to go on with
     weights = resumed[0] if resumed else None
-    state = TrainingState.from_json(resumed[1]) if resumed else TrainingState("search")
+    state = TrainingState.from_dict(resumed[1]) if resumed else TrainingState("search")
 
     train = partial(
         _train_phase,
@@ -163,27 +162,13 @@ def fit_matrix(
             decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features, portion)
             if tell_decoder is not None:
                 tell_decoder(0.0)
-            state.amplitudes, spread, state.best_rmse = decoder.learn(validation, settings)
+            learned = decoder.learn(validation, settings)
+            said, spread, state.best_rmse = judged_by_halves(decoder, learned, validation, settings)
+            state.amplitudes, state.spread = learned.amplitudes, spread.as_array().tolist()
+            if judging:
+                state.judged = said
             if tell_decoder is not None:
                 tell_decoder(1.0)
-            state.spread = spread.as_array().tolist()
-            if judging:
-                near = decoder.neighbours(state.amplitudes, settings)
-                solved = Decoder(decoder.space, state.amplitudes, decoder.solve(state.amplitudes), spread, near)
-                matrix = DecodedMatrix(
-                    network if settings.refit else copy.deepcopy(network),  # its output weights are replaced
-                    scaling,
-                    KnownRatings(part, part_columns),
-                    biases,
-                    solved,
-                    settings,
-                    row_features=row_features.copy(),
-                    column_features=column_features.copy(),
-                )
-                said = matrix.entries(validation.entry_rows.astype(np.int32), validation.entry_columns)
-                state.judged = np.clip(said, scale.low, scale.high).tolist()
-                state.best_rmse = float(np.sqrt(np.mean((state.judged - validation.ratings) ** 2, dtype=np.float64)))
-                del near, solved, matrix
             del decoder  # codes and sums of all rows, and what they were made of
         if settings.refit:
             del network, scaled, part, part_columns, validation
@@ -194,7 +179,7 @@ def fit_matrix(
         network = train(weights, scaled, scaling, epochs=state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
-        checkpoint.save(network.weights(), None, state.as_json())  # while another network is trained
+        checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
     amplitudes, judged = None, None
     if state.judged is not None:
         part, validation = _hold_out(rows, held_out)
@@ -202,7 +187,7 @@ def fit_matrix(
             rows=validation.entry_rows,
             columns=validation.entry_columns,
             ratings=validation.ratings,
-            predicted=np.array(state.judged, np.float32),
+            predicted=state.judged,
             row_counts=part.counts()[validation.entry_rows],
             column_counts=np.bincount(part.indices, minlength=part.columns)[validation.entry_columns],
         )

@@ -113,6 +113,7 @@ class EpochNoise:
         noise = np.empty(0 if corruption.noise == "mask" else count, np.float32)
         _draw_noise(
             self._seed, np.float32(corruption.ratio), corruption.noise == "gaussian", np.float32(corruption.std),
+            np.float32(self._rows.ends[0]), np.float32(self._rows.ends[1]),
             portion.row_keys[clean.rows], portion.column_keys, entries.present, entries.starts, entries.rows,
             chosen, noise,
         )  # fmt: skip
@@ -148,6 +149,8 @@ def _draw_noise(
     ratio: np.float32,
     gaussian: bool,
     std: np.float32,
+    low: np.float32,
+    high: np.float32,
     row_keys: Keys,
     column_keys: Keys,
     present: Ints,
@@ -156,8 +159,8 @@ def _draw_noise(
     chosen: Flags,
     noise: Floats,
 ) -> None:
-    """Which entries are corrupted, and by what. Salt and pepper are the ends of the scaled range, whichever side of
-    the row's mean they fall on.
+    """Which entries are corrupted, and by what. Salt and pepper are the ends `low` and `high` of the rating scale,
+    scaled, whichever side of the row's mean they fall on.
     """
     for c in range(len(present)):
         column = column_keys[present[c]]
@@ -169,4 +172,4 @@ def _draw_noise(
                 if gaussian:
                     noise[entry] = std * normal(other)
                 else:
-                    noise[entry] = np.float32(1) if unit(other) < np.float32(0.5) else np.float32(-1)
+                    noise[entry] = high if unit(other) < np.float32(0.5) else low

@@ -51,6 +51,7 @@ class ScaledRows:
     marks_empty: bool
     counts: Longs  # (rows,)
     portion: Portion
+    ends: tuple[float, float]  # of the rating scale, scaled
 
     @property
     def ratings(self) -> int:
@@ -223,6 +224,7 @@ class Scaling:
             self.marks_empty,
             counts,
             NOWHERE if portion is None else portion,
+            ((self.scale.low - self.centre) / self.unit, (self.scale.high - self.centre) / self.unit),
         )
 
     def input_scale(self, counts: npt.NDArray[np.integer]) -> Floats:

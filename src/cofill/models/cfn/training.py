@@ -67,7 +67,7 @@ class TrainingState:
     """Of the decoder, once the search has ended."""
     spread: list[float] | None = None
     """Of its errors."""
-    judged: list[float] | None = None
+    judged: Floats | None = None
     """Its predictions of validation ratings, where they are asked for."""
 
     def begin_phase_anew(self) -> None:
@@ -78,11 +78,12 @@ class TrainingState:
         if self.phase == "search":
             self.best_epoch, self.best_rmse = 0, float("inf")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON, apart from what was judged, which is as long as the validation part."""
         return asdict(self)
 
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "TrainingState":
+    def from_dict(cls, document: dict[str, Any]) -> "TrainingState":
         """Of checkpoints that were written before learning rates could be lowered, too."""
         history = [EpochRecord(**record) for record in document["history"]]
         lowered = [LoweredRate(**record) for record in document.get("lowered", ())]
@@ -174,7 +175,7 @@ def run_epochs(
                 if keep_best:
                     best = _copy_of(network, best)
             if checkpoint is not None:
-                checkpoint.save_if_due(network.weights(), best, state.as_json())
+                checkpoint.save_if_due(network.weights(), best, state.as_dict())
             if report is not None:
                 report(record, epochs)
         if validation is None:

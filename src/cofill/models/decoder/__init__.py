@@ -17,5 +17,7 @@ zero, and the biases remain: that is what makes the defaults safe on data that n
     kernel.py       amplitudes, directions of codes, and the kernel between rows
     amplitudes.py   how amplitudes are learned
     solving.py      the weights of all trained columns at once
+    variances.py    how uncertain columns are of rows
+    intervals.py    prediction intervals, from these variances
     neighbours.py   the local kernel, cut to the nearest rows, so that scoring stays one pass and a few additions
 """

@@ -33,6 +33,7 @@ from cofill.models.portion import Portion
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
 Longs = npt.NDArray[np.int64]
 
 # A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
@@ -54,8 +55,7 @@ _HALVINGS = 6
 _APART = 1e-2
 _LARGEST_STEP = 0.5
 _LEAST_CURVATURE = 0.5 / _PRIOR_WIDTH**2  # half of what the prior alone has
-_DRAW = 0xA3B
-_NOTHING = np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.float32)
+_DRAW, _HALF_DRAW = 0xA3B, 0xA1F
 
 
 ExpectedOf = Callable[[Longs], tuple[Floats, Floats]]
@@ -74,9 +74,12 @@ class HeldOut(NamedTuple):
 
 class Learned(NamedTuple):
     amplitudes: Amplitudes
-    asked: Longs  # places in the held-out part that were used
-    predicted: Floats  # there, scaled, less the rows' deviations
-    variances: Floats  # posterior ones of that, without noise
+    crossed: tuple[Amplitudes, Amplitudes]  # learned without the columns of either half (`halves_of`)
+
+
+def halves_of(seed: int, portion: Portion) -> Longs:
+    """(own columns,), 0 or 1: which half a column is in. What one half has taught is judged by the other."""
+    return (draws_of(seed_of(seed, _HALF_DRAW), portion.column_keys) & np.uint64(1)).astype(np.int64)
 
 
 def learn(
@@ -88,6 +91,7 @@ def learn(
     held_out: HeldOut,
     codes: Floats,
     row_counts: Longs,
+    described: Bools,
     expected: "ExpectedOf",
     portion: Portion,
     *,
@@ -96,6 +100,7 @@ def learn(
 ) -> Learned:
     """From the training part, column by column, and the codes (rows, width) of its rows; `names` are learned.
 
+    `described` (rows,): which rows have side features.
     `expected` tells weights (n, width + 1) and biases (n,) of columns by their features.
     """
     exchange = portion.exchange
@@ -115,14 +120,18 @@ def learn(
             places = np.minimum(ends[batch.columns][:, None] + turn, len(order) - 1)
             asked = np.where(turn < count, order[places], -1)
             known.append(
-                _Batch.read(batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, expected)
+                _Batch.read(
+                    batch, asked, by_column, scaled, space, left_out, held_out, codes, row_counts, described, expected
+                )
             )
         return known
 
     sample, more, whether_more = _samples(by_column, held_out, seed, portion)
-    known = read(sample)
+    halves = halves_of(seed, portion)
+    parts = [read(sample[halves[sample] == half]) for half in (0, 1)]
+    known = [*parts[0], *parts[1]]
     if not total(exchange, len(known))[0]:
-        return Learned(first, *_NOTHING)
+        return Learned(first, (first, first))
     names = tuple(name for name in names if name not in ("local", "mean") or getattr(first, name))
     begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
@@ -146,12 +155,33 @@ def learn(
     )
     roughly = partial(cost, of=list(known))
     if whether_more:
-        known += read(more)
+        for half, part in enumerate(parts):
+            part += read(more[halves[more] == half])
+        known[:] = [*parts[0], *parts[1]]
     at = _settled(np.asarray(rough.x), cost, partial(cost, precise=True), roughly, bounds)
-    found = replace(first, **dict(zip(names, np.exp(at).tolist(), strict=True)))
-    first = _without_what_is_useless(found, first.bias, known, exchange)
-    found_at = [_NOTHING, *(part.predicted(first) for part in known)]
-    return Learned(first, *(np.concatenate(parts) for parts in zip(*found_at, strict=True)))
+
+    def found_at(place: Doubles) -> Amplitudes:
+        return replace(first, **dict(zip(names, np.exp(place).tolist(), strict=True)))
+
+    learned = _without_what_is_useless(found_at(at), first.bias, known, exchange)
+    # Where one half alone would have settled is a Newton step away.
+    value, _ = cost(at)
+    curvature = _curvature(at, roughly, value)
+    crossed = []
+    for own in (parts[1], parts[0]):
+        part_value, slope = cost(at, own)
+        share = part_value / value if value > 0 else 1.0
+        step = -np.linalg.solve(share * curvature + (1 - share) * np.eye(len(at)) / _PRIOR_WIDTH**2, slope)
+        step *= min(1.0, _LARGEST_STEP / max(np.abs(step).max(), 1e-12))
+        crossed.append(_with_parts_of(found_at(np.clip(at + step, *np.array(bounds).T)), learned))
+    return Learned(learned, (crossed[0], crossed[1]))
+
+
+def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
+    """Without the parts of the kernel that were found to be useless."""
+    if not learned.taste:
+        return learned
+    return amplitudes if learned.local else replace(amplitudes, local=0.0)
 
 
 def _settled(at: Doubles, cost: Cost, precise: Cost, roughly: Cost, bounds: list[tuple[float, float]]) -> Doubles:
@@ -275,17 +305,16 @@ class _Batch:
     asked_taste: Floats  # (B, q, n)
     asked_cosine: Floats
     asked_near: Floats
-    asked_square: Floats  # (B, q): of the lengths of what is seen along the directions
     said: Floats  # (B, n): what all columns, and columns with such features, are expected to say
     asked_said: Floats  # (B, q)
     counts: Floats  # (B, n): ratings of the rows
     asked_counts: Floats
+    described: Bools
+    asked_described: Bools
     targets: Floats  # (B, n), less the expected bias
     asked_targets: Floats
-    offset: Floats  # (B, 1): the expected bias
     there: Floats  # (B, n), 1 or 0
     asked_there: Floats
-    places: Longs  # (B, q), -1 where padded
 
     @classmethod
     def read(
@@ -299,6 +328,7 @@ class _Batch:
         held_out: HeldOut,
         codes: Floats,
         row_counts: Longs,
+        described: Bools,
         expected: "ExpectedOf",
     ) -> Self:
         read = read_batch(batch, by_column, space, left_out, scaled)
@@ -316,28 +346,17 @@ class _Batch:
             asked_taste=inner_products(along, read.along),
             asked_cosine=asked_cosine,
             asked_near=local_kernel(asked_cosine),
-            asked_square=(along**2).sum(2),
             said=said_by(weights, read.codes),
             asked_said=said_by(weights, asked_codes.reshape(*asked.shape, -1)),
             counts=read.counts,
             asked_counts=row_counts[rows].astype(np.float32),
+            described=read.described,
+            asked_described=described[rows],
             targets=read.targets - offset[:, None],
             asked_targets=held_out.targets[places] - offset[:, None],
-            offset=offset[:, None],
             there=read.there.astype(np.float32),
             asked_there=(asked >= 0).astype(np.float32),
-            places=asked,
         )
-
-    def predicted(self, amplitudes: Amplitudes) -> tuple[Longs, Floats, Floats]:
-        """Places in the held-out part, what is predicted there, and how uncertain that is."""
-        known = self.places >= 0
-        s = self._solved(amplitudes)
-        inner = amplitudes.taste * self.asked_square + amplitudes.cosine + amplitudes.local
-        prior = amplitudes.bias + s.asked_trust**2 * inner
-        explained = (s.between * s.inverse.times(s.between.transpose(0, 2, 1)).transpose(0, 2, 1)).sum(2)
-        variances = np.maximum(prior - explained, 0)
-        return self.places[known], (s.predicted + self.offset)[known], variances[known]
 
     def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
         """(B,): summed over the validation ratings of each column."""
@@ -363,9 +382,8 @@ class _Batch:
         return _dot(wrong, wrong), slope
 
     def _solved(self, amplitudes: Amplitudes) -> "_Solved":
-        half, power = amplitudes.half, amplitudes.power
-        trust = np.asarray((1 - 1 / (1 + (self.counts / half) ** power)) * self.there, self.counts.dtype)
-        asked_trust = np.asarray(1 - 1 / (1 + (self.asked_counts / half) ** power), self.counts.dtype)
+        trust = amplitudes.trust(self.counts, self.described) * self.there
+        asked_trust = amplitudes.trust(self.asked_counts, self.asked_described)
         inner = self._inner(amplitudes, self.taste, self.cosine, self.near)
         inner *= trust[:, :, None]
         inner *= trust[:, None, :]

@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_lapack_funcs
+from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from cofill.compiling import compiled
 
 Matrices = npt.NDArray[np.float32] | npt.NDArray[np.float64]
+Doubles = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 # Rows of a matrix up to which loops of our own are quicker than a call of LAPACK, which is made for larger ones.
@@ -39,6 +40,18 @@ class Inverse:
         sides: Any = np.array(right.transpose(0, 2, 1), self._factors.dtype, order="C")
         _solve(self._factors, sides)
         return sides.transpose(0, 2, 1).astype(self._type, copy=False)
+
+    def explained(self, between: Matrices) -> Doubles:
+        """(B, m, n) -> (B, m): b' K^-1 b of each b."""
+        sides: Any = np.array(between, self._factors.dtype, order="C")
+        if sides.shape[2] <= _SMALL:
+            _solve_lower(self._factors, sides)
+        else:
+            solve: Any = get_blas_funcs("trsm", (sides,))
+            for at, factor in enumerate(self._factors):
+                # As above: our rows are its columns, and L x = b is U' x = b there.
+                sides[at] = solve(1.0, factor.T, sides[at].T, lower=False, trans_a=1).T
+        return np.asarray(np.einsum("bmn,bmn->bm", sides, sides, dtype=np.float64))
 
 
 def _factors(matrices: Matrices) -> tuple[Matrices, Flags]:
@@ -78,8 +91,8 @@ def _factor_small(matrices: Matrices, failed: Flags) -> None:
 
 
 @compiled
-def _solve(factors: Matrices, sides: Matrices) -> None:
-    """In place: L L^T x = side, for (B, n, n) and (B, m, n)."""
+def _solve_lower(factors: Matrices, sides: Matrices) -> None:
+    """In place: L x = side, for (B, n, n) and (B, m, n)."""
     for b in range(len(factors)):
         factor = factors[b]
         for m in range(sides.shape[1]):
@@ -89,6 +102,16 @@ def _solve(factors: Matrices, sides: Matrices) -> None:
                 for k in range(i):
                     left -= row[k] * x[k]
                 x[i] = left / row[i]
+
+
+@compiled
+def _solve(factors: Matrices, sides: Matrices) -> None:
+    """In place: L L^T x = side, for (B, n, n) and (B, m, n)."""
+    _solve_lower(factors, sides)
+    for b in range(len(factors)):
+        factor = factors[b]
+        for m in range(sides.shape[1]):
+            x = sides[b, m]
             for i in range(len(x) - 1, -1, -1):
                 row = factor[i]
                 solved = x[i] / row[i]

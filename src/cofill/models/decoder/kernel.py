@@ -72,9 +72,12 @@ class Amplitudes:
         return replace(self, bias=bias, taste=taste, cosine=cosine, local=local)
 
     def trust(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
-        """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings."""
+        """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings.
+
+        In double precision if the numbers of ratings are.
+        """
         odds = ((ratings + self.features * described) / max(self.half, 1e-12)) ** self.power
-        return np.asarray(1 - 1 / (1 + odds), np.float32)
+        return np.asarray(1 - 1 / (1 + odds), np.float64 if ratings.dtype == np.float64 else np.float32)
 
 
 class Seen(NamedTuple):
@@ -175,12 +178,11 @@ class Posterior:
         self.left = targets - self.prior_mean(seen)
         self._primal = in_primal(amplitudes, len(targets), space)
         if self._primal:
-            features = self._features(seen)
-            gram = (features.T @ features).astype(np.float64)
+            self._inputs = self._features(seen.exact()).astype(np.float64)
+            gram = self._inputs.T @ self._inputs
             gram[np.diag_indices_from(gram)] += amplitudes.noise
             self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
-            self._inputs = features
-            self._solved = self._solve((features.T @ self.left).astype(np.float64))
+            self._solved = self._solve(self._inputs.T @ self.left.astype(np.float64))
         else:
             exact = seen.exact()
             gram = np.asarray(kernel_between(amplitudes, exact, exact), np.float64)
@@ -213,28 +215,18 @@ class Posterior:
     def gain(self, rows: Seen, local: Floats | None = None) -> Doubles:
         """(m, n): how far each rating moves the prediction at some rows; `local` as in `kernel_between`."""
         if self._primal:
-            return np.asarray(self._features(rows) @ self._solve(self._inputs.T.astype(np.float64)))
+            return np.asarray(self._features(rows) @ self._solve(self._inputs.T))
         between = kernel_between(self._amplitudes, rows, self._seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
-
-    def variance(self, rows: Seen) -> Doubles:
-        """(m,): of what the column would say of some rows, without noise, in squares of scaled ratings."""
-        amplitudes = self._amplitudes
-        if self._primal:
-            features = self._features(rows).astype(np.float64)
-            return np.asarray(amplitudes.noise * np.einsum("ij,ji->i", features, self._solve(features.T)))
-        between = kernel_between(amplitudes, rows, self._seen).astype(np.float64)
-        explained = np.einsum("ij,ji->i", between, self._solve(between.T))
-        return np.asarray(np.maximum(prior_variance(amplitudes, rows) - explained, 0.0))
 
     def _features(self, rows: Seen) -> Floats:
         """(n, 1 + directions + width): their inner products are the kernel, without its local part."""
         amplitudes, trust = self._amplitudes, rows.trust[:, None]
         return np.column_stack(
             [
-                np.full(len(trust), np.sqrt(amplitudes.bias), np.float32),
-                trust * np.float32(np.sqrt(amplitudes.taste)) * rows.along,
-                trust * np.float32(np.sqrt(amplitudes.cosine)) * rows.directions,
+                np.full(len(trust), amplitudes.bias**0.5, trust.dtype),
+                trust * amplitudes.taste**0.5 * rows.along,
+                trust * amplitudes.cosine**0.5 * rows.directions,
             ]
         )
 
@@ -252,11 +244,3 @@ class Expected(NamedTuple):
 def in_primal(amplitudes: Amplitudes, ratings: int, space: CodeSpace) -> bool:
     """Whether a column is solved for its weights instead of for a number a rating: where that is less work."""
     return not amplitudes.local and ratings > sum(space.factor.shape)
-
-
-def prior_variance(amplitudes: Amplitudes, rows: Seen) -> Doubles:
-    """(m,): of what a column would say before any of its ratings is known, without noise."""
-    squares = np.einsum("ij,ij->i", rows.along, rows.along).astype(np.float64)
-    inner = amplitudes.taste * squares + amplitudes.cosine + amplitudes.local
-    variance: Doubles = amplitudes.bias + rows.trust.astype(np.float64) ** 2 * inner
-    return variance

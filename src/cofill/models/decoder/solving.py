@@ -84,8 +84,17 @@ def batches(by_column: SparseRows, columns: Longs, width: int, asked: int = 0) -
         first = last
 
 
+class BatchSeen(NamedTuple):
+    """Rows of each column of a batch as the kernel sees them; padded places have trust 0."""
+
+    along: Floats  # (B, n, directions)
+    directions: Floats  # (B, n, width)
+    trust: Floats  # (B, n)
+    there: Bools  # (B, n)
+
+
 class BatchKernel(NamedTuple):
-    """What the kernel between the rows of each column of a batch is made of; padded places have trust 0."""
+    """What is known of the rows that each column of a batch has rated."""
 
     along: Floats  # (B, n, directions)
     directions: Floats  # (B, n, width)
@@ -95,9 +104,9 @@ class BatchKernel(NamedTuple):
     targets: Floats  # (B, n)
     there: Bools  # (B, n)
 
-    def trust(self, amplitudes: Amplitudes) -> Floats:
-        """(B, n): `Amplitudes.trust`, and 0 where it is padded."""
-        return amplitudes.trust(self.counts, self.described) * self.there
+    def seen(self, amplitudes: Amplitudes) -> BatchSeen:
+        trust = amplitudes.trust(self.counts, self.described) * self.there
+        return BatchSeen(self.along, self.directions, trust, self.there)
 
 
 def read_batch(
@@ -128,8 +137,13 @@ def solve_columns(
     left_out: LeftOut,
     expected: Callable[[Longs], tuple[Floats, Floats]],
     share_done: Callable[[float], None] | None = None,
+    *,
+    only: Bools | None = None,
 ) -> DecodedColumns:
-    """Of every column. `expected` tells weights (n, width + 1) and biases (n,) of columns by their features."""
+    """Of every column, or `only` of some (columns,).
+
+    `expected` tells weights (n, width + 1) and biases (n,) of columns by their features.
+    """
     columns, width = by_column.rows, len(space.centre)
     solved = DecodedColumns(
         np.empty((columns, width + 1), np.float32),
@@ -141,8 +155,9 @@ def solve_columns(
         some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
         weights, solved.bias[some] = expected(some)
         np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
-    counts = by_column.counts()
-    alone = (counts > MOST_LOCAL) | np.array([in_primal(amplitudes, int(n), space) for n in counts], np.bool_)
+    counts = by_column.counts() if only is None else by_column.counts() * only
+    primal = [in_primal(amplitudes.for_column(count), count, space) for count in counts.tolist()]
+    alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)
     together = (counts > 0) & ~alone
     short = amplitudes.for_column(SHORT)
     work, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
@@ -160,7 +175,8 @@ def solve_columns(
         seen = space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = expected(np.array([column]))
         about = Expected(weights[0], float(biases[0]))
-        found = Posterior(space, amplitudes, seen, scaled[known] - without.means, about).decoded()
+        own = amplitudes.for_column(len(rows))
+        found = Posterior(space, own, seen, scaled[known] - without.means, about).decoded()
         solved.taste[column], solved.turn[column], solved.bias[column] = found.taste, found.turn, found.bias
         solved.pull[known] = found.pull
         done += float(counts[column]) ** 1.5
@@ -178,11 +194,11 @@ def _solve_batch(
     biases: Floats,
     solved: DecodedColumns,
 ) -> None:
-    trust = read.trust(amplitudes)
-    expected = np.float32(amplitudes.mean) * trust * said_by(weights, read.codes)
+    seen = read.seen(amplitudes)
+    expected = np.float32(amplitudes.mean) * seen.trust * said_by(weights, read.codes)
     left = (read.targets - biases[:, None] - expected) * read.there
-    alpha = Inverse(gram_of(read, trust, amplitudes)).times(left[:, :, None])[:, :, 0] * read.there
-    weighted = alpha * trust
+    alpha = Inverse(gram_of(seen, amplitudes)).times(left[:, :, None])[:, :, 0] * read.there
+    weighted = alpha * seen.trust
     along = (weighted[:, None] @ read.along)[:, 0]
     columns = batch.columns
     solved.taste[columns] += np.float32(amplitudes.taste) * along @ space.factor.T
@@ -198,19 +214,24 @@ def said_by(weights: Floats, codes: Floats) -> Floats:
     return said
 
 
-def gram_of(read: BatchKernel, trust: Floats, amplitudes: Amplitudes) -> Floats:
+def gram_of(seen: BatchSeen, amplitudes: Amplitudes) -> Floats:
     """(B, n, n): the kernel between the rows of each column, with noise; 1 on the diagonal where it is padded."""
-    cosines = inner_products(read.directions, read.directions)
-    inner = inner_products(read.along, read.along)
+    gram = kernel_of(amplitudes, seen, seen)
+    diagonals(gram)[:] += np.where(seen.there, np.float32(amplitudes.noise), np.float32(1))
+    return gram
+
+
+def kernel_of(amplitudes: Amplitudes, some: BatchSeen, others: BatchSeen) -> Floats:
+    """(B, m, n): `kernel.kernel_between` for each column, and 0 where it is padded."""
+    cosines = inner_products(some.directions, others.directions)
+    inner = inner_products(some.along, others.along)
     inner *= np.float32(amplitudes.taste)
     inner += np.float32(amplitudes.cosine) * cosines
     if amplitudes.local:
         inner += np.float32(amplitudes.local) * local_kernel(cosines)
-    inner *= trust[:, :, None]
-    inner *= trust[:, None, :]
-    there = read.there.astype(np.float32)
-    inner += np.float32(amplitudes.bias) * there[:, :, None] * there[:, None, :]
-    diagonals(inner)[:] += np.where(read.there, np.float32(amplitudes.noise), np.float32(1))
+    inner *= some.trust[:, :, None]
+    inner *= others.trust[:, None, :]
+    inner += np.float32(amplitudes.bias) * (some.there[:, :, None] & others.there[:, None, :])
     return inner
 
 

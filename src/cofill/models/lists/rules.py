@@ -89,8 +89,8 @@ class Selection:
             return self._picked(scores, n, [])
         rated_scores = np.where(unrated, np.float32(-np.inf), scores)
         places = int(n * self.new_items + 1e-9)
-        new = best_of(np.where(unrated & self.placeable, scores, np.float32(-np.inf)), places) if places else []
-        rated = self._picked(rated_scores, n - len(new), [])
+        new = self._picked(np.where(unrated & self.placeable, scores, np.float32(-np.inf)), places, [])
+        rated = self._picked(rated_scores, n - len(new), new)
         picked = _mixed(rated, new)
         if len(picked) < n:  # nothing else is left
             rest = np.where(unrated, scores, np.float32(-np.inf))
@@ -105,6 +105,7 @@ class Selection:
         return self._picked(likeness, n, [])
 
     def _picked(self, scores: Floats, n: int, before: Sequence[int]) -> list[int]:
+        """The n best that the rules allow beside those that are in the list already."""
         if n < 1:
             return []
         if not self.kinds and not self.diversity:
@@ -127,6 +128,9 @@ class Selection:
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
         likeness = np.zeros(len(left))
         vectors = None if self.vectors is None or not self.diversity else self.vectors[left]  # once: they are wide
+        if vectors is not None and len(before):
+            assert self.vectors is not None
+            likeness = np.maximum(likeness, (vectors @ self.vectors[np.array(before)].T).max(1))
         open_ = np.ones(len(left), np.bool_)
         picked: list[int] = []
         while len(picked) < n and open_.any():

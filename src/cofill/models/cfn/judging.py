@@ -1,0 +1,64 @@
+"""What a decoder says of validation ratings, by amplitudes that these ratings did not choose (cross-fitting).
+
+Columns are in two halves. Each half is predicted by amplitudes that the other one has taught, with all that a saved
+model has. The errors are then those of ratings that nobody has seen: their RMSE is the model's validation RMSE, and
+prediction intervals are calibrated on them.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import CFNSettings
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.first_decoder import FirstDecoder, across, whole_variance
+from cofill.models.cfn.row_codes import ReadRows
+from cofill.models.cfn.training import ValidationPart
+from cofill.models.decoder.amplitudes import Learned, halves_of
+from cofill.models.decoder.intervals import Spread
+from cofill.models.decoder.kernel import Amplitudes
+from cofill.models.decoder.solving import DecodedColumns
+from cofill.models.known import AllColumns, KnownRatings
+
+Floats = npt.NDArray[np.float32]
+
+
+def judged_by_halves(
+    first: FirstDecoder, learned: Learned, validation: ValidationPart, settings: CFNSettings
+) -> tuple[Floats, Spread, float]:
+    """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE."""
+    scaling, exchange = first.scaling, first.portion.exchange
+    rows, columns = validation.entry_rows.astype(np.int32), validation.entry_columns
+    known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
+    near = first.neighbours(learned.amplitudes, settings)
+
+    def matrix_of(amplitudes: Amplitudes, solved: DecodedColumns) -> DecodedMatrix:
+        return DecodedMatrix(
+            replace(first.network, output=replace(first.network.output)),  # its output weights are replaced
+            scaling,
+            known,
+            first.biases,
+            Decoder(first.space, amplitudes, solved, Spread.unknown(), near),
+            settings,
+            row_features=first.row_features,
+            column_features=first.column_features,
+            read=ReadRows(first.codes, first.left_out),
+        )
+
+    predicted, halves = np.empty(len(rows), np.float32), halves_of(settings.seed, first.portion)
+    for half, amplitudes in enumerate(learned.crossed):
+        solved = first.solve(amplitudes, only=halves == half)
+        at = np.flatnonzero(halves[columns] == half)
+        said = matrix_of(amplitudes, solved).entries(rows[at], columns[at])
+        predicted[at] = np.clip(said, scaling.scale.low, scaling.scale.high)
+    # Variances are those of the model that is saved: how large they are depends on amplitudes more than errors do.
+    posterior = matrix_of(learned.amplitudes, solved).uncertain(rows, columns)
+    counts, others = first.row_counts[rows], first.by_column.counts()[columns]
+    variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
+    wrong, places = (predicted - validation.ratings, across(predicted, scaling.scale))
+    errors, places = (np.concatenate(exchange.gather(part)) for part in (wrong, places))
+    counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
+    variances = np.concatenate(exchange.gather(variances))
+    spread = Spread.fit(errors / np.float32(scaling.unit), variances, counts, others, places)
+    return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
