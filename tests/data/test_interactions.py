@@ -74,6 +74,13 @@ def test_times_in_the_third_column_of_three() -> None:
     assert interactions.values.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("cells", [("1262649600000", "1262736000000"), ("2010/01/05", "2010/01/06")])
+def test_times_without_a_header_are_seconds(cells: tuple[str, str], tmp_path: Path) -> None:
+    times = Interactions.read(write(tmp_path, f"1,2,{cells[0]}\n1,3,{cells[1]}\n")).times
+    assert times is not None
+    assert times.tolist() == [1262649600, 1262736000]
+
+
 def test_counts_are_weighed_by_their_events(tmp_path: Path) -> None:
     path = write(tmp_path, "user,item,action,qty\n1,2,view,3\n1,2,buy,2\n")
     assert Interactions.read(path, event_weights={"view": 1, "buy": 5}).values.tolist() == [13]

@@ -290,6 +290,10 @@ def test_ids_far_apart_need_no_big_table() -> None:
         (["1970-01-01 00:00:01 UTC", "1970-01-01 00:00:01.5 UTC"], [1.0, 1.5]),  # as BigQuery writes them to CSV
         (["1970-01-01T00:00:00.25", "1970-01-01"], [0.25, 0.0]),
         (["2024-02-29", "9999-12-31"], [1709164800, 253402214400]),
+        (["1262649600000", "1262649601500"], [1262649600.0, 1262649601.5]),  # milliseconds are told by their size
+        (["1262649600000000", "1262649601000000000"], [1262649600, 1262649601]),  # micro- and nanoseconds
+        (["2010/01/05", "2010/01/05 14:05"], [1262649600, 1262700300]),
+        (["2010/1/5", "2010-1-5"], [1262649600, 1262649600]),
     ],
 )
 def test_times(cells: list[str], times: list[float], tmp_path: Path) -> None:
@@ -312,6 +316,7 @@ def test_times_of_frames_become_unix_seconds() -> None:
         pd.DataFrame(base | {"time": pd.to_datetime(moments).tz_convert("Asia/Tokyo")}),
         (*base.values(), np.array(plain, "datetime64[s]")),
         (*base.values(), np.array(expected, np.float64)),
+        (*base.values(), np.array(expected) * 1000),
     ]
     for source in sources:
         times = Ratings.read(source).times

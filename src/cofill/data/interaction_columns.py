@@ -10,8 +10,8 @@ from cofill.data.roles import Role, Rows, Wanted, columns_by_name, columns_by_po
 from cofill.errors import DataError, Remedy, quoted
 
 MOST = 0.9  # of the first lines: one that is wrong does not change what a column holds
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: nobody rates or counts so
+DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
+SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: no rating or count is so large
 TRUE_AND_FALSE = {"true", "false"}
 LEVELS = range(2, 22)  # how many different ratings a scale has
 
