@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -326,6 +327,30 @@ def test_times_of_frames_become_unix_seconds() -> None:
     days = Ratings.read(pl.DataFrame(base | {"time": [date(1970, 1, 2), date(1970, 1, 1)]})).times
     assert days is not None
     assert days.tolist() == [86400, 0]
+
+
+FOUR = [(1, 10, 5), (1, 20, 4), (2, 10, 3), (2, 20, 1)]
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda rows: [list(row) for row in rows],
+        lambda rows: tuple(rows),
+        lambda rows: np.array(rows),
+        lambda rows: np.array(rows, np.float64),
+        lambda rows: np.array([(user, item, str(rating)) for user, item, rating in rows], object),
+        lambda rows: tuple([list(column) for column in zip(*rows, strict=True)]),
+        lambda rows: [np.array(column) for column in zip(*rows, strict=True)],
+    ],
+    ids=["lists", "tuples", "array", "floats", "objects", "columns in a tuple", "arrays"],
+)
+def test_rows_are_never_taken_for_columns(source: Callable[[list[Any]], Any], number: int) -> None:
+    """However many there are: a list holds rows; columns are arrays, or stand in a tuple."""
+    ratings = Ratings.read(source(FOUR[:number]))
+    assert ratings.to_polars().rows() == FOUR[:number]
+    assert all(isinstance(user, int) for user in ratings.users.ids)
 
 
 def test_a_column_may_be_left_out(tmp_path: Path) -> None:

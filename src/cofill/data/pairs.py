@@ -36,15 +36,9 @@ def read_pairs(
     if isinstance(source, Ratings):
         return source.users.array()[source.user_index], source.items.array()[source.item_index]
     _refuse_others(source)
-    if isinstance(source, np.ndarray) and source.ndim == 2:
-        source = [source[:, 0], source[:, 1]]  # a row for each pair
-    if (
-        isinstance(source, tuple)
-        and len(source) == 2
-        and all(not isinstance(part, tuple | str | int) for part in source)
+    if isinstance(source, list | tuple | np.ndarray) and all(
+        hasattr(part, "__len__") and len(part) == 0 for part in source
     ):
-        source = list(source)  # two columns, however they are wrapped
-    if isinstance(source, list | tuple) and all(hasattr(part, "__len__") and len(part) == 0 for part in source):
         return [], []  # nothing asked, nothing answered
     wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", mixed_ids=True)
     table = read_table(source, wanted, TextOptions(separator, header, encoding))
