@@ -459,7 +459,7 @@ def test_a_transpose_of_a_transpose_is_the_same(rows: list[Row]) -> None:
 
 def test_select_by_mask_and_by_position() -> None:
     ratings = Ratings.read(ROWS)
-    picked = ratings.select(np.array([2, 0]))
+    picked = ratings.select(np.array([0, 2]))
     assert picked.to_polars().rows() == [ROWS[0], ROWS[2]]
     assert picked.users is ratings.users
     assert_same(picked, ratings.select(np.array([True, False, True])))
@@ -489,6 +489,12 @@ def test_merge_lets_the_other_win() -> None:
 def test_merging_with_itself_changes_nothing(rows: list[Row]) -> None:
     ratings = Ratings.read(rows)
     assert_same(ratings.merge(ratings), ratings)
+
+
+@pytest.mark.parametrize("positions", [[1, 0], [0, 0], [-1, 0]])
+def test_positions_whose_order_would_be_lost_are_refused(positions: list[int]) -> None:
+    with pytest.raises(DataError, match="ascending, each once"):
+        Ratings.read(FOUR).select(np.array(positions))
 
 
 def test_summary_is_plain() -> None:

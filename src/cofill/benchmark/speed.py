@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from cofill.benchmark import measure
+from cofill.extras import require
 
 Say = Callable[[str], None]
 
@@ -24,6 +25,7 @@ _USERS = 2_048
 
 def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
     """Everything about one shape, in one run."""
+    require("cofill benchmark speed", "torch", "torch")
     with tempfile.TemporaryDirectory(prefix="cofill-benchmark-") as folder:
         path = str(Path(folder) / "ratings.parquet")
         say(f"making ratings like {like}")
