@@ -24,6 +24,7 @@ from cofill.data.layout import Layout, TextOptions
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
 from cofill.data.roles import Wanted
 from cofill.data.sparse import SparseRows
+from cofill.data.table import read_raw
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 
@@ -351,6 +352,17 @@ def test_rows_are_never_taken_for_columns(source: Callable[[list[Any]], Any], nu
     ratings = Ratings.read(source(FOUR[:number]))
     assert ratings.to_polars().rows() == FOUR[:number]
     assert all(isinstance(user, int) for user in ratings.users.ids)
+
+
+def test_a_table_is_called_after_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({"item": [1], "year": [1979]})
+    frame.write_parquet("films.parquet")
+    frame.write_csv("films.csv")
+    frame.write_ndjson("films.jsonl")
+    for name in ("films.parquet", "films.csv", "films.jsonl"):
+        assert read_raw(name).label == read_raw(tmp_path / name).label == name
+    assert read_raw(frame).label == "table"
 
 
 def test_a_column_may_be_left_out(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ class Table:
     """Whether the names are the source's own."""
     skipped: tuple[int, ...] = ()
     """Lines that were left out."""
+    of_file: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class Table:
     @property
     def label(self) -> str:
         """The name of the source for display: a file without its folders."""
-        return Path(self.origin.name).name if self.origin.unit == "line" or "/" in self.origin.name else "table"
+        return Path(self.origin.name).name if self.of_file else "table"
 
     def series(self, column: str) -> "pl.Series":
         """The cells of a column for polars."""
@@ -237,6 +238,10 @@ def _refuse_text_options(options: TextOptions, others: str) -> None:
 
 
 def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
+    return replace(_cells_of(path, wanted, options), of_file=True)
+
+
+def _cells_of(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
     with explained(path, wanted.file), path.open("rb") as file:
         magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
