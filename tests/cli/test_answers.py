@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -246,6 +248,17 @@ def test_similar(run: Run, refused: Callable[..., str], model: Path) -> None:
     assert likeness == sorted(likeness, reverse=True)
     assert run("similar", model, "--item", 1, "-n", 3).out.startswith("Like [red]Alien[/red]\n")
     assert "item 'nothing' is not in the model" in refused("similar", model, "--item", "nothing")
+
+
+@pytest.mark.parametrize("words", [("recommend", "MODEL", "--user", "1"), ("similar", "MODEL", "--item", "1")])
+def test_a_short_answer_waits_for_no_heavy_import(model: Path, words: tuple[str, ...]) -> None:
+    """numba and scipy's solvers take longer to import than the answer takes."""
+    heavy = ("numba", "scipy.linalg", "scipy.optimize", "torch", "pandas", "cofill.data.datasets", "cofill.serving")
+    called = [str(model) if word == "MODEL" else word for word in words]
+    code = f"import sys\nfrom cofill.cli import main\nassert main({called!r}) == 0\n"
+    code += f"found = [name for name in {heavy!r} if name in sys.modules]\nassert not found, found"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # Models that are none

@@ -79,8 +79,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interactions",
         metavar="FILE",
-        help="what the same people clicked, played or bought beside rating: lists learn from both; the flags of reading "
-        "are about both files, those of counts and events about this one",
+        help="what the same people clicked, played or bought beside rating: lists learn from both; the flags of "
+        "reading are about both files, those of counts and events about this one",
     )
     parser.add_argument(
         "--with",

@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_lapack_funcs
 
 from cofill.compiling import compiled
 
@@ -48,6 +47,8 @@ def _factors(matrices: Matrices) -> tuple[Matrices, Flags]:
     if factors.shape[1] <= _SMALL:
         _factor_small(factors, failed)
         return factors, failed
+    from scipy.linalg import get_lapack_funcs
+
     factorise: Any = get_lapack_funcs("potrf", (factors,))
     for at, factor in enumerate(factors):
         # Rows of ours are columns of LAPACK's: our lower factor is its upper one.
