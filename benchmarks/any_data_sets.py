@@ -89,7 +89,7 @@ def few(ratings: Ratings, quick: bool, seed: int) -> Ratings:
     """In quick runs some of the ratings."""
     if not quick or len(ratings) <= QUICK_RATINGS:
         return ratings
-    return ratings.select(np.random.default_rng(seed).permutation(len(ratings))[:QUICK_RATINGS])
+    return ratings.select(np.random.default_rng(seed).permutation(len(ratings)) < QUICK_RATINGS)
 
 
 def world(users: int, items: int, ratings: int, quick: bool, seed: int) -> World:

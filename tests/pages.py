@@ -2,7 +2,7 @@
 
     ```sh        every command; `cofill` in this process, because a reader's first second is the import of torch
     ```python    all blocks of a page share their names
-    ```text      directly below a block: what it printed, line by line; numbers may be off by a few percent, and
+    ```text      directly below a block: what it printed, line by line; decimals may be off by a few percent, and
                  `...` stands for anything. With a line that begins with "cofill: " the command is to fail
     ```toml      and others: read, not run
 
@@ -10,6 +10,7 @@
 """
 
 import io
+import math
 import os
 import re
 import shlex
@@ -30,11 +31,10 @@ from tests.warm_processes import run_warm
 
 ROOT = Path(__file__).parent.parent
 ADDRESS = re.compile(r"http://(?:127\.0\.0\.1|localhost):8000")
-NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+NUMBER = re.compile(r"[-+]?\d+(?:,\d{3})*(?:\.\d+)?")
 SIGNALS = {"-9": signal.SIGKILL, "-HUP": signal.SIGHUP}
 _FENCE = re.compile(r"^(?:<!-- not run: (?P<why>[^\n]+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
 _ANYTHING = re.compile(r"(?:\\ )?\\\.\\\.\\\.(?:\\ )?")  # " ... ", escaped
-_CLOSE = 0.05  # numbers on a page and printed ones: other processors round otherwise
 
 
 class Block(NamedTuple):
@@ -229,24 +229,34 @@ def commands(text: str) -> list[str]:
 
 def missing_lines(promised: str, printed: str) -> list[str]:
     """Lines that a page promises and a block did not print, in their order."""
-    rest = iter(printed.splitlines())
-    return [line for line in promised.splitlines() if line.strip() not in ("", "...") and not _found(line, rest)]
+    rest, missing = _plain(printed), []
+    for line in promised.splitlines():
+        if (words := _plain(line)) in ("", "..."):
+            continue
+        end = _end_of(words, rest)
+        if end is None:
+            missing.append(line)
+        else:
+            rest = rest[end:]
+    return missing
 
 
-def _found(line: str, rest: Iterator[str]) -> bool:
-    return any(_alike(line, printed) for printed in rest)
+def _plain(text: str) -> str:
+    """Its words, one blank apart: the width of a column, and where a cell is broken for it, say nothing."""
+    return re.sub(r"[\s━─┏┳┓┡╇┩└┴┘│┃]+", " ", text).strip()
+
+
+def _end_of(promised: str, printed: str) -> int | None:
+    """Where the promised words end in what is printed; None where they are not there."""
+    values, words = NUMBER.findall(promised), NUMBER.split(promised)
+    pattern = f"({NUMBER.pattern})".join(_ANYTHING.sub(".*?", re.escape(part)) for part in words)
+    for found in re.finditer(rf"(?<!\S)(?=({pattern})(?!\S))", printed):  # ahead: matches may overlap
+        if all(map(_alike, values, found.groups()[1:])):
+            return found.end(1)
+    return None
 
 
 def _alike(promised: str, printed: str) -> bool:
-    """The same words, and numbers that are nearly the same; the width of a column says nothing."""
-    promised, printed = (re.sub(r"[\s━─┏┳┓┡╇┩└┴┘│┃]+", " ", text).strip() for text in (promised, printed))
-    values, words = NUMBER.findall(promised), NUMBER.split(promised)
-    found = re.fullmatch(f"({NUMBER.pattern})".join(_ANYTHING.sub(".*?", re.escape(part)) for part in words), printed)
-    return found is not None and all(
-        abs(_value(one) - _value(other)) <= _CLOSE * abs(_value(one))
-        for one, other in zip(values, found.groups(), strict=True)
-    )
-
-
-def _value(text: str) -> float:
-    return float(text.replace(",", ""))
+    """The same whole numbers, and others that are nearly the same: another processor rounds in another way."""
+    one, other = (float(text.replace(",", "")) for text in (promised, printed))
+    return one == other if "." not in promised else math.isclose(one, other, rel_tol=0.05, abs_tol=0.03)

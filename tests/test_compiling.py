@@ -56,5 +56,5 @@ def test_and_otherwise_it_is_not(applied: Any) -> None:
     assert applied("x * 2")(5) == 11
     again = applied("x * 2")
     assert again(5) == 11
-    assert sum(again.stats.cache_hits.values()) == 1
-    assert not again.stats.cache_misses
+    assert sum(again.made.stats.cache_hits.values()) == 1
+    assert not again.made.stats.cache_misses

@@ -111,6 +111,8 @@ def follow(page: Path, folder: Path) -> None:
         ("RMSE ... of 1,000\nthe end", True),
         ("the end\nRMSE 0.90 of 1,000", False),  # in their order
         ("MAE 0.90 of 1,000", False),
+        ("RMSE 0.90 of 1,001", False),  # a whole number is counted, not computed
+        ("│ RMSE   │  0.9130 │ of │ 1,000 │\n│        │         │    │ the end │", True),  # no width counts
     ],
 )
 def test_a_page_that_promises_what_is_not_printed_is_found(promised: str, holds: bool, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import safetensors.numpy
+from safetensors import SafetensorError
 
+from cofill.errors import CofillError
 from cofill.files import json_of, make_private, replacing
 
 
@@ -48,6 +50,19 @@ def test_what_everybody_could_read_is_closed_and_told(tmp_path: Path) -> None:
     assert make_private(path)
     assert mode(path) == 0o640  # the group may have been let in on purpose
     assert not make_private(path)
+
+
+@pytest.mark.parametrize("mishap", [MemoryError("a list of everything"), IndexError("a bug"), KeyboardInterrupt()])
+def test_what_has_nothing_to_do_with_the_disk_is_not_blamed_on_it(mishap: BaseException, tmp_path: Path) -> None:
+    with pytest.raises(type(mishap)), replacing(tmp_path / "table"):
+        raise mishap
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mishap", [OSError(28, "No space left on device"), SafetensorError("No space left on device")])
+def test_a_full_disk_is_told_whichever_library_meets_it(mishap: Exception, tmp_path: Path) -> None:
+    with pytest.raises(CofillError, match="table: not written, the disk is full"), replacing(tmp_path / "table"):
+        raise mishap
 
 
 @pytest.mark.parametrize("deep", [101, 900, 200_000])

@@ -1,7 +1,9 @@
 """What can be imported, and that asking for help does not wait for torch."""
 
 import ast
+import doctest
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +22,27 @@ def test_all_is_importable() -> None:
         value = getattr(cofill, name)
         assert value.__module__.startswith("cofill."), name
         assert value.__doc__, name
+
+
+def test_what_the_package_shows_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [(user, film, 1 + (user + len(film)) % 5) for user in range(40, 50) for film in ("Alien", "Notting Hill")]
+    lines = [",".join(map(str, row)) for row in [("user", "item", "rating"), *rows]]
+    Path("ratings.csv").write_text("\n".join(lines), encoding="utf-8")
+    Path("plays.csv").write_text("user,item,plays\n" + "\n".join(lines[1:]), encoding="utf-8")
+    Path("movies.csv").write_text("item,year\nAlien,1979\nNotting Hill,1999\n", encoding="utf-8")
+    names: dict[str, object] = {}
+    for example in doctest.DocTestParser().get_examples(cofill.__doc__ or ""):
+        exec(example.source.replace("CFN()", "CFN(epochs=2, hidden=4)"), names)
+
+
+def test_a_model_of_ratings_names_what_learns_from_interactions() -> None:
+    plays = cofill.Interactions.read([(1, 2), (1, 3), (2, 3)])
+    with pytest.raises(cofill.CofillError) as refused:
+        cofill.CFN().fit(plays)
+    named = re.findall(r"'([^']+)'", str(refused.value).partition(";")[2])
+    assert named[0] == "lists"
+    assert all(cofill.algorithm(name).takes_interactions for name in named)
 
 
 def test_all_is_what_is_visible() -> None:

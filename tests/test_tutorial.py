@@ -1,6 +1,5 @@
 """docs/tutorial/first-list.md, followed word by word in an empty folder: what it shows is what is printed."""
 
-import math
 import os
 import re
 import shutil
@@ -11,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.pages import missing_lines
 from tests.serving.running_server import Server
 
 TUTORIAL = Path(__file__).parents[1] / "docs" / "tutorial" / "first-list.md"
 BLOCK = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 ADDRESS = "http://127.0.0.1:8000"
 
 
@@ -45,33 +44,13 @@ class Newcomer:
         done = subprocess.run(
             ["bash", "-c", script],
             cwd=self.folder,
-            env=os.environ | {"COLUMNS": "80"},  # of a usual terminal
+            env=os.environ | {"COLUMNS": "100"},  # no title is broken
             capture_output=True,
             text=True,
             check=False,
         )
         assert done.returncode == 0, f"{line}: {done.stderr}"
         return done.stdout + "\n"
-
-
-def assert_printed(shown: str, printed: str) -> None:
-    """Every line of `shown` is in `printed`, in this order; `...` stands for lines that are left out.
-
-    Whole numbers and words are the same. Others may differ a little: another processor rounds in another way.
-    """
-    at = 0
-    for line in shown.splitlines():
-        if line == "...":
-            continue
-        pattern = NUMBER.pattern.join(re.escape(part) for part in NUMBER.split(line))
-        found = re.compile(pattern).search(printed, at)
-        assert found, f"{line!r} was not printed, or not here: {printed[at:]}"
-        at = found.end()
-        for said, is_so in zip(NUMBER.findall(line), NUMBER.findall(found[0]), strict=True):
-            if "." in said:
-                assert math.isclose(float(said.replace(",", "")), float(is_so.replace(",", "")), abs_tol=0.03), line
-            else:
-                assert said == is_so, f"{line!r}: {found[0]!r}"
 
 
 @pytest.fixture
@@ -91,13 +70,7 @@ def test_the_tutorial_is_what_happens(newcomer: Newcomer) -> None:
         if language == "sh":
             newcomer.type(text)
         else:
-            assert_printed(text, newcomer.printed)
+            unlike = missing_lines(text, newcomer.printed)
+            assert not unlike, f"{unlike!r} is not what it prints, which is\n{newcomer.printed}"
     assert newcomer.server is not None
     assert newcomer.server.ratings("me") == {35: 5}
-
-
-def test_what_is_not_printed_is_noticed() -> None:
-    assert_printed("a 1\n...\nb 0.512 c", "x\na 1\nother\nb 0.519 c")
-    for shown in ("a 2", "b 0.712 c", "b 0.512 d", "b 0.512 c\na 1"):
-        with pytest.raises(AssertionError):
-            assert_printed(shown, "x\na 1\nother\nb 0.519 c")

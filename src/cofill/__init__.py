@@ -4,12 +4,12 @@
                                           |           |
                                      evaluation <- training -> model file -> recommender
 
->>> from cofill import CFN, Ratings
+>>> from cofill import CFN, Features, Interactions, Ratings, algorithm
 >>> model = CFN().fit(Ratings.read("ratings.csv"))
 >>> model.recommend(42)
 >>> model.recommend({"Alien": 5, "Notting Hill": 1})
 
->>> CFN().fit(Interactions.read("plays.csv"))  # who chose what, without ratings
+>>> algorithm("lists")().fit(Interactions.read("plays.csv"))  # who chose what, without ratings
 
 >>> films = Features.read("movies.csv")  # what is known about items apart from ratings
 >>> CFN().fit(Ratings.read("ratings.csv"), item_features=films)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from cofill.interrupts import unfinished
 
 DRAFTS_OF_SAFETENSORS = ".tmp??????"
 """What safetensors writes to before it renames that to our draft; a kill may leave one behind."""
+# Writers of other libraries wrap a full disk in errors of their own.
+_OF_THE_SYSTEM = re.compile(r"\(os error \d+\)|No space left|I/O error")
 _DEEPEST = 100  # that a document of ours is nested, and far more than any is
 
 
@@ -39,7 +42,9 @@ def replacing(target: Path, error: type[CofillError] = CofillError, *, private: 
             put_in_place(draft, target)
     except CofillError:
         raise
-    except Exception as problem:  # writers of other libraries wrap a full disk in errors of their own
+    except Exception as problem:
+        if not (isinstance(problem, OSError) or _OF_THE_SYSTEM.search(str(problem))):
+            raise
         raise error(explain_write_failure(target, problem)) from problem
 
 

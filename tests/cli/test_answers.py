@@ -4,6 +4,8 @@ import csv
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from cofill.data.ratings import Ratings
 from cofill.models.card import FORMAT_VERSION
 from cofill.models.cfn.cfn import CFN
 from cofill.models.list_model import ListModel
+from cofill.models.recommender import Recommender
 from tests.cli.conftest import LONG_TITLE, Run
 
 PAIRS = "user,item\n1,2\nbert,1\n1,zz\n"
@@ -73,6 +76,23 @@ def test_predict(run: Run, model: Path, write: Callable[[str], Path], tmp_path: 
         assert written.err.endswith(f"3 predictions written to {tmp_path / name}\n")
         frame = pl.read_csv(tmp_path / name) if name == "p.csv" else pl.read_parquet(tmp_path / name)
         np.testing.assert_allclose(frame["rating"], expected, rtol=1e-6)
+
+
+def test_predict_prints_no_minus_zero(
+    run: Run, model: Path, write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Recommender, "predict", lambda *_, **__: np.array([-1e-9, 0, 1], np.float32))
+    rows = list(csv.DictReader(io.StringIO(run("predict", model, write(PAIRS)).out)))
+    assert [row["rating"] for row in rows] == ["0.0000", "0.0000", "1.0000"]
+
+
+def test_quiet_prints_no_notes(run: Run, model: Path, write: Callable[[str], Path], tmp_path: Path) -> None:
+    pairs = write(PAIRS)
+    assert run("predict", model, pairs, "--quiet").err == ""
+    assert run("predict", model, pairs, "--quiet", "--out", tmp_path / "p.csv").err == ""
+    strange = ("similar", model, "--item", 1, "--among", "zz")
+    assert run(*strange).err.count("\n") == 2
+    assert run(*strange, "--quiet").err == ""
 
 
 def test_predict_with_intervals(run: Run, model: Path, write: Callable[[str], Path], tmp_path: Path) -> None:
@@ -228,6 +248,17 @@ def test_similar(run: Run, refused: Callable[..., str], model: Path) -> None:
     assert likeness == sorted(likeness, reverse=True)
     assert run("similar", model, "--item", 1, "-n", 3).out.startswith("Like [red]Alien[/red]\n")
     assert "item 'nothing' is not in the model" in refused("similar", model, "--item", "nothing")
+
+
+@pytest.mark.parametrize("words", [("recommend", "MODEL", "--user", "1"), ("similar", "MODEL", "--item", "1")])
+def test_a_short_answer_waits_for_no_heavy_import(model: Path, words: tuple[str, ...]) -> None:
+    """numba and scipy's solvers take longer to import than the answer takes."""
+    heavy = ("numba", "scipy.linalg", "scipy.optimize", "torch", "pandas", "cofill.data.datasets", "cofill.serving")
+    called = [str(model) if word == "MODEL" else word for word in words]
+    code = f"import sys\nfrom cofill.cli import main\nassert main({called!r}) == 0\n"
+    code += f"found = [name for name in {heavy!r} if name in sys.modules]\nassert not found, found"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 # Models that are none

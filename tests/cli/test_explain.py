@@ -1,12 +1,15 @@
 """cofill explain"""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from cofill.cli.explain import print_explanation
+from cofill.models.explanation import Contribution, Explanation
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import Run
 
@@ -28,14 +31,30 @@ def test_the_table_adds_up(run: Run, model: Path, by: str, together: str) -> Non
     result = run("explain", model, 7, "--user", 3, "-n", 2, "--by", by)
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("Why Film 7\n")
-    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in result.out.splitlines() if "│" in line]
-    assert lines[0][0] == "what anybody gets"
-    assert lines[-3][0].endswith(" more")
-    assert lines[-2][0] == "remainder"
-    assert lines[-1][0] == f"together: {together}"
-    amounts = [float(line[2]) for line in lines]
-    assert len(amounts) == 6
+    names, amounts = amounts_in(result.out)
+    assert names[0] == "what anybody gets"
+    assert names[3].endswith(" more")
+    assert names[4:-1] in ([], ["remainder"])  # as it rounds here
+    assert names[-1] == f"together: {together}"
     assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=3e-4)
+
+
+@pytest.mark.parametrize(("remainder", "told"), [(-4e-5, False), (4e-5, False), (-6e-5, True), (0.2, True)])
+def test_a_remainder_that_rounds_to_nothing_is_not_shown(
+    remainder: float, told: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = Contribution(-4e-5, 3, 4.0)
+    print_explanation(Explanation(7, "list", 0.5, 0.5, 0.5 - remainder - one.amount, [one], remainder), 10)
+    names, amounts = amounts_in(out := capsys.readouterr().out)
+    assert names == ["what anybody gets", "3", *(["remainder"] if told else []), "together: the list score"]
+    assert sum(amounts[:-1]) == pytest.approx(amounts[-1], abs=3e-4)
+    assert not re.search(r"-0\.0+\b", out)
+
+
+def amounts_in(table: str) -> tuple[list[str], list[float]]:
+    """The names and the amounts that a table tells."""
+    lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in table.splitlines() if "│" in line]
+    return [line[0] for line in lines], [float(line[2]) for line in lines]
 
 
 def test_somebody_new(run: Run, hybrid: Path) -> None:

@@ -88,3 +88,17 @@ def test_interactions_beside_ratings(run: Run, events: Path, tmp_path: Path) -> 
     assert [entry["item"] for entry in both] != [entry["item"] for entry in without]
     predicted = [entry["rating"] for entry in both]
     assert all(1 <= rating <= 5 or 0.5 <= rating <= 5 for rating in predicted)
+
+
+def test_both_files_are_read_as_the_flags_say(run: Run, tmp_path: Path) -> None:
+    ratings, clicks = tmp_path / "ratings.csv", tmp_path / "clicks.csv"
+    pairs = [(person, film) for person in ("Zoë", "Ann", "Bob", "Cy") for film in ("Heat", "Alien", "Up")]
+    rated = [f"{person}~{film}~{1 + at % 5}" for at, (person, film) in enumerate(pairs)]
+    clicked = [f"{person}~{film}" for person, film in pairs]
+    ratings.write_text("\n".join(["who~seen~rating", *rated]), encoding="latin-1")
+    clicks.write_text("\n".join(["who~seen", *clicked]), encoding="latin-1")
+    columns = ("--user-column", "who", "--item-column", "seen", "--separator", "~", "--encoding", "latin-1")
+    words = ("--out", tmp_path / "model", "--hidden=4", "--epochs=1", "--threads=1", "--json", "--quiet")
+    trained = run("train", ratings, "--interactions", clicks, *columns, *words)
+    assert trained.code == 0, trained.err
+    assert json.loads(trained.out)["users"] == 4  # whom both files call by the same names

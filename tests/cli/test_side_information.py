@@ -466,3 +466,20 @@ def test_a_model_folder_with_features_is_ours(run: Run, hybrid: Path, some: Path
     (copy / ".features.123.safetensors").touch()  # of a writer that was killed
     assert run("train", some, "--out", copy, "--quiet", *QUICK).code == 0
     assert not list(copy.glob("*features*"))
+
+
+@pytest.mark.parametrize("flag", ["--titles", "--item-features"])
+def test_titles_in_a_table_without_a_header(run: Run, tmp_path: Path, flag: str) -> None:
+    """As u.item of MovieLens-100K: an id, a title with its year, and much else, in Latin-1."""
+    ratings, films = tmp_path / "u.data", tmp_path / "u.item"
+    ratings.write_text(
+        "".join(f"{user}\t{film}\t{1 + (user + film) % 5}\n" for user in range(9) for film in range(1, 5))
+    )
+    titles = ["Am\u00e9lie (2001)", "Copycat (1995)", "Crumb (1994)", "Babe (1995)"]
+    lines = [f"{at}|{title}|01-Jan-1995||http://films/{at}|{at % 2}|{at // 3}" for at, title in enumerate(titles, 1)]
+    films.write_text("\n".join(lines), encoding="latin-1")
+    few = ("--hidden=12", "--epochs=1", "--threads=1", "--quiet")
+    trained = run("train", ratings, flag, films, "--out", tmp_path / "model", *few)
+    assert trained.code == 0, trained.err
+    found = json.loads(run("recommend", tmp_path / "model", "--user", "1", "--include-known", "--json").out)
+    assert {entry["item"]: entry["title"] for entry in found} == dict(enumerate(titles, 1))

@@ -8,8 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.cli.notes import note, wrapped
-from cofill.cli.output import print_table
+from cofill.cli.output import Stars, print_table, shown
 from cofill.cli.table_layout import Layout
+from cofill.evaluation.intervals import Interval
+from cofill.report.page_parts import cell as cell_of_a_page
+from cofill.serving.routing import rounded, significant
 
 WIDTHS = (60, 80, 100)
 CLUSTERS = ("films", "training ratings up to", "test ratings", "ratings alone", "with side information")
@@ -81,6 +84,15 @@ def test_a_word_longer_than_the_terminal_is_all_there(
     told = capsys.readouterr().out
     assert long in "".join(words_of(told))
     assert max(map(len, told.splitlines())) <= 40
+
+
+def test_minus_zero_is_never_printed() -> None:
+    """Which of the two a sum of amounts rounds to is chance, and differs between processors."""
+    nothing = -1e-9
+    assert [shown(nothing), shown(Stars(nothing)), cell_of_a_page(nothing)] == ["0.0000", "0.00", "0.0000"]
+    assert str(Interval(nothing, 0.5, (nothing,))) == "0.0000 ± 0.5000"
+    assert [rounded(nothing), significant(-0.0)] == [0, 0]
+    assert "-" not in f"{rounded(nothing)}{significant(-0.0)}"
 
 
 word = st.text("abcdefg-", min_size=1, max_size=12)

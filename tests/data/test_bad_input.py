@@ -333,6 +333,17 @@ def test_bad_files(case: BadFile, late: bool, tmp_path: Path, monkeypatch: pytes
 
 RATING = [(1, 2, 3.0)]
 OBJECTS = {
+    "lists of columns": BadCall(
+        lambda: Ratings.read([[1, 2, 3, 4, 5], [1, 1, 2, 2, 2], [3, 3, 3, 4, 4]]),
+        Said("the tuples, row 1", "[1, 2, 3, 4, 5]", "tuples … columns in a tuple"),
+    ),
+    "an array of five columns": BadCall(
+        lambda: Ratings.read(np.ones((4, 5))), Said("", "an array of the shape (4, 5)", "(user, item, rating[, time])")
+    ),
+    "a wide dict": BadCall(
+        lambda: Ratings.read({"user": [1], "Alien": [5]}, wide=True),
+        Said("", "cannot read ratings from dict", "a path, a polars or pandas DataFrame"),
+    ),
     "null id": BadCall(
         lambda: Ratings.read(frame(user=[1, None])),
         Said("the polars DataFrame, row 2, column 'user'", "empty … id", "fill … remove the row"),

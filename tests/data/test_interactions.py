@@ -74,6 +74,21 @@ def test_times_in_the_third_column_of_three() -> None:
     assert interactions.values.tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize("cells", [("1262649600000", "1262736000000"), ("2010/01/05", "2010/01/06")])
+def test_times_without_a_header_are_seconds(cells: tuple[str, str], tmp_path: Path) -> None:
+    times = Interactions.read(write(tmp_path, f"1,2,{cells[0]}\n1,3,{cells[1]}\n")).times
+    assert times is not None
+    assert times.tolist() == [1262649600, 1262736000]
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_text_alone_has_a_header_where_the_caller_says_so(header: bool, tmp_path: Path) -> None:
+    path = write(tmp_path, "viewer,watched\nann,Alien\nbob,Heat\n")
+    names = {"user": "viewer", "item": "watched"} if header else {}
+    assert len(Interactions.read(path, header=header, **names)) == (2 if header else 3)
+    assert len(Interactions.read(write(tmp_path, "ann,Alien\nbob,Heat\nann,Heat\n"))) == 3  # ann comes again
+
+
 def test_counts_are_weighed_by_their_events(tmp_path: Path) -> None:
     path = write(tmp_path, "user,item,action,qty\n1,2,view,3\n1,2,buy,2\n")
     assert Interactions.read(path, event_weights={"view": 1, "buy": 5}).values.tolist() == [13]
@@ -98,7 +113,7 @@ def test_every_kind_of_source() -> None:
         short = [row[:width] for row in rows]
         whole = Interactions.read(short)
         columns = dict(zip(("user", "item", "count", "time"), map(list, zip(*short, strict=True)), strict=False))
-        assert_same(Interactions.read(list(columns.values())), whole)
+        assert_same(Interactions.read(tuple(columns.values())), whole)
         assert_same(Interactions.read(tuple(np.array(column, object) for column in columns.values())), whole)
         assert_same(Interactions.read(pl.DataFrame(columns)), whole)
         assert_same(Interactions.read(pl.DataFrame(columns).lazy()), whole)
@@ -294,6 +309,15 @@ def test_fewer_zeros_are_ratings_without_a_word() -> None:
 
 EVENTS_CSV = (DIRTY / "events.csv").read_text()
 REFUSED = {
+    "a header that may be data": BadFile(
+        "viewer,watched\nann,Alien\nbob,Heat\nann,Heat\n",
+        Said(
+            "line 1",
+            "cannot tell a header … 'viewer, watched'",
+            "pass … if it is data",
+            {"header": True, "user": ..., "item": ..., "no_header": False},
+        ),
+    ),
     "a count of 0": BadFile(
         (DIRTY / "orders_with_returns.csv").read_text().replace("two", "2"),
         Said("line 3, column 'quantity'", "'0' … count above 0", "correct … remove", SKIPPING),

@@ -22,7 +22,7 @@ USERS, ITEMS = [1, 3, 5], [2, 4, 6]
         iter([(1, 2), (3, 4), (5, 6)]),
         zip(USERS, ITEMS, strict=True),
         (USERS, ITEMS),
-        [USERS, ITEMS],
+        [[1, 2], [3, 4], [5, 6]],
         (np.array(USERS), np.array(ITEMS)),
         [np.array(USERS), np.array(ITEMS)],
         (np.array(USERS, np.uint8), ITEMS),
@@ -45,6 +45,7 @@ def test_pairs(source: object) -> None:
 def test_two_pairs_of_tuples_are_pairs_and_two_lists_are_columns() -> None:
     assert read_pairs(((1, 2), (3, 4))) == ([1, 3], [2, 4])
     assert read_pairs(([1, 2], [3, 4])) == ([1, 2], [3, 4])
+    assert read_pairs([[1, 2], [3, 4]]) == ([1, 3], [2, 4])  # a list holds rows
 
 
 @pytest.mark.parametrize(

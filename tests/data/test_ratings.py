@@ -6,6 +6,7 @@ import subprocess
 import sys
 import warnings
 import zipfile
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from cofill.data.layout import Layout, TextOptions
 from cofill.data.ratings import DuplicateRatingsWarning, Ratings, Scale
 from cofill.data.roles import Wanted
 from cofill.data.sparse import SparseRows
+from cofill.data.table import read_raw
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 
@@ -290,6 +292,10 @@ def test_ids_far_apart_need_no_big_table() -> None:
         (["1970-01-01 00:00:01 UTC", "1970-01-01 00:00:01.5 UTC"], [1.0, 1.5]),  # as BigQuery writes them to CSV
         (["1970-01-01T00:00:00.25", "1970-01-01"], [0.25, 0.0]),
         (["2024-02-29", "9999-12-31"], [1709164800, 253402214400]),
+        (["1262649600000", "1262649601500"], [1262649600.0, 1262649601.5]),  # milliseconds are told by their size
+        (["1262649600000000", "1262649601000000000"], [1262649600, 1262649601]),  # micro- and nanoseconds
+        (["2010/01/05", "2010/01/05 14:05"], [1262649600, 1262700300]),
+        (["2010/1/5", "2010-1-5"], [1262649600, 1262649600]),
     ],
 )
 def test_times(cells: list[str], times: list[float], tmp_path: Path) -> None:
@@ -312,6 +318,7 @@ def test_times_of_frames_become_unix_seconds() -> None:
         pd.DataFrame(base | {"time": pd.to_datetime(moments).tz_convert("Asia/Tokyo")}),
         (*base.values(), np.array(plain, "datetime64[s]")),
         (*base.values(), np.array(expected, np.float64)),
+        (*base.values(), np.array(expected) * 1000),
     ]
     for source in sources:
         times = Ratings.read(source).times
@@ -321,6 +328,41 @@ def test_times_of_frames_become_unix_seconds() -> None:
     days = Ratings.read(pl.DataFrame(base | {"time": [date(1970, 1, 2), date(1970, 1, 1)]})).times
     assert days is not None
     assert days.tolist() == [86400, 0]
+
+
+FOUR = [(1, 10, 5), (1, 20, 4), (2, 10, 3), (2, 20, 1)]
+
+
+@pytest.mark.parametrize("number", [2, 3, 4])
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda rows: [list(row) for row in rows],
+        lambda rows: tuple(rows),
+        lambda rows: np.array(rows),
+        lambda rows: np.array(rows, np.float64),
+        lambda rows: np.array([(user, item, str(rating)) for user, item, rating in rows], object),
+        lambda rows: tuple([list(column) for column in zip(*rows, strict=True)]),
+        lambda rows: [np.array(column) for column in zip(*rows, strict=True)],
+    ],
+    ids=["lists", "tuples", "array", "floats", "objects", "columns in a tuple", "arrays"],
+)
+def test_rows_are_never_taken_for_columns(source: Callable[[list[Any]], Any], number: int) -> None:
+    """However many there are: a list holds rows; columns are arrays, or stand in a tuple."""
+    ratings = Ratings.read(source(FOUR[:number]))
+    assert ratings.to_polars().rows() == FOUR[:number]
+    assert all(isinstance(user, int) for user in ratings.users.ids)
+
+
+def test_a_table_is_called_after_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({"item": [1], "year": [1979]})
+    frame.write_parquet("films.parquet")
+    frame.write_csv("films.csv")
+    frame.write_ndjson("films.jsonl")
+    for name in ("films.parquet", "films.csv", "films.jsonl"):
+        assert read_raw(name).label == read_raw(tmp_path / name).label == name
+    assert read_raw(frame).label == "table"
 
 
 def test_a_column_may_be_left_out(tmp_path: Path) -> None:
@@ -429,7 +471,7 @@ def test_a_transpose_of_a_transpose_is_the_same(rows: list[Row]) -> None:
 
 def test_select_by_mask_and_by_position() -> None:
     ratings = Ratings.read(ROWS)
-    picked = ratings.select(np.array([2, 0]))
+    picked = ratings.select(np.array([0, 2]))
     assert picked.to_polars().rows() == [ROWS[0], ROWS[2]]
     assert picked.users is ratings.users
     assert_same(picked, ratings.select(np.array([True, False, True])))
@@ -459,6 +501,12 @@ def test_merge_lets_the_other_win() -> None:
 def test_merging_with_itself_changes_nothing(rows: list[Row]) -> None:
     ratings = Ratings.read(rows)
     assert_same(ratings.merge(ratings), ratings)
+
+
+@pytest.mark.parametrize("positions", [[1, 0], [0, 0], [-1, 0]])
+def test_positions_whose_order_would_be_lost_are_refused(positions: list[int]) -> None:
+    with pytest.raises(DataError, match="ascending, each once"):
+        Ratings.read(FOUR).select(np.array(positions))
 
 
 def test_summary_is_plain() -> None:

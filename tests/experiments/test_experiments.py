@@ -9,10 +9,10 @@ from cofill.data.described import SideInformation
 from cofill.errors import SettingsError
 from cofill.evaluation import Interval
 from cofill.experiments import EXPERIMENTS, experiment, paper
-from cofill.experiments.plan import LINEUP, Plan
+from cofill.experiments.plan import LINEUP, LISTS, Plan
 from cofill.experiments.reproducing import reproduce
 from cofill.experiments.result_table import Cell, Table
-from cofill.experiments.runs import Run, Store
+from cofill.experiments.runs import Part, Run, Store
 
 from .conftest import MakePlan
 
@@ -55,6 +55,29 @@ def test_rmse_beside_the_paper(make_plan: MakePlan) -> None:
     assert [row[0] for row in compared.rows] == ["ALS-WR"]
     absent = [label for label in LINEUP if label not in ("ALS-WR", "V-CFN")]
     assert result.missing_lines() == [f"{', '.join(absent)}: 2 of 2 splits not run yet"]
+
+
+def test_intervals_of_ratios_are_widened_for_shared_training_ratings(make_plan: MakePlan) -> None:
+    plan = make_plan()
+    strong = plan.data.strong_parts(Part("strong", seed=0))
+    last = plan.data.parts(Part("last", seed=0))
+    overlaps = {None: 1 / 9, "last": len(last.test) / len(last.train), "strong": len(strong.test) / len(strong.train)}
+    for split, (ours, theirs) in enumerate([(0.36, 0.30), (0.42, 0.40)]):
+        for way in overlaps:
+            for label, ndcg in (("cofill", ours), ("popularity", theirs)):
+                lists = {"ndcg": ndcg, **dict.fromkeys(("recall", "precision", "mrr", "coverage", "novelty"), 0.5)}
+                lists["cutoffs"] = [{"n": n, "ndcg": 0.5, "recall_capped": 0.5} for n in (20, 100)]
+                found = {"ranking": lists, "training_seconds": 1.0}
+                plan.store.keep(
+                    plan.run(LISTS[label], split, protocol=way), {"result": found, "seconds": 1.0, "threads": 2}
+                )
+    result = experiment("ranking").show(plan)
+    (against,) = (table for table in result.tables if "divided" in table.title)
+    for name, (way, overlap) in zip(("random", "by time", "new users"), overlaps.items(), strict=True):
+        found = cells(against, "popularity")[name]
+        assert isinstance(found, Interval)
+        expected = Interval.of([0.36 / 0.30, 0.42 / 0.40], overlap=overlap)
+        assert (found.mean, found.half_width) == pytest.approx((expected.mean, expected.half_width)), way
 
 
 def test_a_file_is_not_the_data_set_that_it_is_called_after(make_plan: MakePlan) -> None:

@@ -251,6 +251,14 @@ def test_rounded_amounts_add_up(visit: Visit) -> None:
             assert shown == pytest.approx(exact, abs=1.001 * unit)
 
 
+def test_numbers_never_show_minus_zero(visit: Visit) -> None:
+    call = """async (value) => {
+        const words = await import('/page/words.js');
+        return ["count", "oneDigit", "twoDigits", "signed", "share", "signedShare"].map((name) => words[name](value));
+    }"""
+    assert visit().evaluate(call, -1e-6) == ["0", "0.0", "0.00", "0.00", "0.0%", "0.0%"]
+
+
 # Words
 
 

@@ -5,6 +5,7 @@ from statistics import median
 from typing import Any
 
 from cofill.benchmark import measure
+from cofill.extras import require
 from cofill.files import temporary_folder
 
 Say = Callable[[str], None]
@@ -23,6 +24,7 @@ _USERS = 2_048
 
 def measure_speed(like: str, settings: dict[str, Any], *, scale: float, seed: int, say: Say) -> dict[str, Any]:
     """Everything about one shape, in one run."""
+    require("cofill benchmark speed", "torch", "torch")
     with temporary_folder("cofill-benchmark") as folder:
         path = str(folder / "ratings.parquet")
         say(f"making ratings like {like}")

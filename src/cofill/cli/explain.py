@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cofill.cli.describing import add_describe, description, given_once, note_unknown, on_the_command_line
 from cofill.cli.list_rules import add_by, check_by
 from cofill.cli.options import add_count, add_json
-from cofill.cli.output import note, print_json, print_table
+from cofill.cli.output import note, print_json, print_table, shown
 from cofill.errors import SettingsError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -62,35 +62,37 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(_as_json(found))
     else:
-        _print(found, options.n)
+        print_explanation(found, options.n)
     return 0
 
 
-def _print(found: "Explanation", n: int) -> None:
-    shown, others = found.contributions[:n], found.contributions[n:]
+def print_explanation(found: "Explanation", n: int) -> None:
+    """The table of what moves it most, and how far the rest does; a remainder only where it is more than rounding."""
+    told, others = found.contributions[:n], found.contributions[n:]
 
     def row(
         what: str | None, amount: float, rated: float | None = None, title: str | None = None
     ) -> tuple[object, ...]:
         # A list score has no scale, so that only the shares of it can be compared.
-        share = f"{amount / found.value:.1%}" if found.by == "list" and found.value > 0 else None
+        share = f"{amount / found.value:z.1%}" if found.by == "list" and found.value > 0 else None
         return what, None if rated is None else f"{rated:g}", amount, share, title
 
     rows = [row("what anybody gets", found.base)]
     rows += [
         row(entry.feature if entry.item is None else str(entry.item), entry.amount, entry.rating, entry.title)
-        for entry in shown
+        for entry in told
     ]
     if others:
         rows.append(row(f"{len(others):,} more", sum(entry.amount for entry in others)))
-    rows.append(row("remainder", found.remainder))
+    if float(shown(found.remainder)):
+        rows.append(row("remainder", found.remainder))
     if found.clipped != found.value:
         rows.append(row("beyond the scale", found.clipped - found.value))
     together = "the list score" if found.by == "list" else "the predicted rating"
     rows.append(row(f"together: {together}", found.clipped))
     print_table(f"Why {found.title or found.item}", ("", "rated", "amount", "share", "title"), rows)
     if found.low is not None and found.high is not None:
-        sys.stdout.write(f"likely {found.low:.2f} to {found.high:.2f} (90 % prediction interval)\n")
+        sys.stdout.write(f"likely {found.low:z.2f} to {found.high:z.2f} (90 % prediction interval)\n")
 
 
 def _as_json(found: "Explanation") -> dict[str, Any]:

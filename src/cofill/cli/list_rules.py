@@ -104,7 +104,7 @@ def similar_rules_from(options: argparse.Namespace, model: "Rulable") -> "Simila
     from cofill.data.conditions import conditions_in, limits_in
 
     attributes = model.item_attributes
-    if not getattr(options, "quiet", False):
+    if not options.quiet:
         _note_unknown_items(options, model)
     return {
         "where": _parsed("--where", options.where, attributes, conditions_in),

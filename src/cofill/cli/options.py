@@ -5,15 +5,15 @@ import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from shlex import quote
-from typing import Any, Literal, TypeVar, get_args, get_origin
-
-from pydantic.fields import FieldInfo
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 from cofill.config import PRESETS, CFNSettings, Settings, preset_values, read_settings_file
-from cofill.data import datasets
-from cofill.data.interactions import read_ratings_or_interactions
-from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from cofill.data.ratings import Ratings
 
 SHAPES = ("ml-1m", "ml-10m", "ml-20m", "douban")
 """Published data sets whose shape a generated world can have."""
@@ -164,8 +164,10 @@ def as_flag(name: str, value: Any) -> str:
     return f"{flag} {quote(str(value))}"
 
 
-def load_ratings(source: str, options: argparse.Namespace) -> Ratings:
+def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
     """Ratings or interactions of a file, of a partition, or of a data set by its name."""
+    from cofill.data import datasets
+    from cofill.data.interactions import read_ratings_or_interactions
     from cofill.data.partition import Partition, is_partition, is_unfinished
 
     if Path(source).is_file():
@@ -248,13 +250,13 @@ def name_or_position(text: str) -> str | int:
     return int(text) if text.isdecimal() else text
 
 
-def _metavar(name: str, field: FieldInfo) -> str:
+def _metavar(name: str, field: "FieldInfo") -> str:
     if get_origin(field.annotation) is Literal:
         return "{" + ",".join(map(str, get_args(field.annotation))) + "}"
     return name.rpartition("_")[2].upper()
 
 
-def default_text(field: FieldInfo) -> str:
+def default_text(field: "FieldInfo") -> str:
     """What a setting is unless it is given, for help and docs."""
     extra = field.json_schema_extra
     if isinstance(extra, dict) and isinstance(by := extra.get("default_by_orientation"), dict):

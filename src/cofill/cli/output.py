@@ -79,7 +79,10 @@ def printable(text: str) -> str:
 
 
 def shown(cell: object) -> str:
-    """A cell as text: integers with separators, ratings with two digits, other numbers with four, None as a dash."""
+    """A cell as text: integers with separators, ratings with two digits, other numbers with four, None as a dash.
+
+    A number that rounds to nothing is 0.0000 (`z`): its sign is chance, and differs between processors.
+    """
     if cell is None:
         return "-"
     if isinstance(cell, bool):
@@ -87,5 +90,5 @@ def shown(cell: object) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, Stars):
-        return f"{cell:.2f}"
-    return f"{cell:.4f}" if isinstance(cell, float) else str(cell)
+        return f"{cell:z.2f}"
+    return f"{cell:z.4f}" if isinstance(cell, float) else str(cell)

@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add_describing(parser)
     add_scoring(parser, "predict by tasks over ranges of people on a Ray cluster, into the folder --out")
-    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.add_argument("--quiet", action="store_true", help="show no progress and print no notes")
     add_json(parser)
     add_reading(parser, ("user", "item"))
 
@@ -60,15 +60,17 @@ def run(options: argparse.Namespace) -> int:
         columns["rating"] = model.predict((users, items))
     frame = pl.DataFrame(columns, strict=False)
     new = int(((model.users.find(users) < 0) | (model.items.find(items) < 0)).sum())
-    if new:
+    if new and not options.quiet:
         note(f"{new:,} of {len(frame):,} pairs have a user or an item that is not in the model: means stand in")
     if options.json:
         print_json(frame.to_dicts())
     elif options.out is not None:
         write_frame(frame, options.out)
-        note(f"{len(frame):,} predictions written to {options.out}")
+        if not options.quiet:
+            note(f"{len(frame):,} predictions written to {options.out}")
     else:
-        sys.stdout.write(frame.write_csv(float_precision=4))
+        rounded = frame.with_columns(pl.col(pl.Float32, pl.Float64).round(4).replace(-0.0, 0.0))
+        sys.stdout.write(rounded.write_csv(float_precision=4))
     return 0
 
 

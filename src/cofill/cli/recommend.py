@@ -207,8 +207,10 @@ def _rounded(frame: "pl.DataFrame") -> "pl.DataFrame":
     """With as many digits as mean something."""
     import polars as pl
 
-    exact = frame.with_columns(pl.col("score").cast(pl.Float64).round_sig_figs(6))
-    return exact.with_columns(pl.col("rating").cast(pl.Float64).round(4)) if "rating" in frame.columns else exact
+    digits = [pl.col("score").cast(pl.Float64).round_sig_figs(6)]
+    if "rating" in frame.columns:
+        digits.append(pl.col("rating").cast(pl.Float64).round(4))
+    return frame.with_columns(number.replace(-0.0, 0.0) for number in digits)
 
 
 def _as_json(entry: "Recommendation") -> dict[str, Any]:

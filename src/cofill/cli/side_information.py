@@ -1,6 +1,7 @@
 """Files of side information on the command line: their options, how they are read, and how that is shown."""
 
 import argparse
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from cofill.cli.options import as_flag, count, name_or_position
 from cofill.cli.output import note, print_table
-from cofill.data import datasets
-from cofill.data.datasets import SideInformation, UnpublishedFileWarning
 from cofill.data.delimited import UTF_16
+from cofill.data.described import SideInformation
 from cofill.data.features.kinds import TABLE, column_kinds, whole_sources
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DatasetError, SettingsError
@@ -32,6 +32,7 @@ _SOURCES: dict[str, tuple[str, str]] = {
     **{called: (called, kind.flag_help) for called, kind in whole_sources().items()},
 }
 _READ_AS_LATIN_1 = "{path}: is not UTF-8, so it is read as Latin-1; save it as UTF-8 if letters look wrong"
+_YEAR_LAST = re.compile(r"\(\d{4}\)\s*$")
 _NO_SIDE_INFORMATION = "--without-side-information"
 
 
@@ -259,6 +260,7 @@ def side_information_from(options: argparse.Namespace) -> SideInformation:
 
 def _brought(options: argparse.Namespace) -> SideInformation:
     """The side information that comes with a named data set, or with a partition."""
+    from cofill.data import datasets
     from cofill.data.partition import Partition, is_partition
 
     name = options.ratings
@@ -268,7 +270,7 @@ def _brought(options: argparse.Namespace) -> SideInformation:
         return SideInformation(None, None)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UnpublishedFileWarning)  # the reading of its ratings has said so
+            warnings.simplefilter("ignore", datasets.UnpublishedFileWarning)  # the reading of its ratings has said so
             return datasets.side_information(name, quiet=options.quiet)
     except DatasetError as error:
         raise DatasetError(f"{error} Or train on its ratings alone with {_NO_SIDE_INFORMATION}.") from error
@@ -303,14 +305,17 @@ def _free_name(kind: str, path: Path, taken: Iterable[str]) -> str:
 
 
 def titles_in(table: "Table", reading: FeatureReading) -> dict[Id, str]:
-    """The titles in a table of items, if one of its columns is called so."""
+    """The titles in a table of items: in a column that is called so, or that follows the ids and ends in years."""
     from cofill.data.pairs import read_titles
     from cofill.data.roles import recognised
 
+    if table.headed:
+        titled = bool(recognised(table.names)["title"])
+    else:
+        second = [str(cell) for cell in table.columns[1]]
+        titled = sum(bool(_YEAR_LAST.search(cell)) for cell in second) >= 0.9 * len(second)
     try:
-        return (
-            read_titles(table, item=reading.id_in(table)) if table.headed and recognised(table.names)["title"] else {}
-        )
+        return read_titles(table, item=reading.id_in(table)) if titled else {}
     except DataError:
         return {}  # features can be read in more ways than titles, which nobody has asked for
 

@@ -14,6 +14,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--item", metavar="ID", required=True, help="the item")
     add_count(parser)
     add_similar_rules(parser)
+    parser.add_argument("--quiet", action="store_true", help="print no notes")
     add_json(parser)
 
 
@@ -27,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     with rules_as_flags():
         found = model.similar(options.item, options.n, **rules)
     flags = narrowed(options)
-    if not found and flags:
+    if not found and flags and not options.quiet:
         note(f"no other item fits {' and '.join(flags)}; ask for less of them")
     if options.json:
         print_json([{k: v for k, v in entry._asdict().items() if v is not None} for entry in found])

@@ -80,7 +80,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--interactions",
         metavar="FILE",
-        help="what the same people clicked, played or bought beside rating: lists learn from both",
+        help="what the same people clicked, played or bought beside rating: lists learn from both; the flags of "
+        "reading are about both files, those of counts and events about this one",
     )
     parser.add_argument(
         "--with",
@@ -249,17 +250,18 @@ def _interactions(options: argparse.Namespace, ratings: "Ratings") -> "Ratings |
         return None
     if not ratings.rated:
         raise SettingsError(f"{options.ratings} holds interactions already; leave out --interactions, or give ratings")
-    how = {name: getattr(options, f"{name}_column") for name in _OF_INTERACTIONS}
-    weights = dict(options.event_weight or ()) or None
-    return Interactions.read(Path(options.interactions), event_weights=weights, **how)
+    how = {name: said for name, said in reading_from(options).items() if name not in _OF_RATINGS}
+    return Interactions.read(Path(options.interactions), **how)
 
 
 def _reading_of_ratings(options: argparse.Namespace) -> argparse.Namespace:
     """How to read the ratings: with --interactions, what is said of counts and events is said of that file."""
     if options.interactions is None:
         return options
-    elsewhere = {"event_weight": None, "event_column": None, "count_column": None}
-    return argparse.Namespace(**vars(options) | elsewhere)
+    elsewhere = ["event_weight", "event_column", "count_column"]
+    if not Path(options.ratings).is_file():  # the columns of data sets and partitions are known
+        elsewhere += ["user_column", "item_column", "time_column", "separator", "header", "encoding", "skip_bad_lines"]
+    return argparse.Namespace(**vars(options) | dict.fromkeys(elsewhere))
 
 
 def _fitted(
@@ -288,7 +290,7 @@ def _fitted(
 
 
 _RESUMED = "the same command with --resume goes on from the last checkpoint"
-_OF_INTERACTIONS = ("count", "event")
+_OF_RATINGS = ("rating", "title", "scale", "wide", "unknown", "zero_means")
 CHECKPOINT = "checkpoint.safetensors"
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SECONDS_A_DAY = 86_400
+FINER_UNITS = (1e11, 1e14, 1e17)  # Unix times from these on are milli-, micro- and nanoseconds: 1e11 s is the year 5138
 EXACT_INTEGERS = 2.0**53
 BLANKS = " \t"
 DECIMAL_COMMA = r"^\s*[+-]?\d*,\d+\s*$"
@@ -20,7 +21,7 @@ THOUSANDS = r"^\s*[+-]?[1-9]\d{0,2},\d{3}\s*$"
 CLOCK = r"(?<hour>[01]?\d|2[0-3]):(?<minute>[0-5]\d)(?::(?<second>[0-5]\d(?:[.,]\d{1,9})?))?"
 ZONE = r"(?:Z|UTC|GMT|(?<sign>[+-])(?<zone_hour>\d{2}):?(?<zone_minute>\d{2}))?"
 _ISO_CLOCK = CLOCK.replace("[01]?", "[01]")
-ISO_TIME = rf"^\s*(?<year>\d{{4}})-(?<month>\d{{2}})-(?<day>\d{{2}})(?:[T ]{_ISO_CLOCK}\s?)?{ZONE}\s*$"
+ISO_TIME = rf"^\s*(?<year>\d{{4}})[-/](?<month>\d{{1,2}})[-/](?<day>\d{{1,2}})(?:[T ]{_ISO_CLOCK}\s?)?{ZONE}\s*$"
 # Dates with the name of the month, which say themselves which number is the day: 5 January 2010, Jan 5th, 2010 14:05,
 # Tue, 05-Jan-2010, Tue Jan 05 14:05:00 +0000 2010. So do dates with points: 5.1.2010 begins with the day everywhere.
 _WEEKDAY, _DAY, _MONTH = r"(?:[A-Za-z]{3,9},?\s+)?", r"(?<day>\d{1,2})(?:st|nd|rd|th)?", r"(?<month>[A-Za-z]{3,9})\.?"
@@ -291,14 +292,16 @@ def times(
 ) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
     """Times (n,) in seconds: int64, or float64 where fractions matter. Dates count from 1970 in UTC.
 
+    Numbers are Unix times; their size tells seconds from milliseconds and finer units.
+
     `form` says how they are written in a text that these cells are only a part of; else the cells themselves tell.
     """
     import polars as pl
 
     _refuse_missing(cells, "time", origin, "a time")
-    dtype = cells.dtype
+    dtype, dates = cells.dtype, False
     if dtype.is_integer():
-        return cells.cast(pl.Int64).to_numpy()
+        return _unix_seconds(cells.cast(pl.Int64).to_numpy())
     if dtype == pl.Date:
         return cells.cast(pl.Int64).to_numpy() * SECONDS_A_DAY
     if dtype == pl.Datetime:
@@ -309,10 +312,10 @@ def times(
         if form in (None, "number"):
             whole_numbers = cells.cast(pl.Int64, strict=False)
             if not whole_numbers.null_count():
-                return whole_numbers.to_numpy()
+                return _unix_seconds(whole_numbers.to_numpy())
         numbers = cells.str.strip_chars().cast(pl.Float64, strict=False)
         if form in ("iso", "words") or (form is None and 2 * numbers.null_count() > len(numbers)):
-            numbers = _seconds_of_dates(cells, form)
+            numbers, dates = _seconds_of_dates(cells, form), True
         remedy = Remedy.passing(
             "write Unix seconds or ISO dates throughout, or leave the column out with {time}", time=""
         )
@@ -327,9 +330,23 @@ def times(
     if not np.isfinite(seconds).all():
         bad = pl.Series(~np.isfinite(seconds))
         _refuse(bad, cells, "time", origin, "where a finite time belongs", "correct or remove it", order=2)
-    if (seconds == np.floor(seconds)).all() and (np.abs(seconds) < EXACT_INTEGERS).all():
-        return seconds.astype(np.int64)
-    return seconds
+    return _whole(seconds) if dates else _unix_seconds(seconds)
+
+
+def _unix_seconds(
+    times: npt.NDArray[np.int64] | npt.NDArray[np.float64],
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """Unix times in seconds, whatever unit each of them is in."""
+    finer = np.digitize(np.abs(times), FINER_UNITS)
+    return _whole(times / 1000.0**finer) if finer.any() else _whole(times)
+
+
+def _whole(
+    seconds: npt.NDArray[np.int64] | npt.NDArray[np.float64],
+) -> npt.NDArray[np.int64] | npt.NDArray[np.float64]:
+    """As integers where they are whole and small enough to be exact."""
+    exact = (seconds == np.floor(seconds)).all() and (np.abs(seconds) < EXACT_INTEGERS).all()
+    return seconds.astype(np.int64) if exact else seconds
 
 
 def _seconds_of_dates(cells: "pl.Series", form: TimeForm | None) -> "pl.Series":

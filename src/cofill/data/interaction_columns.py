@@ -7,11 +7,11 @@ from itertools import pairwise
 
 from cofill.data.cells import DECIMAL_COMMA, is_number
 from cofill.data.roles import Role, Rows, Wanted, columns_by_name, columns_by_position, listed, normalised, recognised
-from cofill.errors import DataError, Remedy, quoted
+from cofill.errors import DataError, Place, Remedy, quoted
 
 MOST = 0.9  # of the first lines: one that is wrong does not change what a column holds
-DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: nobody rates or counts so
+DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}")
+SECONDS = ((1e8, 1e11), (1e11, 1e14))  # since 1970, from 1973 on; and milliseconds: no rating or count is so large
 TRUE_AND_FALSE = {"true", "false"}
 LEVELS = range(2, 22)  # how many different ratings a scale has
 
@@ -35,11 +35,24 @@ class InteractionColumns(Wanted):
         """Whether the first row has names: usual ones, or words above numbers."""
         if any(isinstance(column, str) and column for column in self.given.values()):
             return True
-        if any(is_number(cell) for cell in first):
+        if any(is_number(cell) or DATE.match(cell) for cell in first):
             return False
-        return any(recognised(first)[role] for role in self.required) or any(
-            is_number(cell) for row in below if len(row) == len(first) for cell in row[:2]
-        )
+        if any(recognised(first)[role] for role in self.required):
+            return True
+        rows = [row for row in below if len(row) == len(first)]
+        if any(is_number(cell) for row in rows for cell in row[:2]):
+            return True
+        if rows and not any(cell == row[at] for row in rows for at, cell in enumerate(first)):
+            raise DataError(
+                f"cannot tell a header from an interaction: {quoted(', '.join(first))} has no usual name of a column, "
+                "and none of it comes again below",
+                Remedy.passing(
+                    "pass {header} with {user} and {item}, or {no_header} if it is data",
+                    **{"header": True, "user": ..., "item": ..., "no_header": False},
+                ),
+                where=Place(source, "line", 1),
+            )
+        return False
 
     def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
         """The position of each column in use, by role. Without names, the third may hold events or times, too."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from cofill.data import cells
 from cofill.data.layout import TextOptions
 from cofill.data.ratings import Ratings
-from cofill.data.roles import Role, Wanted
+from cofill.data.roles import Role, Rows, Wanted
 from cofill.data.table import Table, read_table
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError, quoted
@@ -36,15 +36,9 @@ def read_pairs(
     if isinstance(source, Ratings):
         return source.users.array()[source.user_index], source.items.array()[source.item_index]
     _refuse_others(source)
-    if isinstance(source, np.ndarray) and source.ndim == 2:
-        source = [source[:, 0], source[:, 1]]  # a row for each pair
-    if (
-        isinstance(source, tuple)
-        and len(source) == 2
-        and all(not isinstance(part, tuple | str | int) for part in source)
+    if isinstance(source, list | tuple | np.ndarray) and all(
+        hasattr(part, "__len__") and len(part) == 0 for part in source
     ):
-        source = list(source)  # two columns, however they are wrapped
-    if isinstance(source, list | tuple) and all(hasattr(part, "__len__") and len(part) == 0 for part in source):
         return [], []  # nothing asked, nothing answered
     wanted = Wanted({"user": user, "item": item}, _PAIR, (), _PAIR, one="pair", mixed_ids=True)
     table = read_table(source, wanted, TextOptions(separator, header, encoding))
@@ -95,15 +89,21 @@ def read_somebody(
 def read_titles(source: object, *, item: str | int | None = None, encoding: str = "utf-8") -> dict[Id, str]:
     """The titles of items, from a file or a frame with the columns item (that one, if it is said) and title.
 
-    An empty title is none; of several titles of an item the first counts.
+    Without a header they are the first two columns. An empty title is none; of several titles of an item the first
+    counts.
     """
-    wanted = Wanted({"item": item, "title": None}, ("item", "title"), (), ("item", "title"))
+    wanted = _TitleColumns({"item": item, "title": None}, ("item", "title"), (), ("item", "title"))
     table = read_table(source, wanted, TextOptions(encoding=encoding))
     titles: dict[Id, str] = {}
     for item, title in zip(_ids(table, "item"), table.series("title").to_list(), strict=True):
         if title is not None and str(title).strip():
             titles.setdefault(item, str(title))
     return titles
+
+
+class _TitleColumns(Wanted):
+    def columns(self, names: Sequence[str] | None, width: int, below: Rows, source: str) -> dict[str, int]:
+        return super().columns(names, width if names else min(width, len(self.by_position)), below, source)
 
 
 def _ids(table: Table, role: Role) -> Ids:

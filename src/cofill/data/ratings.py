@@ -161,14 +161,18 @@ class Ratings(InFrames):
         return by_user if orientation == "user" else by_user.transpose()
 
     def select(self, index_or_mask: npt.NDArray[Any]) -> Self:
-        """Some of the ratings, by positions or by a mask (n,); vocabularies, titles and scale stay."""
-        mask = np.asarray(index_or_mask)
-        if mask.dtype != np.bool_:
-            mask = np.zeros(len(self), np.bool_)
-            mask[np.asarray(index_or_mask, np.int64)] = True
-        times = None if self.times is None else self.times[mask]
-        user_index, item_index = self.user_index[mask], self.item_index[mask]
-        return replace(self, user_index=user_index, item_index=item_index, values=self.values[mask], times=times)
+        """Some of the ratings, by ascending positions or by a mask (n,); vocabularies, titles and scale stay."""
+        chosen = np.asarray(index_or_mask)
+        if chosen.dtype != np.bool_:
+            chosen = np.arange(len(self))[chosen.astype(np.int64)]
+            if (np.diff(chosen) <= 0).any():
+                raise DataError(
+                    "the positions are out of order or repeat, and ratings are sorted by user and item",
+                    "pass them ascending, each once, or a mask",
+                )
+        times = None if self.times is None else self.times[chosen]
+        user_index, item_index = self.user_index[chosen], self.item_index[chosen]
+        return replace(self, user_index=user_index, item_index=item_index, values=self.values[chosen], times=times)
 
     def including(self, *, users: Iterable[Id] | None = None, items: Iterable[Id] | None = None) -> Self:
         """The same ratings with more ids, which have no ratings; new ones come last."""

@@ -221,6 +221,9 @@ class Everything:
     """How many columns there must be."""
     empty: str = "it needs one {unit} for each id and what is known about it"
     file: str = "the file with the features"
+    what: str = "features"
+    others: str = ", tuples of tags or links, or (ids, vectors)"
+    """What may be passed beside files and frames."""
 
     def makes_sense(self, rows: Rows) -> bool:
         return any(normalised(cell) in ID_NAMES for cell in rows[0])

@@ -63,6 +63,7 @@ class Table:
     """Whether the names are the source's own."""
     skipped: tuple[int, ...] = ()
     """Lines that were left out."""
+    of_file: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class Table:
     @property
     def label(self) -> str:
         """The name of the source for display: a file without its folders."""
-        return Path(self.origin.name).name if self.origin.unit == "line" or "/" in self.origin.name else "table"
+        return Path(self.origin.name).name if self.of_file else "table"
 
     def series(self, column: str) -> "pl.Series":
         """The cells of a column for polars."""
@@ -161,6 +162,8 @@ def read_table(source: object, wanted: Wanted, options: TextOptions = TextOption
             f"{', '.join(f'{role}=' for role in wanted.given)} are for files and frames",
             "arrays and tuples have an order",
         )
+    if isinstance(source, np.ndarray) and source.ndim == 2:
+        source = _columns_of(source, wanted)
     if _are_columns(source, wanted):
         return _from_arrays(source, wanted)
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set)):
@@ -213,8 +216,8 @@ def read_everything(source: object, wanted: Everything, options: TextOptions) ->
     if isinstance(source, Iterable) and not isinstance(source, (dict, bytes, set, np.ndarray)):
         return _from_tuples(source, wanted)
     raise DataError(
-        f"cannot read features from {type(source).__name__}",
-        "pass a path, a polars or pandas DataFrame, an Arrow table, tuples of tags or links, or (ids, vectors)",
+        f"cannot read {wanted.what} from {type(source).__name__}",
+        f"pass a path, a polars or pandas DataFrame, an Arrow table{wanted.others}",
     )
 
 
@@ -235,6 +238,10 @@ def _refuse_text_options(options: TextOptions, others: str) -> None:
 
 
 def _read_file(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
+    return replace(_cells_of(path, wanted, options), of_file=True)
+
+
+def _cells_of(path: Path, wanted: Wanted | Everything, options: TextOptions) -> Table:
     with explained(path, wanted.file), path.open("rb") as file:
         magic = file.read(8)
         if magic.startswith(PARQUET) or path.suffix == ".parquet":
@@ -464,12 +471,27 @@ def _is_pandas(source: object) -> bool:
 
 
 def _are_columns(source: object, wanted: Wanted) -> bool:
-    """Arrays and lists are columns; tuples are rows."""
+    """Whether `source` is a tuple of columns, or a list of arrays; a list of lists or tuples holds rows."""
+    rows = (tuple, list) if isinstance(source, list) else tuple
     return (
         isinstance(source, (tuple, list))
         and len(source) in wanted.lengths
-        and all(hasattr(part, "__len__") and not isinstance(part, (tuple, str, bytes, dict, set)) for part in source)
+        and all(hasattr(part, "__len__") and not isinstance(part, (str, bytes, dict, set)) for part in source)
+        and not any(isinstance(part, rows) for part in source)
     )
+
+
+def _columns_of(rows: "np.ndarray[Any, Any]", wanted: Wanted) -> tuple[Any, ...]:
+    """The columns of an array (n, columns): ids are integers, also in an array of floats."""
+    if rows.shape[1] not in wanted.lengths:
+        raise DataError(f"found an array of the shape {rows.shape}", f"the columns are ({wanted.order()})")
+    columns: list[Any] = list(rows.T)
+    for at, role in enumerate(wanted.by_position[: len(columns)]):
+        if rows.dtype == np.object_:
+            columns[at] = columns[at].tolist()
+        elif wanted.ids_in(role) and rows.dtype.kind == "f" and (columns[at] == np.floor(columns[at])).all():
+            columns[at] = columns[at].astype(np.int64)
+    return tuple(columns)
 
 
 def _from_arrays(source: Any, wanted: Wanted) -> Table:
@@ -492,9 +514,15 @@ def _from_tuples(source: Iterable[Any], wanted: Wanted | Everything) -> Table:
     for number, row in enumerate(source, 1):
         where = Place("the tuples", "row", number)
         if not isinstance(row, (tuple, list)) or (isinstance(wanted, Wanted) and len(row) not in wanted.lengths):
-            pairs_alone = isinstance(wanted, Wanted) and wanted.one == "pair" and isinstance(row, (tuple, list))
+            remedy = f"pass {such}"
+            if isinstance(wanted, Wanted) and isinstance(row, list):
+                remedy += f", or columns in a tuple: ({wanted.order('s')})"
+            elif isinstance(wanted, Wanted) and wanted.one == "pair" and isinstance(row, tuple):
+                remedy += ", without ratings"
             raise DataError(
-                f"found {quoted(row)}", f"pass {such}{', without ratings' if pairs_alone else ''}", where=where
+                f"found {quoted(row)}",
+                remedy,
+                where=where,
             )
         if rows and len(row) != len(rows[0]):
             raise DataError(

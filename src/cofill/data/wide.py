@@ -3,7 +3,6 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +13,6 @@ from cofill.data.roles import ID_NAMES, Everything, Given, Rows, normalised, rec
 from cofill.data.table import Table, read_everything
 from cofill.errors import DataError, Remedy, quoted
 
-if TYPE_CHECKING:
-    pass
-
 SHOWN_SHARE = 0.2  # of cells that hold one number far beyond the others: nobody's ratings are so
 
 
@@ -26,6 +22,8 @@ class WideColumns(Everything):
 
     empty: str = "it needs one {unit} for each user and a column for each item"
     file: str = "the ratings file"
+    what: str = "ratings"
+    others: str = ""
 
     def has_header(self, first: Sequence[str], below: Rows, source: str) -> bool:
         if normalised(first[0]) in ID_NAMES or not first[0].strip():

@@ -52,7 +52,7 @@ class Interval:
     def text(self, digits: int = 4, unit: str = "") -> str:
         """As text: 0.8322 ± 0.0047."""
         half_width = "unknown" if self.half_width is None else f"{self.half_width:.{digits}f}"
-        return f"{self.mean:.{digits}f} ± {half_width}{unit}"
+        return f"{self.mean:z.{digits}f} ± {half_width}{unit}"
 
     def __str__(self) -> str:
         return self.text()

@@ -110,7 +110,8 @@ def _against(plan: Plan, present: list[Contender]) -> Table:
         for way in ways:
             ours, theirs = (_lists(plan, one, protocol=way) for one in (LISTS[_OURS], contender))
             both = sorted(split for split in ours.keys() & theirs.keys() if theirs[split]["ndcg"] > 0)
-            cells.append(interval([ours[split]["ndcg"] / theirs[split]["ndcg"] for split in both]))
+            ratios = [ours[split]["ndcg"] / theirs[split]["ndcg"] for split in both]
+            cells.append(interval(ratios, overlap=plan.overlap(protocol=way)))
         rows.append(cells)
     names = {"last": "by time", "strong": "new users"}
     columns = tuple(Column("random" if way is None else names[way], 3) for way in ways)

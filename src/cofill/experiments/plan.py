@@ -172,10 +172,13 @@ class Plan:
         share = RATIO if ratio is None else ratio
         return f"random {share * 100:.0f}/{100 - share * 100:.0f}, {seeds}"
 
-    def overlap(self, ratio: float | None = None) -> float:
+    def overlap(self, ratio: float | None = None, protocol: Protocol | None = None) -> float:
         """Test ratings per training rating: the correction for overlapping training sets (Nadeau and Bengio)."""
-        train, test = self.data.parts(self._part(0, ratio)) if ratio is None and self.data.folds else (None, None)
-        if train is not None and test is not None:
+        if protocol == "strong":
+            train, _, test = self.data.strong_parts(Part(protocol, seed=0))
+            return len(test) / len(train)
+        if protocol is not None or (ratio is None and self.data.folds):
+            train, test = self.data.parts(self._part(0, ratio) if protocol is None else Part(protocol, seed=0))
             return len(test) / len(train)
         share = RATIO if ratio is None else ratio
         return (1 - share) / share
@@ -208,8 +211,8 @@ class Plan:
         return found
 
 
-def interval(values: "list[float]") -> Interval | None:
-    return Interval.of(values) if values else None
+def interval(values: "list[float]", *, overlap: float = 0.0) -> Interval | None:
+    return Interval.of(values, overlap=overlap) if values else None
 
 
 def seconds_of(records: "list[Record]") -> "list[float]":

@@ -173,7 +173,7 @@ class Recommender(FollowingModel):
         if not data.ratings.rated and not self.takes_interactions:
             raise DataError(
                 f"{name} learns from ratings, and these are interactions",
-                "use ListModel, EASE, IALS, ItemKNN or Popularity for them",
+                "use the algorithm 'lists', 'ease', 'ials', 'item-knn' or 'popularity' for them",
             )
         forecast = self._forecast(progress, data) if progress is not None else unseen
         fitting = Fitting(forecast, Path(checkpoint) if checkpoint else None, resume)

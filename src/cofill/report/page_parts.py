@@ -110,7 +110,7 @@ def cell(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4f}"
+        return f"{value:z.4f}"
     return value if isinstance(value, Markup) else str(value)
 
 

@@ -255,9 +255,9 @@ def answer(document: Any, status: int = 200) -> Response:
 
 
 def rounded(number: float) -> float:
-    return round(float(number), _DIGITS)
+    return round(float(number), _DIGITS) + 0.0  # never -0.0
 
 
 def significant(number: float) -> float:
     """A number on no scale, which may be small throughout: it keeps so many digits of its own."""
-    return float(f"{number:.{_DIGITS}g}")
+    return float(f"{number:z.{_DIGITS}g}")

@@ -19,11 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from cofill.compiling import compiled
+from cofill.compiling import compiled, intrinsic
 from cofill.models.cfn.loss import Loss, loss_and_derivative
 
 Floats = npt.NDArray[np.float32]
@@ -71,8 +68,11 @@ _FLOATS_A_LINE = 16  # 64 bytes
 _FOR_READING, _KEEP_IN_ALL_CACHES, _DATA = 0, 3, 1
 
 
-def _generate_prefetch(typing_context: Any, array: Any, row: Any, column: Any) -> Any:
-    """Code that asks for the cache line of array[row, column], a float32 matrix."""
+@intrinsic
+def _prefetch_line(typing_context: Any, array: Any, row: Any, column: Any) -> Any:
+    """Ask for the cache line of array[row, column], a float32 matrix."""
+    from llvmlite import ir
+    from numba.core import cgutils, types
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array_type = signature.args[0]
@@ -91,9 +91,6 @@ def _generate_prefetch(typing_context: Any, array: Any, row: Any, column: Any) -
         return context.get_dummy_value()
 
     return types.void(array, row, column), generate
-
-
-_prefetch_line: Any = intrinsic(_generate_prefetch)
 
 
 @compiled

@@ -27,8 +27,8 @@ Weights = dict[str, Floats]
 BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 """The weights that have a row for each column of the ratings."""
 
-# Products in a sum of inputs from which on several threads are worth their start.
-_WORTH_THREADS = 20_000_000
+# Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
+_WORTH_KERNELS = 100_000_000
 
 
 @dataclass
@@ -108,17 +108,30 @@ class CFNetwork:
     @classmethod
     def of(cls, weights: Mapping[str, Floats], settings: NetworkSettings) -> Self:
         """A network with these weights; they must be those of the settings' shape."""
+        widths, columns = settings.hidden, len(weights["input.weight"])
         features = len(weights["input.side"]) if "input.side" in weights else 0
-        network = cls.drawn(settings, np.empty(0, np.uint64), features=features, seed=(0,))
         left = dict(weights)
-        columns = len(weights["input.weight"])
-        for name, drawn in network.weights().items():
-            wanted = [columns, *drawn.shape[1:]] if name in BY_COLUMN else list(drawn.shape)
+
+        def taken(name: str, *wanted: int) -> Floats:
             found = left.pop(name)
-            if list(found.shape) != wanted:
-                raise ValueError(f"{name} has shape {list(found.shape)}, the settings ask for {wanted}")
-            layer, last = network._place(name)
-            setattr(layer, last, found)
+            if found.shape != wanted:
+                raise ValueError(f"{name} has shape {list(found.shape)}, the settings ask for {list(wanted)}")
+            return found
+
+        def linear(name: str, fan_in: int, fan_out: int) -> Linear:
+            return Linear(taken(f"{name}.weight", fan_out, fan_in + features), taken(f"{name}.bias", fan_out))
+
+        network = cls(
+            InputLayer(
+                taken("input.weight", columns, widths[0]),
+                taken("input.bias", widths[0]),
+                taken("input.side", features, widths[0]) if features else None,
+            ),
+            [linear(f"middle.{number}", *fans) for number, fans in enumerate(pairwise(widths))],
+            linear("output", widths[-1], columns),
+            settings.activation,
+            settings.output == "tanh",
+        )
         if left:
             raise ValueError(f"there are weights that no layer takes: {', '.join(left)}")
         return network
@@ -152,12 +165,6 @@ class CFNetwork:
                 raise ValueError(f"{name} has shape {list(weights[name].shape)} instead of {list(own.shape)}")
             own[:] = weights[name]
 
-    def _place(self, name: str) -> tuple[InputLayer | Linear, str]:
-        layer, _, last = name.rpartition(".")
-        if layer == "input":
-            return self.input, last
-        return self.output if layer == "output" else self.middle[int(layer.partition(".")[2])], last
-
     def hidden(self, z: Floats, features: Floats) -> list[Floats]:
         """What the input layer gives (B, k) -> the hidden units of every layer, (B, width) each."""
         found = [activated(z, self.activation)]
@@ -189,10 +196,12 @@ def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE
 def summed_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats) -> Floats:
     """(rows, k): of each row, the sum of the weights of its columns times its inputs."""
     rows = len(indptr) - 1
+    if len(inputs) * weight.shape[1] < _WORTH_KERNELS:
+        from scipy.sparse import csr_array
+
+        found: Floats = csr_array((inputs, indices, indptr), (rows, len(weight))) @ weight
+        return found
     z = np.empty((rows, weight.shape[1]), np.float32)
-    if len(inputs) * weight.shape[1] < _WORTH_THREADS:
-        sum_inputs(weight, indptr, indices, inputs, 0, rows, z)
-        return z
     threads = cores()
     cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), threads + 1)).clip(0, rows)
     cuts[0], cuts[-1] = 0, rows

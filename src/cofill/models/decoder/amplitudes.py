@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from cofill.data.sparse import SparseRows
 from cofill.exchange import Exchange, total
@@ -148,6 +147,7 @@ def learn(
         return error / (2 * first.noise) + 0.5 * float(away @ away), slope / (2 * first.noise) + away / _PRIOR_WIDTH
 
     bounds = [(value - _FARTHEST, value + _FARTHEST) for value in begin]
+    from scipy.optimize import minimize
 
     # Most of the way on few columns, the rest on many.
     rough = minimize(

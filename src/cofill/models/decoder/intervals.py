@@ -15,7 +15,6 @@ from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -57,6 +56,8 @@ class Spread:
             away = (coefficients - begin.coefficients) / _PRIOR_WIDTH
             slope = inputs.T @ (1 - ratios) / 2 + away / _PRIOR_WIDTH
             return float((logs + ratios).sum() / 2 + away @ away / 2), slope
+
+        from scipy.optimize import minimize
 
         found = minimize(cost, begin.coefficients, jac=True, method="L-BFGS-B", options={"maxiter": 200})
         fitted = cls(found.x, begin.quantile)

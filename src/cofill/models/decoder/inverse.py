@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from cofill.compiling import compiled
 
@@ -47,6 +46,8 @@ class Inverse:
         if sides.shape[2] <= _SMALL:
             _solve_lower(self._factors, sides)
         else:
+            from scipy.linalg import get_blas_funcs
+
             solve: Any = get_blas_funcs("trsm", (sides,))
             for at, factor in enumerate(self._factors):
                 # As above: our rows are its columns, and L x = b is U' x = b there.
@@ -61,6 +62,8 @@ def _factors(matrices: Matrices) -> tuple[Matrices, Flags]:
     if factors.shape[1] <= _SMALL:
         _factor_small(factors, failed)
         return factors, failed
+    from scipy.linalg import get_lapack_funcs
+
     factorise: Any = get_lapack_funcs("potrf", (factors,))
     for at, factor in enumerate(factors):
         # Rows of ours are columns of LAPACK's: our lower factor is its upper one.

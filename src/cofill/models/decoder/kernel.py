@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import cho_factor, cho_solve
 
 from cofill.models.feature_ridge import FeatureRegression
 
@@ -172,6 +171,8 @@ class Posterior:
         self, space: CodeSpace, amplitudes: Amplitudes, seen: Seen, targets: Floats, about: "Expected"
     ) -> None:
         """`targets` (n,): scaled ratings with the deviations of the rows taken off."""
+        from scipy.linalg import cho_factor
+
         if len(targets) > MOST_LOCAL:
             amplitudes = replace(amplitudes, local=0.0)
         self._space, self._amplitudes, self._seen, self._about = space, amplitudes, seen, about
@@ -231,6 +232,8 @@ class Posterior:
         )
 
     def _solve(self, right: Doubles) -> Doubles:
+        from scipy.linalg import cho_solve
+
         return np.asarray(cho_solve(self._factor, right, check_finite=False))
 
 

@@ -27,7 +27,7 @@ def data_section(subject: Subject) -> Markup:
         "data",
         "The data",
         paragraph(
-            f"{len(values):,} ratings from {low:g} to {high:g}, {values.mean(dtype=np.float64):.3f} on average, fill "
+            f"{len(values):,} ratings from {low:g} to {high:g}, {values.mean(dtype=np.float64):z.3f} on average, fill "
             f"{filled:.2%} of the matrix of {len(users):,} users and {len(items):,} items. A user has "
             f"{np.median(users):,.0f} ratings in the median, an item {np.median(items):,.0f}. The most rated fifth of "
             f"the items has {fifth:.0%} of all ratings."

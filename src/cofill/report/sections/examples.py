@@ -55,7 +55,7 @@ def _example(subject: Subject, user: int) -> Markup:
         (
             rank,
             entry.title or str(entry.item),
-            *(() if entry.rating is None else (f"{entry.rating:.2f}",)),
+            *(() if entry.rating is None else (f"{entry.rating:z.2f}",)),
             *_in_test(in_test, model.items.index(entry.item)),
         )
         for rank, entry in enumerate(model.recommend(model.users.id(user), _RECOMMENDED), 1)

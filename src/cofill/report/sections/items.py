@@ -76,7 +76,7 @@ def _picture(subject: Subject, shown: npt.NDArray[np.int64], places: Places) -> 
     circles = [
         element(
             "circle",
-            element("title", f"{titles[at]} · {counts[at]:,} ratings, mean {means[at]:.2f}"),
+            element("title", f"{titles[at]} · {counts[at]:,} ratings, mean {means[at]:z.2f}"),
             cx=float(x[at]),
             cy=float(y[at]),
             r=float(radius[at]),
@@ -127,6 +127,6 @@ def _legend(edges: npt.NDArray[np.float64], low: float, high: float) -> list[Mar
     for number in range(_COLOURS):
         left = 514 + number * 100
         parts.append(element("circle", cx=left, cy=bottom - 4, r=6, class_=f"v{number + 1}"))
-        words = f"{bounds[number]:.2f} to {bounds[number + 1]:.2f}"
+        words = f"{bounds[number]:z.2f} to {bounds[number + 1]:z.2f}"
         parts.append(element("text", words, x=left + 10, y=bottom))
     return parts

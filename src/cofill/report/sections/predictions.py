@@ -149,7 +149,7 @@ def _spread(subject: Subject) -> Markup:
     edges = round_edges(float(min(ours.min(), means.min())), float(max(ours.max(), means.max())), 40)
     counts, others = (np.histogram(errors, edges)[0].tolist() for errors in (ours, means))
     picture = histogram(
-        f"Histogram of the errors: mean {ours.mean():.3f}, standard deviation {ours.std():.3f}.",
+        f"Histogram of the errors: mean {ours.mean():z.3f}, standard deviation {ours.std():.3f}.",
         edges,
         counts,
         x="prediction - rating (points)",
@@ -160,7 +160,7 @@ def _spread(subject: Subject) -> Markup:
     half = float((np.abs(ours) <= 0.5).mean())
     return figure(
         picture,
-        f"How predictions err: by {ours.mean():+.2f} on average; {half:.0%} are at most half a point off. Right of "
+        f"How predictions err: by {ours.mean():+z.2f} on average; {half:.0%} are at most half a point off. Right of "
         "zero they are too high.",
     )
 

@@ -10,7 +10,7 @@ import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { loading, nothing, skeletons } from "./status.js";
 import { showWhy } from "./why.js";
-import { columnInWords, count, counted, oneDigit, ratingInWords, titleOf, titleParts, valueInWords, worded } from "./words.js";
+import { columnInWords, count, counted, oneDigit, ratingInWords, titleOf, titleParts, twoDigits, valueInWords, worded } from "./words.js";
 
 /** Shows the item that the address names. */
 export function itemDialog() {
@@ -136,6 +136,6 @@ function similar(items) {
       h("div", { class: "cover-frame", onclick: () => openItem(item.id) }, cover(item)),
       h("button", { type: "button", class: "title", onclick: () => openItem(item.id) }, titleParts(item)),
       h("span", { class: "likeness", style: { "--share": `${Math.max(0, item.similarity) * 100}%` } },
-        h("span", { class: "unseen" }, `likeness ${item.similarity.toFixed(2)}`)),
+        h("span", { class: "unseen" }, `likeness ${twoDigits(item.similarity)}`)),
       ratingControl(item)))));
 }

@@ -11,7 +11,7 @@ import { ratingControl } from "./stars.js";
 import { state } from "./state.js";
 import { failure, nothing, skeletons } from "./status.js";
 import { reasonInWords, showWhy } from "./why.js";
-import { attributesLine, counted, everybodyInWords, signedShort, titleOf, titleParts, worded } from "./words.js";
+import { attributesLine, counted, everybodyInWords, oneDigit, signedShort, titleOf, titleParts, worded } from "./words.js";
 
 const PAGE = 12;
 const MOST = 96;
@@ -205,7 +205,7 @@ export function recommendationList() {
   function say(items, before) {
     if (items.length === 0) return;
     const added = items.filter((item) => !before.has(keyOf(item.id))).length;
-    const predicted = items[0].rating === null ? "" : `, ${items[0].rating.toFixed(1)} predicted`;
+    const predicted = items[0].rating === null ? "" : `, ${oneDigit(items[0].rating)} predicted`;
     announce(`The list has changed. First is ${titleOf(items[0])}${predicted}. ${added} new.`);
   }
 

@@ -7,7 +7,8 @@ import { state } from "./state.js";
 
 /** @param {number} digits @param {Intl.NumberFormatOptions} [more] @returns {(value: number) => string} */
 function format(digits, more = {}) {
-  const how = new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, ...more });
+  const digitsShown = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+  const how = new Intl.NumberFormat("en", { ...digitsShown, signDisplay: "negative", ...more });
   return (value) => how.format(value).replace("-", "−");
 }
 
