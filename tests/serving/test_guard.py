@@ -53,13 +53,13 @@ def test_only_so_many_are_under_way() -> None:
     assert asyncio.run(ask()) == [200, 200, 503, 503, 503, 200]
 
 
-def test_whether_the_process_lives_is_told_however_many_are_under_way() -> None:
+def test_whether_the_server_works_is_told_however_many_are_under_way() -> None:
     async def ask() -> list[int]:
         async with guarded(slow, concurrency=1) as client:
             paths = ("/v1/model", "/health", "/page/page.js", "/", "/ready")
             return [answer.status_code for answer in await asyncio.gather(*map(client.get, paths))]
 
-    assert asyncio.run(ask()) == [200, 200, 200, 200, 503]
+    assert asyncio.run(ask()) == [200] * 5
 
 
 def test_a_refusal_is_sent_though_the_application_ends_with_it() -> None:
@@ -160,6 +160,24 @@ def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
             return [(await client.get("/")).status_code]
 
     assert asyncio.run(ask()) == [200]
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"])
+def test_without_keys_nothing_comes_through_a_proxy(header: str, tmp_path: Path) -> None:
+    """The proxy itself asks from this machine, by the name of this machine."""
+    keys = tmp_path / "keys.json"
+    key = new_key(keys, "shop", write=False)
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response("here")(scope, receive, send)
+
+    async def ask(path: str, **settings: Any) -> httpx.Response:
+        async with guarded(answering, **settings) as client:
+            return await client.get(path, headers={header: "192.0.2.1", "Authorization": f"Bearer {key}"})
+
+    for path in ("/v1/model", "/"):
+        assert "a proxy passed this request on" in problem(asyncio.run(ask(path)), 421)
+    assert asyncio.run(ask("/v1/model", keys=keys)).status_code == 200
 
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:
