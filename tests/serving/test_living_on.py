@@ -189,6 +189,16 @@ def test_calls_that_are_refused(model: Path, options: list[str], capsys: pytest.
     assert "Traceback" not in said
 
 
+def test_a_password_on_the_command_line_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for url in ("mysql://jane:hunter2@host/shop", "mysql://host/shop?user=jane&password=hunter2"):
+        assert main(["serve", str(model), "--database", url]) == 1
+        said = capsys.readouterr().err
+        assert "can read the password in --database; set $COFILL_DATABASE instead" in said
+        assert "hunter2" not in said
+    assert main(["serve", str(model), "--database", "mysql://jane@host/shop"]) == 1
+    assert "can read the password" not in capsys.readouterr().err
+
+
 def test_a_database_that_is_none_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (model.parent / "model.live.sqlite").write_text("this is no database, however long it may be" * 100)
     assert main(["serve", str(model), "--port", "0"]) == 1

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 from pathlib import Path
 
 import polars as pl
@@ -79,6 +80,15 @@ def test_what_is_in_an_export(lived: Path, ending: str, capsys: pytest.CaptureFi
     read = read_export(out)
     assert (read.removed_users.among([1, 2, 3]), read.removed_items) == ([3], ["13"])
     assert [path.name for path in lived.parent.glob(".export*")] == []
+
+
+def test_an_export_has_reached_the_disk_when_it_has_its_name(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(Path(f"/proc/self/fd/{file}").readlink()))
+    out = exported(lived)
+    assert {path.name for path in synced} >= {path.name for path in out.iterdir()}
+    assert synced[-1] == out.parent
+    assert any(path.name.startswith(".export.") for path in synced)
 
 
 def test_who_is_deleted_while_an_export_is_written_is_not_in_it(lived: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    Column,
     Connection,
     Engine,
     Table,
@@ -64,6 +65,7 @@ CHECK_DATABASE = Remedy.passing("check {database}", database=...)
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _IN_MEMORY = ":memory:"
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
@@ -142,6 +144,7 @@ class Store:
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._watching = threading.Lock()
         self._watch: PoolProxiedConnection | None = None
+        self._counts: dict[Column[Any], tuple[int, float]] = {}
         self._in_log = self._in_file  # what was deleted may still be there; also what another process left
         self.inserting = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
 
@@ -252,7 +255,15 @@ class Store:
 
     def rating_count(self) -> int:
         """The number of live ratings, without withdrawn ones."""
-        return int(self.read(select(func.count(_ratings.c.rating))).pop()[0])
+        return self.count(_ratings.c.rating)
+
+    def count(self, column: Column[Any]) -> int:
+        """How many values a column has; if they are many, at some time in the last minute: counting reads them all."""
+        counted, since = self._counts.get(column, (0, 0.0))
+        if counted < _MANY or time.monotonic() - since > _SECONDS_OF_A_COUNT:
+            counted = int(self.read(select(func.count(column))).pop()[0])
+            self._counts[column] = counted, time.monotonic()
+        return counted
 
     def forgotten(self, after: int = 0) -> Tombstones:
         """Who was deleted after a change, the longest ago first; they may have come back since."""

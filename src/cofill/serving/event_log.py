@@ -15,7 +15,7 @@ from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
 from cofill.serving.database import OWN, Store
 from cofill.serving.event_kinds import KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
@@ -141,7 +141,7 @@ class EventLog:
 
     def count(self) -> int:
         """How many rows of events there are, what was shown included."""
-        return int(self._store.read(select(func.count()).select_from(_events)).pop()[0])
+        return self._store.count(_events.c.id)
 
     def click_through(self) -> list[tuple[str, str, int]]:
         """The versions of models, the kinds of events, and how many there were of them."""

@@ -23,7 +23,7 @@ from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError, Remedy
-from cofill.files import explain_write_failure, json_of
+from cofill.files import explain_write_failure, json_of, sync
 from cofill.serving.live_export import id_column, opened, rating_frame
 from cofill.serving.tombstones import Tombstones
 
@@ -177,9 +177,12 @@ def _replacing_folder(target: Path) -> Iterator[Path]:
     try:
         draft.mkdir(mode=0o700, parents=True)
         yield draft
+        for path in (*draft.iterdir(), draft):
+            sync(path)
         if target.exists():
             target.rename(before)
         draft.rename(target)
+        sync(target.parent)
     except CofillError:
         raise
     except OSError as problem:

@@ -132,8 +132,9 @@ def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, m
     def get_model(query: Annotated[ModelQuery, Query()]) -> Response:
         """Its data, scale, settings and measures, and the columns to filter and to describe by."""
         with live.asked(query.model) as served:
-            now = {"ratings": _counts(served, store), "read_only": store.read_only}
-            return answer(_about(served) | now | {"models": [_in_short(variant) for variant in live.variants]})
+            about = _about(served)
+        about["ratings"]["live"] = store.rating_count()  # others need not wait for this, nor for files
+        return answer(about | {"read_only": store.read_only, "models": [_in_short(one) for one in live.variants]})
 
     @routes.add(
         "POST",
@@ -197,10 +198,6 @@ def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, m
         return metrics.response(live, store, events)
 
 
-def _counts(served: ServedModel, store: Store) -> dict[str, int]:
-    return {"trained": served.model.matrix.known.trained.nnz, "live": store.rating_count()}
-
-
 def _in_short(variant: Variant) -> dict[str, Any]:
     model, card = variant.served.model, variant.served.card
     return {
@@ -234,6 +231,7 @@ def _about(served: ServedModel) -> dict[str, Any]:
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),
         "items": len(model.items),
+        "ratings": {"trained": model.matrix.known.trained.nnz},
         "settings": model.settings.model_dump(mode="json"),
         "settings_explained": _explained(model.settings),
         "measures": model.measures,
