@@ -103,7 +103,7 @@ def test_pages_stay_in_order_while_items_come_and_go(shop: Server) -> None:
 
     def disturb() -> None:
         at = 0
-        with httpx.Client(base_url=shop.told["address"], timeout=30) as client:
+        with httpx.Client(base_url=shop.told["address"], timeout=60) as client:
             while not stop.is_set():
                 client.delete("/v1/item", params={"id": f"flicker-{at % 10}"})
                 client.put("/v1/item", json={"id": f"flicker-{at % 10}", "title": "Flicker"})

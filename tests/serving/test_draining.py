@@ -108,7 +108,7 @@ def refused(server: Server) -> bool:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) -> None:
-    server = start(model, f"--workers={workers}", "--drain-seconds=5", "--requests-per-second=0")
+    server = start(model, f"--workers={workers}", "--drain-seconds=3600", "--requests-per-second=0")
     with under_load(server.told["address"]) as clients:
         more(clients, 3)
         server.process.send_signal(signal.SIGHUP)
@@ -124,6 +124,7 @@ def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) 
             assert b"connection: close" in answer_to(half, b"\r\n")
             assert b"connection: close" in answer_to(silent, HEAD + b"\r\n")
             assert "is stopping" in problem(ready(server), 503)
+            server.process.send_signal(signal.SIGTERM)  # the second: nobody waits for an hour
     assert server.process.wait(60) == 0
     assert not re.search("ERROR|Traceback", server.errors())
 

@@ -64,7 +64,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(events=EVENTS, data=st.data())
 def test_the_order_and_the_batches_do_not_matter(
     shared: Store, events: list[tuple[str, str, float, int]], data: st.DataObject

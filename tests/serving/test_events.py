@@ -22,7 +22,7 @@ def asked_anew(server: Server, path: str, times: int = 6, **params: Any) -> list
     """The answers to new connections, which meet either process."""
     found = []
     for _ in range(times):
-        with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+        with httpx.Client(base_url=server.told["address"], timeout=60) as client:
             answer = client.get(path, params=params)
             assert answer.status_code == 200, answer.text
             found.append(answer.json())
