@@ -130,7 +130,7 @@ def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) 
 
 
 def test_what_is_under_way_is_finished_even_in_a_hurry(model: Path, start: Start) -> None:
-    server = start(model, "--workers=2", "--drain-seconds=3600")
+    server = start(model, "--drain-seconds=3600")
     body = b'{"user": 1, "ratings": [{"item": 3, "rating": 4.5}]}'
     about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with closing(connected(server)) as slow, closing(connected(server)) as late:
