@@ -111,10 +111,14 @@ def explain_write_failure(target: Path, problem: Exception) -> str:
 
 def put_in_place(draft: Path, target: Path) -> None:
     """Give a finished file its name. After this the target is whole, power cut or not."""
-    with draft.open("rb") as written:
-        os.fsync(written.fileno())
+    sync(draft)
     draft.replace(target)
-    descriptor = os.open(target.parent, os.O_RDONLY)  # the new name itself must reach the disk too
+    sync(target.parent)  # the new name itself must reach the disk too
+
+
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, have reached the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -47,7 +47,7 @@ class Server:
                 raise AssertionError(f"the server did not start: {self.errors()}")
             lines += line
         self.told: dict[str, Any] = json.loads(lines)
-        self.client = httpx.Client(base_url=self.told["address"], timeout=30)
+        self.client = httpx.Client(base_url=self.told["address"], timeout=60)
 
     def errors(self) -> str:
         return self.log.read_text()
@@ -57,7 +57,7 @@ class Server:
         self.client.close()
         if self.process.poll() is None:
             self.process.send_signal(number)
-        code = self.process.wait(30)
+        code = self.process.wait(60)
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code

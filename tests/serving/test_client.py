@@ -58,6 +58,7 @@ def test_items_and_people(client: Client) -> None:
     assert client.describe_user(ann, {"age": 41}).id == ann
     assert client.put_ratings(ann, {1: 4.5, 2: 1}).stored == 2
     assert {one.item: one.rating for one in client.ratings(ann).ratings} == {1: 4.5, 2: 1.0}
+    assert len(client.ratings(ann, n=1).ratings) == 1
     client.withdraw_rating(ann, 1)
     assert [one.item for one in client.ratings(ann).ratings] == [2]
     assert [one.id for one in client.find_users(str(ann), n=1).users] == [ann]
@@ -202,9 +203,20 @@ def test_what_may_be_sent_again_is(
         monkeypatch.setattr("cofill.client.client.time.sleep", slept.append)
         with Client("http://there", key="secret", transport=transport) as client:
             assert client.health().status == "alive"
-    assert slept == waits
+    assert len(slept) == len(waits)
+    assert all(least <= found <= 1.5 * least for least, found in zip(waits, slept, strict=True))
     assert len({request.headers["x-request-id"] for request in seen}) == 1
     assert {request.headers["authorization"] for request in seen} == {"Bearer secret"}
+
+
+def test_clients_do_not_come_back_at_the_same_moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("cofill.client.client.time.sleep", slept.append)
+    for _ in range(20):
+        transport, _ = scripted([refusing(503, "2"), httpx.Response(200, json=ALIVE)])
+        with Client("http://there", transport=transport) as client:
+            client.health()
+    assert len(set(slept)) > 1
 
 
 def test_what_must_not_be_sent_again_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """The database: what is written is there, in order, once, whoever writes at the same time."""
 
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +24,7 @@ from cofill.serving.database import (
 )
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.settings import live_file
+from cofill.serving.tombstones import Tombstones
 
 
 @pytest.fixture
@@ -56,10 +59,10 @@ def test_nobody_else_may_read_what_people_rated(store: Store, model: Path, caplo
 
 
 def test_changes_are_numbered_and_the_last_state_counts(store: Store) -> None:
-    assert store.counter() == (0, 0)
+    assert store.counter()[:2] == (0, 0)
     store.put_ratings("1", [("a", 3.0), ("b", 4.0)])
     store.put_ratings("2", [("a", 1.0)])
-    assert store.counter() == (2, 0)
+    assert store.counter()[:2] == (2, 0)
     store.put_ratings("1", [("b", None)])
     assert given(store.changes_since(0)) == [("1", "a", 3.0), ("2", "a", 1.0), ("1", "b", None)]
     assert given(store.changes_since(2)) == [("1", "b", None)]
@@ -67,7 +70,7 @@ def test_changes_are_numbered_and_the_last_state_counts(store: Store) -> None:
     assert store.rating_count() == 2
     assert [(one.item, one.rating) for one in store.ratings_of("1")] == [("b", None), ("a", 3.0)]
     assert store.next_generation() == 1
-    assert store.counter() == (3, 1)
+    assert store.counter()[:2] == (3, 1)
 
 
 def test_descriptions_keep_what_is_not_said_again(store: Store) -> None:
@@ -95,86 +98,71 @@ def test_what_is_hidden_or_deleted_is_said_and_comes_back_without_what_was_known
     assert store.changes_since(3).items == [LiveItem("a", "New", {}), LiveItem("b", "Other", None, available=False)]
 
 
-def test_of_somebody_forgotten_only_the_id_is_left(store: Store) -> None:
+def test_of_a_deleted_user_only_hashes_are_left(store: Store, model: Path) -> None:
+    jane = "jane@example.org"
     log = EventLog(store)
-    store.put_ratings("1", [("a", 3.0), ("b", None)])
-    store.put_users([("1", {"age": 3})])
-    log.put([Event("1", "a", "buy", 5.0, id="x"), Event("1", "b", "shown", 0.0), Event("2", "a", "buy", 5.0)])
+    store.put_ratings(jane, [("a", 3.0), ("b", None)])
+    store.put_users([(jane, {"street": "Unforgettable Lane"})])
+    log.put([Event(jane, "Unforgettable Item", "buy", 5.0, id=f"{jane}-7"), Event(jane, "b", "shown", 0.0)])
+    log.put([Event("2", "a", "buy", 5.0)])
+    store.forget_user(jane)
+    for path in live_file(model).parent.glob(f"{live_file(model).name}*"):
+        assert b"Unforgettable" not in path.read_bytes(), path
+        assert b"jane" not in path.read_bytes(), path
+    found = store.changes_since(0)
+    assert (found.users, given(found)) == ([], [])
+    assert found.forgotten.among(["john", jane]) == [jane]
+    assert [(one.user, one.item) for one in found.interactions] == [("2", "a")]
+    assert log.shown_to(jane) == []
+    store.put_ratings(jane, [("a", 4.0)])  # they come back
+    assert store.changes_since(4).forgotten.among([jane]) == [jane]
+    assert given(store.changes_since(4)) == [(jane, "a", 4.0)]
+    assert store.changes_since(5).forgotten.digests == []  # a process that has forgotten them does not do so again
+    store.put_users([(jane, {"age": 4})])
+    assert store.changes_since(0, learned=5).users == [LiveUser(jane, {"age": 4})]
+    assert store.changes_since(0, learned=5).forgotten.digests == []
+
+
+def test_an_event_that_is_delivered_again_does_not_bring_a_deleted_user_back(store: Store) -> None:
+    log = EventLog(store)
+    with_id, with_time = Event("1", "a", "buy", 5.0, id="x"), Event("1", "b", "buy", 5.0, time=time.time() - 60)
+    log.put([with_id, with_time])
     store.forget_user("1")
-    assert store.changes_since(0).users == [LiveUser("1", None, forgotten=True, there=False)]
-    assert given(store.changes_since(0)) == []
-    assert [(one.user, one.item) for one in store.changes_since(0).interactions] == [("2", "a")]
-    assert log.shown_to("1") == []
-    assert store.forgotten() == ["1"]
-    store.put_ratings("1", [("a", 4.0)])  # somebody comes back
-    back = store.changes_since(3)
-    assert (back.users, given(back)) == ([LiveUser("1", None, forgotten=True, there=False)], [("1", "a", 4.0)])
-    assert store.changes_since(4).users == []  # whoever has forgotten them does not forget them again
-    store.put_users([("1", {"age": 4})])
-    assert store.changes_since(4).users == [LiveUser("1", {"age": 4})]
-    assert store.changes_since(0, learned=4).users == [LiveUser("1", {"age": 4})]
+    assert log.put([with_id, with_time, with_time._replace(id="y"), Event("2", "a", "buy", 5.0, time=1.0)]) == 1
+    assert [one.user for one in store.changes_since(0).interactions] == ["2"]
+    assert log.put([Event("1", "c", "buy", 5.0), Event("1", "d", "buy", 5.0, time=time.time() + 60)]) == 2
+    assert {one.item for one in store.changes_since(0).interactions if one.user == "1"} == {"c", "d"}
 
 
-FORMAT_1 = """
-CREATE TABLE cofill_counter (
-    id INTEGER NOT NULL, format INTEGER NOT NULL, change BIGINT NOT NULL, generation BIGINT NOT NULL, PRIMARY KEY (id));
-CREATE TABLE cofill_ratings (
-    "user" TEXT NOT NULL, item TEXT NOT NULL, rating DOUBLE PRECISION, time DOUBLE PRECISION NOT NULL,
-    change BIGINT NOT NULL, PRIMARY KEY ("user", item));
-CREATE INDEX cofill_ratings_change ON cofill_ratings (change);
-CREATE TABLE cofill_items (
-    item TEXT NOT NULL, title TEXT, features TEXT, change BIGINT NOT NULL, PRIMARY KEY (item));
-CREATE INDEX cofill_items_change ON cofill_items (change);
-CREATE TABLE cofill_users ("user" TEXT NOT NULL, features TEXT, change BIGINT NOT NULL, PRIMARY KEY ("user"));
-CREATE INDEX cofill_users_change ON cofill_users (change);
-INSERT INTO cofill_counter VALUES (1, 1, 4, 2);
-INSERT INTO cofill_ratings VALUES ('1', 'a', 3.5, 1000.0, 1), ('1', 'b', NULL, 1001.0, 2);
-INSERT INTO cofill_items VALUES ('a', 'Title', '{"year": 1999}', 3);
-INSERT INTO cofill_users VALUES ('1', '{"age": 3}', 4);
-"""
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_a_database_of_format_1_goes_on(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """As the first cofill made it, word by word."""
-    url = database_url(f"sqlite:///{tmp_path}/old.sqlite")
-    if kind == "postgresql":
-        url = database_url(request.getfixturevalue("postgresql"))
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        if kind == "postgresql":
-            connection.exec_driver_sql("DROP SCHEMA public CASCADE")
-            connection.exec_driver_sql("CREATE SCHEMA public")
-        for statement in FORMAT_1.split(";\n"):
-            if statement.strip():
-                connection.exec_driver_sql(statement)
-    for _ in range(2):  # the second time it is of this format already
-        store = Store(url)
-        store.open()
-        changes = store.changes_since(0)
-        assert given(changes) == [("1", "a", 3.5), ("1", "b", None)]
-        assert [one.time for one in changes.ratings] == [1000.0, 1001.0]
-        assert changes.items == [LiveItem("a", "Title", {"year": 1999})]
-        assert changes.users == [LiveUser("1", {"age": 3})]
-        assert store.counter() == (4, 2)
-        identity = store.identity()
-        store.close()
-    assert len(identity) == 32
-    store = Store(url)
-    store.open()
-    assert store.identity() == identity
-    EventLog(store).put([Event("1", "a", "buy", 5.0)])
-    store.delete_item("a")
+def test_what_a_reader_holds_in_the_log_is_removed_later(store: Store, model: Path) -> None:
+    log = live_file(model).with_name(live_file(model).name + "-wal")
+    store.put_users([("1", {"street": "Unforgettable Lane"})])
+    reader = sqlite3.connect(live_file(model), isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM cofill_users").fetchall()
     store.forget_user("1")
-    assert store.counter() == (7, 2)
-    store.close()
+    assert b"Unforgettable" in log.read_bytes()
+    reader.execute("COMMIT")
+    reader.close()
+    store.empty_log()  # as the follower does
+    assert b"Unforgettable" not in log.read_bytes()
+
+
+def test_a_database_of_another_format_is_refused(store: Store, model: Path) -> None:
+    engine = create_engine(url_of(None, model))
     with engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE cofill_counter SET format = 3")
+        connection.exec_driver_sql("UPDATE cofill_counter SET format = 4")
     engine.dispose()
-    newer = Store(url)
-    with pytest.raises(CofillError, match=r"written by a newer cofill \(format 3\); upgrade cofill"):
-        newer.open()
-    newer.close()
+    with pytest.raises(CofillError, match=r"written by another version of cofill \(format 4, not 3\)"):
+        store.open()
+
+
+def test_a_file_system_without_a_write_ahead_log_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cofill.serving.database._make_durable", lambda connection, _: None)  # as if it had no effect
+    store = Store(url_of(None, tmp_path / "model"))
+    with pytest.raises(CofillError, match="no write-ahead log can be kept there"):
+        store.open()
+    store.close()
 
 
 def test_a_new_user_gets_an_id_that_nobody_has(store: Store) -> None:
@@ -229,8 +217,8 @@ def test_writers_at_the_same_time_lose_nothing_and_readers_see_numbers_in_order(
 def test_a_write_that_fails_leaves_nothing(store: Store) -> None:
     with pytest.raises(SQLAlchemyError):
         store.put_ratings("1", [("a", 3.0), ("b", object())])  # type: ignore[list-item]
-    assert store.changes_since(0) == Changes([], [], [], [])
-    assert store.counter() == (0, 0)
+    assert store.changes_since(0) == Changes([], [], [], [], Tombstones(store.salt, []))
+    assert store.counter()[:2] == (0, 0)
 
 
 def test_what_was_written_survives_the_end_of_its_process(store: Store, model: Path) -> None:

@@ -108,7 +108,7 @@ def refused(server: Server) -> bool:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) -> None:
-    server = start(model, f"--workers={workers}", "--drain-seconds=5", "--requests-per-second=0")
+    server = start(model, f"--workers={workers}", "--drain-seconds=3600", "--requests-per-second=0")
     with under_load(server.told["address"]) as clients:
         more(clients, 3)
         server.process.send_signal(signal.SIGHUP)
@@ -124,12 +124,13 @@ def test_nobody_goes_without_an_answer(model: Path, start: Start, workers: int) 
             assert b"connection: close" in answer_to(half, b"\r\n")
             assert b"connection: close" in answer_to(silent, HEAD + b"\r\n")
             assert "is stopping" in problem(ready(server), 503)
+            server.process.send_signal(signal.SIGTERM)  # the second: nobody waits for an hour
     assert server.process.wait(60) == 0
     assert not re.search("ERROR|Traceback", server.errors())
 
 
 def test_what_is_under_way_is_finished_even_in_a_hurry(model: Path, start: Start) -> None:
-    server = start(model, "--workers=2", "--drain-seconds=3600")
+    server = start(model, "--drain-seconds=3600")
     body = b'{"user": 1, "ratings": [{"item": 3, "rating": 4.5}]}'
     about = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     with closing(connected(server)) as slow, closing(connected(server)) as late:

@@ -64,7 +64,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(events=EVENTS, data=st.data())
 def test_the_order_and_the_batches_do_not_matter(
     shared: Store, events: list[tuple[str, str, float, int]], data: st.DataObject
@@ -86,6 +86,7 @@ def test_the_order_and_the_batches_do_not_matter(
 
 
 def test_click_through_is_of_what_was_shown(log: EventLog) -> None:
+    log.serve(["m1", "m2"], now=0.0)
     log.put([Event("1", item, "shown", 0.0, id=f"s{item}", model_version="m1") for item in "abc"])
     log.put([Event("1", item, "shown", 0.0, id=f"s{item}", model_version="m1") for item in "abc"])  # the same again
     log.put([Event("1", "a", "click", 1.0), Event("1", "z", "click", 1.0)])  # z was not shown
@@ -103,15 +104,60 @@ def test_click_through_is_of_what_was_shown(log: EventLog) -> None:
     assert log.shown_to("nobody") == []
 
 
-def test_made_up_versions_do_not_grow_without_bound(log: EventLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_versions_that_were_served_are_told_apart_and_the_oldest_go(
+    log: EventLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(event_log, "_MOST_VERSIONS", 3)
-    log.put([Event("1", "a", "shown", 0.0, model_version=f"m{number}") for number in range(10)])
+    log.put([Event("1", "a", "shown", 0.0, model_version=f"made up {number}") for number in range(10)])
+    assert log.click_through() == [(OTHER, "shown", 10)]
+    for number in range(5):
+        log.serve([f"m{number}"], now=number)
+        log.put([Event("1", "a", "shown", 0.0, model_version=f"m{number}")])
     assert sorted(log.click_through()) == [
-        ("m0", "shown", 1),
-        ("m1", "shown", 1),
         ("m2", "shown", 1),
-        (OTHER, "shown", 7),
+        ("m3", "shown", 1),
+        ("m4", "shown", 1),
+        (OTHER, "shown", 10),
     ]
+
+
+def test_what_was_exported_and_what_came_later_are_not_added_up(store: Store, model: Path) -> None:
+    """A model that was trained on the export has learned the former."""
+    log = EventLog(store, KINDS)
+    for weight in (1.0, 2.0):
+        log.put([Event("1", "a", "view", weight)])
+    learned = store.begin_export()
+    assert learned == store.begin_export() == 2
+    for weight in (4.0, 8.0):
+        log.put([Event("1", "a", "view", weight)])
+    _age(model, 1000)
+    log.tidy()
+    assert log.count() == 2
+    assert sums(store) == {("1", "a"): 15.0}
+    assert sums(store, learned=learned) == {("1", "a"): 12.0}
+    log.put([Event("1", "a", "view", 16.0)])
+    _age(model, 1000)
+    log.tidy()
+    assert (log.count(), sums(store, learned=learned)) == (2, {("1", "a"): 28.0})
+
+
+def test_tidying_is_done_by_one_process_though_no_event_comes(
+    store: Store, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_log, "_PAIRS_AT_ONCE", 1)
+    log, other = EventLog(store, KINDS), EventLog(store, KINDS)
+    for item in "ab":
+        log.put([Event("1", item, "view", 1.0), Event("1", item, "view", 1.0), Event("1", item, "shown", 0.0)])
+    _age(model, 1000)
+    log.put([Event("2", "c", "view", 1.0)])
+    assert log.count() == 7  # whoever sends an event does not wait for it
+    counts = []
+    for _ in range(3):
+        log.look_after(["m1"])
+        other.look_after(["m1"])
+        counts.append(log.count())
+    assert counts == [4, 3, 3]
+    assert not other._tidying
 
 
 def test_old_events_are_added_up_and_what_was_shown_is_forgotten(store: Store, model: Path) -> None:

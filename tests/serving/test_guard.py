@@ -28,38 +28,57 @@ def guarded(application: Any, **limits: Any) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(guard), base_url="http://localhost")
 
 
-async def slow(scope: Scope, receive: Receive, send: Send) -> None:
-    await asyncio.sleep(0.3)
-    await Response("late")(scope, receive, send)
+class Held:
+    """An application that answers what is asked of the model once it is let go, and all else at once."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == "/v1/model":
+            await self.go.wait()
+        await Response("here")(scope, receive, send)
 
 
 def test_a_request_is_given_up_after_its_time() -> None:
-    async def ask() -> tuple[httpx.Response, float]:
-        async with guarded(slow, seconds=0.1) as client:
-            return await client.get("/v1/model"), time.monotonic()
+    async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+        await asyncio.sleep(0.3)
+        await Response("late")(scope, receive, send)
 
-    answer = asyncio.run(ask())[0]
+    async def ask() -> httpx.Response:
+        async with guarded(slow, seconds=0.1) as client:
+            return await client.get("/v1/model")
+
+    answer = asyncio.run(ask())
     assert "no answer within 0.1 seconds; a write may have been done or not" in problem(answer, 503)
     assert answer.headers["retry-after"] == "1"
 
 
 def test_only_so_many_are_under_way() -> None:
     async def ask() -> list[int]:
-        async with guarded(slow, concurrency=2) as client:
-            answers = await asyncio.gather(*(client.get("/v1/model") for _ in range(5)))
-            again = await client.get("/v1/model")
-            return [*sorted(answer.status_code for answer in answers), again.status_code]
+        held = Held()
+        async with guarded(held, concurrency=2) as client:
+            asked = [asyncio.ensure_future(client.get("/v1/model")) for _ in range(5)]
+            while sum(one.done() for one in asked) < 3:
+                await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED, timeout=0.01)
+            held.go.set()
+            answers = [*await asyncio.gather(*asked), await client.get("/v1/model")]
+            return [answer.status_code for answer in answers]
 
     assert asyncio.run(ask()) == [200, 200, 503, 503, 503, 200]
 
 
-def test_whether_the_process_lives_is_told_however_many_are_under_way() -> None:
+def test_whether_the_server_works_is_told_however_many_are_under_way() -> None:
     async def ask() -> list[int]:
-        async with guarded(slow, concurrency=1) as client:
-            paths = ("/v1/model", "/health", "/page/page.js", "/", "/ready")
-            return [answer.status_code for answer in await asyncio.gather(*map(client.get, paths))]
+        held = Held()
+        async with guarded(held, concurrency=1) as client:
+            asked = [asyncio.ensure_future(client.get("/v1/model")) for _ in range(2)]
+            await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)  # the second is refused
+            found = [(await client.get(path)).status_code for path in ("/health", "/page/page.js", "/", "/ready")]
+            held.go.set()
+            return [answer.status_code for answer in await asyncio.gather(*asked)] + found
 
-    assert asyncio.run(ask()) == [200, 200, 200, 200, 503]
+    assert asyncio.run(ask()) == [200, 503, 200, 200, 200, 200]
 
 
 def test_a_refusal_is_sent_though_the_application_ends_with_it() -> None:
@@ -76,27 +95,33 @@ def test_a_refusal_is_sent_though_the_application_ends_with_it() -> None:
     assert asyncio.run(ask()) == [503] * 5
 
 
-def test_bodies_that_are_being_read_are_under_way_too() -> None:
-    more = asyncio.Event()
-
-    async def trickling() -> AsyncIterator[bytes]:
-        yield b"{"
-        await more.wait()
-        yield b"}"
+@pytest.mark.parametrize(("concurrency", "status"), [(50, 503), (51, 200)])
+def test_bodies_that_are_being_read_are_under_way_too_and_hold_up_nobody(concurrency: int, status: int) -> None:
+    begun = 0
 
     async def ask() -> list[int]:
-        async with guarded(slow, concurrency=2) as client:
+        more, held = asyncio.Event(), Held()
+        held.go.set()
+
+        async def trickling() -> AsyncIterator[bytes]:
+            nonlocal begun
+            yield b"{"
+            begun += 1
+            await more.wait()
+            yield b"}"
+
+        async with guarded(held, concurrency=concurrency, seconds=600) as client:
             declared = {"content-type": "application/json"}
             reading = [
-                asyncio.ensure_future(client.post("/v1/why", content=trickling(), headers=declared)) for _ in range(2)
+                asyncio.ensure_future(client.post("/v1/why", content=trickling(), headers=declared)) for _ in range(50)
             ]
-            await asyncio.sleep(0.1)
-            refused = await client.get("/v1/model")
+            while begun < 50:
+                await asyncio.sleep(0)
+            other = await client.get("/v1/model")
             more.set()
-            answers = [await one for one in reading]
-            return [refused.status_code, *(answer.status_code for answer in answers)]
+            return [other.status_code, *(answer.status_code for answer in await asyncio.gather(*reading))]
 
-    assert asyncio.run(ask()) == [503, 200, 200]
+    assert asyncio.run(ask()) == [status, *[200] * 50]
 
 
 def test_a_body_that_is_cut_off_is_not_carried_out() -> None:
@@ -160,6 +185,24 @@ def test_strangers_do_not_close_the_page(tmp_path: Path) -> None:
             return [(await client.get("/")).status_code]
 
     assert asyncio.run(ask()) == [200]
+
+
+@pytest.mark.parametrize("header", ["Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"])
+def test_without_keys_nothing_comes_through_a_proxy(header: str, tmp_path: Path) -> None:
+    """The proxy itself asks from this machine, by the name of this machine."""
+    keys = tmp_path / "keys.json"
+    key = new_key(keys, "shop", write=False)
+
+    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response("here")(scope, receive, send)
+
+    async def ask(path: str, **settings: Any) -> httpx.Response:
+        async with guarded(answering, **settings) as client:
+            return await client.get(path, headers={header: "192.0.2.1", "Authorization": f"Bearer {key}"})
+
+    for path in ("/v1/model", "/"):
+        assert "a proxy passed this request on" in problem(asyncio.run(ask(path)), 421)
+    assert asyncio.run(ask("/v1/model", keys=keys)).status_code == 200
 
 
 def test_a_bucket_empties_and_fills_again(monkeypatch: pytest.MonkeyPatch) -> None:

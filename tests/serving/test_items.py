@@ -1,8 +1,8 @@
 """Items over HTTP: found by title, shown, described, to begin with, and on the map."""
 
-import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from cofill.serving.problems import ProblemError
 from cofill.serving.served_model import ServedModel
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Server, problem
+from tests.waiting import wait_until
 
 
 def test_the_search_finds_beginnings_of_words_the_most_rated_first(server: Server) -> None:
@@ -104,6 +105,7 @@ def test_the_map_is_drawn_when_the_model_is_trained(untouched: Server) -> None:
         assert (min(places), max(places)) == (0.0, 1.0)
 
 
+@pytest.mark.slow
 def test_the_map_of_a_model_without_one_is_drawn_in_the_background(model: Path) -> None:
     old = Recommender.load(model)
     old.item_places = None
@@ -111,13 +113,14 @@ def test_the_map_of_a_model_without_one_is_drawn_in_the_background(model: Path) 
     served, item_map = ServedModel(model), ItemMap(model)
     with pytest.raises(ProblemError, match="the map is being drawn; ask again"):
         item_map.of(served)
-    deadline = time.monotonic() + 120
-    found = None
-    while found is None:
+
+    def drawn() -> dict[str, Any] | None:
         with suppress(ProblemError):
-            found = item_map.of(served)
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+            return item_map.of(served)
+        return None
+
+    wait_until(drawn)
+    found = item_map.of(served)
     assert len(found["items"]) == ITEMS
     assert ItemMap(model).of(served) == found  # kept beside the model
 

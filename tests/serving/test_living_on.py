@@ -78,7 +78,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
     stop = threading.Event()
 
     def keep_asking() -> None:
-        with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+        with httpx.Client(base_url=server.told["address"], timeout=60) as client:
             while not stop.is_set():
                 answer = client.get("/v1/recommendations", params={"user": 1})
                 if answer.status_code != 200:
@@ -132,7 +132,7 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
 
 def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: Start) -> None:
     server = start(model, "--workers", "2", "--requests-per-second", "0")
-    clients = [httpx.Client(base_url=server.told["address"], timeout=30) for _ in range(12)]  # some meet either worker
+    clients = [httpx.Client(base_url=server.told["address"], timeout=60) for _ in range(12)]  # some meet either worker
     try:
         agree(server, clients)
         figures = clients[0].get("/metrics").text
@@ -155,7 +155,7 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
     wait_until(lambda: "a worker is replaced: its process was killed" in server.errors())
     version = json.loads((trained / "model.json").read_text())["sha256"][:16]
     wait_until(lambda: versions(server) == {version})
-    with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+    with httpx.Client(base_url=server.told["address"], timeout=60) as client:
         assert client.get("/v1/ratings", params={"user": 1}).status_code == 200
     # All of them go when the parent is killed.
     server.process.kill()
@@ -164,7 +164,7 @@ def test_two_workers_agree(model: Path, trained: Path, retrained: Path, start: S
 
 def versions(server: Server) -> set[str]:
     """What is served by any of the workers, whichever is asked."""
-    with httpx.Client(base_url=server.told["address"], timeout=30) as client:
+    with httpx.Client(base_url=server.told["address"], timeout=60) as client:
         figures = client.get("/metrics").text
     return set(re.findall(r'^cofill_model_info{.*,version="([0-9a-f]{16})".*} 1.0$', figures, re.MULTILINE))
 
@@ -187,6 +187,16 @@ def test_calls_that_are_refused(model: Path, options: list[str], capsys: pytest.
     said = capsys.readouterr().err
     assert said.count("\n") <= 2
     assert "Traceback" not in said
+
+
+def test_a_password_on_the_command_line_is_told(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for url in ("mysql://jane:hunter2@host/shop", "mysql://host/shop?user=jane&password=hunter2"):
+        assert main(["serve", str(model), "--database", url]) == 1
+        said = capsys.readouterr().err
+        assert "can read the password in --database; set $COFILL_DATABASE instead" in said
+        assert "hunter2" not in said
+    assert main(["serve", str(model), "--database", "mysql://jane@host/shop"]) == 1
+    assert "can read the password" not in capsys.readouterr().err
 
 
 def test_a_database_that_is_none_is_refused(model: Path, capsys: pytest.CaptureFixture[str]) -> None:

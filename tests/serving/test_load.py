@@ -9,6 +9,8 @@ import pytest
 from cofill.cli import main
 from tests.warm_processes import run_warm
 
+pytestmark = pytest.mark.slow
+
 WORDS = ["benchmark", "serving", "--like", "ml-1m", "--size", "0.001", "--seconds", "1", "--hidden", "4"]
 
 

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,42 +26,16 @@ from schemathesis.specs.openapi.checks import (
 from cofill.models.recommender import Recommender
 from tests.serving.conftest import ITEMS
 from tests.serving.running_server import Server, problem
+from tests.serving.test_routing import RIGHTS
+from tests.waiting import wait_until
 
-EXAMPLES = 15
+PLAIN = ("/health", "/metrics", "/ready")
+EXAMPLES = [4, pytest.param(30, marks=pytest.mark.slow)]
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-OPERATIONS = [
-    ("GET", "/health"),
-    ("GET", "/metrics"),
-    ("GET", "/ready"),
-    ("POST", "/v1/events"),
-    ("GET", "/v1/item"),
-    ("PUT", "/v1/item"),
-    ("GET", "/v1/items"),
-    ("POST", "/v1/items/bulk"),
-    ("GET", "/v1/items/list"),
-    ("GET", "/v1/map"),
-    ("GET", "/v1/model"),
-    ("POST", "/v1/model/reload"),
-    ("POST", "/v1/model/rollback"),
-    ("POST", "/v1/predictions"),
-    ("DELETE", "/v1/ratings"),
-    ("GET", "/v1/ratings"),
-    ("PUT", "/v1/ratings"),
-    ("GET", "/v1/recommendations"),
-    ("POST", "/v1/recommendations"),
-    ("POST", "/v1/recommendations/batch"),
-    ("GET", "/v1/similar"),
-    ("GET", "/v1/starters"),
-    ("PUT", "/v1/user"),
-    ("GET", "/v1/users"),
-    ("POST", "/v1/users"),
-    ("POST", "/v1/users/bulk"),
-    ("GET", "/v1/users/list"),
-    ("GET", "/v1/why"),
-    ("POST", "/v1/why"),
-    ("DELETE", "/v1/item"),  # the last, because others ask about what is there
-    ("DELETE", "/v1/user"),
-]
+OPERATIONS = sorted(
+    ((method, path) for method, path in RIGHTS if method != "HEAD" and (path.startswith("/v1/") or path in PLAIN)),
+    key=lambda one: (one in (("DELETE", "/v1/item"), ("DELETE", "/v1/user")), one),
+)  # these two the last, because others ask about what is there
 LISTS = ("among", "at_most", "boost", "exclude", "where")  # in queries
 TAKE_NOTHING = [
     ("GET", "/health"),
@@ -140,6 +113,7 @@ def test_the_examples_of_the_docs_answer(fuzzed: Server, tmp_path: Path) -> None
         assert done.returncode == 0, f"{example}: {done.stdout} {done.stderr}"
 
 
+@pytest.mark.slow
 def test_a_client_that_is_generated_from_it_gets_a_list(fuzzed: Server, tmp_path: Path) -> None:
     (tmp_path / "openapi.json").write_text(fuzzed.client.get("/openapi.json").text, encoding="utf-8")
     (tmp_path / "settings.yaml").write_text(
@@ -173,7 +147,6 @@ assert isinstance(refused, Problem) and refused.type_.value == "/problems/unknow
 
 
 BOUNDED = settings(
-    max_examples=EXAMPLES,
     derandomize=True,
     database=None,
     deadline=None,
@@ -183,11 +156,12 @@ BOUNDED = settings(
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, path: str) -> None:
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_what_fits_the_document(fuzzed: Server, published: Any, method: str, path: str, examples: int) -> None:
     """With ids that are mostly not known, and with ids that are."""
     answered: set[int] = set()
 
-    @BOUNDED
+    @settings(BOUNDED, max_examples=examples)
     @given(case=published[path][method.lower()].as_strategy(), known=st.booleans())
     def ask(case: schemathesis.Case[Any], known: bool) -> None:
         if known:
@@ -214,8 +188,9 @@ def _reload_another(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("method", "path"), [one for one in OPERATIONS if one not in TAKE_NOTHING])
-def test_what_does_not_fit_the_document(fuzzed: Server, published: Any, method: str, path: str) -> None:
-    @BOUNDED
+@pytest.mark.parametrize("examples", EXAMPLES)
+def test_what_does_not_fit_the_document(fuzzed: Server, published: Any, method: str, path: str, examples: int) -> None:
+    @settings(BOUNDED, max_examples=examples)
     @given(case=published[path][method.lower()].as_strategy(GenerationMode.NEGATIVE))
     def ask(case: schemathesis.Case[Any]) -> None:
         answer = case.call()
@@ -229,12 +204,15 @@ def test_what_does_not_fit_the_document(fuzzed: Server, published: Any, method: 
 
 def _wait_for_the_map(server: Server) -> None:
     """Until it is drawn, the answer is the one 503 that is no failure."""
-    deadline = time.monotonic() + 60
-    while (answer := server.client.get("/v1/map")).status_code != 200:
-        assert "the map is being drawn" in problem(answer, 503)
-        assert answer.headers["retry-after"]
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+
+    def drawn() -> bool:
+        answer = server.client.get("/v1/map")
+        if answer.status_code != 200:
+            assert "the map is being drawn" in problem(answer, 503)
+            assert answer.headers["retry-after"]
+        return answer.status_code == 200
+
+    wait_until(drawn)
 
 
 def _with_known_ids(value: Any) -> Any:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from importlib.resources import files
@@ -16,7 +17,18 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.serving.running_server import Server
-from tests.serving.visiting import PAGE, PHONE, Visit, announced, click_stars, myself, rate_cards, settled, titles
+from tests.serving.visiting import (
+    PAGE,
+    PATIENCE,
+    PHONE,
+    Visit,
+    announced,
+    click_stars,
+    myself,
+    rate_cards,
+    settled,
+    titles,
+)
 
 TOKENS = Path(str(files("cofill.charts") / "tokens.css"))
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
@@ -413,8 +425,7 @@ def test_the_map_by_keyboard_and_pointer(visit: Visit, server: Server) -> None:
     page.mouse.down()
     page.mouse.move(middle["x"] + 200, middle["y"] + 150, steps=3)
     page.mouse.up()
-    page.wait_for_timeout(100)
-    assert canvas.evaluate(count) != blank
+    page.wait_for_function(f"([canvas, blank]) => ({count})(canvas) !== blank", arg=[canvas.element_handle(), blank])
     expect(page.get_by_role("dialog")).to_be_hidden()  # dragging is not clicking
 
 
@@ -526,10 +537,9 @@ def hold(page: Page, pattern: str, method: str) -> list[Route]:
 def let_go(page: Page, held: list[Route], number: int, act: Callable[[Route], object]) -> None:
     """One after the other, as they come."""
     for _ in range(number):
-        for _ in range(200):
-            if held:
-                break
-            page.wait_for_timeout(20)
+        until = time.monotonic() + PATIENCE / 1000
+        while not held and time.monotonic() < until:
+            page.wait_for_timeout(20)  # in which the browser is heard
         act(held.pop(0))
 
 
@@ -618,7 +628,7 @@ def test_the_last_choice_of_a_person_holds(visit: Visit, server: Server) -> None
     expect(page.get_by_role("heading", name=f"For user {people[1]}")).to_be_visible()
     with page.expect_response(first[0].request.url):
         first[0].continue_()
-    page.wait_for_timeout(200)  # nothing is to come of it
+    page.evaluate("fetch('health').then((answer) => answer.text())")  # nothing is to come of the one before it
     entries = server.client.get("/v1/ratings", params={"user": people[1]}).json()["ratings"]
     expect(page.locator(".tally")).to_have_text(str(len(entries)))
     expect(page.locator(".rated-list .title")).to_have_text([entry["title"] for entry in entries[:8]])

@@ -499,8 +499,11 @@ def found_by_axe(page: Page) -> list[str]:
     return [f"{one['id']}: {node['html'][:200]}" for one in answer["violations"] for node in one["nodes"]]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+@pytest.mark.parametrize(
+    ("scheme", "phone"),
+    [("light", False), pytest.param("dark", True, marks=pytest.mark.slow)],
+    ids=["desktop", "phone"],
+)
 def test_axe_finds_nothing(visit: Visit, scheme: str, phone: bool) -> None:
     device = {"size": PHONE, "has_touch": True, "is_mobile": True} if phone else {}
     page = visit(color_scheme=scheme, forgive="404", **device)

@@ -41,13 +41,8 @@ def test_answers_have_the_shape_that_is_published(
     shape.model_validate(answer.json(), strict=True, extra="forbid")
 
 
-def test_the_document_names_every_route_and_problem(untouched: Server) -> None:
+def test_the_document_names_every_problem(untouched: Server) -> None:
     document = untouched.client.get("/openapi.json").json()
-    routes = {(method.upper(), path) for path, of in document["paths"].items() for method in of}
-    assert routes >= {(method, path.partition("?")[0]) for method, path, _, _ in ANSWERS}
-    assert routes >= {("PUT", "/v1/ratings"), ("DELETE", "/v1/ratings"), ("POST", "/v1/users"), ("PUT", "/v1/user")}
-    assert routes >= {("PUT", "/v1/item"), ("GET", "/v1/map"), ("POST", "/v1/model/reload"), ("GET", "/metrics")}
-    assert not {path for _, path in routes if path.startswith("/page")}
     for of in document["paths"].values():
         for operation in of.values():
             for status, told in operation["responses"].items():

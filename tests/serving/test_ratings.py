@@ -1,8 +1,17 @@
 """Ratings that are put, changed and taken back: every answer after an acknowledged write takes it into account."""
 
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import httpx
 import pytest
 
+from cofill.serving.app import Application
+from cofill.serving.database import Store
+from cofill.serving.kept_models import KeptModels
+from cofill.serving.settings import ServingSettings
 from tests.serving.conftest import ITEMS, USERS
 from tests.serving.running_server import Server, problem
 
@@ -156,3 +165,43 @@ def test_the_mean_of_an_item_follows_its_ratings(server: Server) -> None:
     assert server.client.delete("/v1/ratings", params={"user": user, "item": before["id"]}).status_code == 204
     (again,) = [one for one in server.recommended(3, n=80) if one["id"] == before["id"]]
     assert again["mean"] == before["mean"]
+
+
+@pytest.mark.parametrize("path", ["/v1/model", "/v1/ratings?user=3"])
+def test_nobody_waits_for_the_model_while_rows_and_files_are_read(
+    path: str, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    application = Application(ServingSettings(model=model))
+    held: list[bool] = []
+
+    def noting(read: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            held.append(application.live._turns._taken)
+            return read(*given)
+
+        return noted
+
+    for kind, name in ((Store, "ratings_of"), (Store, "count"), (KeptModels, "before")):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
+
+    async def ask() -> int:
+        transport = httpx.ASGITransport(application.asgi)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return (await client.get(path)).status_code
+
+    assert asyncio.run(ask()) == 200
+    application.store.close()
+    assert held
+    assert not any(held)
+
+
+def test_many_rows_are_counted_once_a_minute(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put_ratings("1", [("a", 3.0), ("b", 3.0)])
+    assert store.rating_count() == 2
+    store.put_ratings("1", [("c", 3.0)])
+    assert store.rating_count() == 3
+    monkeypatch.setattr("cofill.serving.database._MANY", 3)
+    store.put_ratings("1", [("d", 3.0)])
+    assert store.rating_count() == 3
+    monkeypatch.setattr("cofill.serving.database._SECONDS_OF_A_COUNT", -1.0)
+    assert store.rating_count() == 4

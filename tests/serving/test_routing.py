@@ -156,12 +156,11 @@ def test_a_declaration_that_cannot_hold_is_refused() -> None:
             routes.declare([method], path, right)
 
 
-def test_a_name_that_stands_twice_among_many_is_found_at_once() -> None:
-    names = [f'"{number}": 1' for number in range(40_000)]
-    started = time.perf_counter()
-    with pytest.raises(ValueError, match="the name '39999' stands twice in one object"):
+def test_a_name_that_stands_twice_among_many_is_found() -> None:
+    """If each were compared with each, this would take hours."""
+    names = [f'"{number}": 1' for number in range(400_000)]
+    with pytest.raises(ValueError, match="the name '399999' stands twice in one object"):
         parse_json(f"{{{', '.join(names)}, {names[-1]}}}".encode())
-    assert time.perf_counter() - started < 2
 
 
 def test_a_large_body_is_read_beside_the_loop() -> None:
@@ -269,19 +268,9 @@ def test_what_waits_or_works_for_long_is_marked_as_such() -> None:
         if isinstance(route, MessageRoute) and route.threads is not MessageRoute.threads
         for method in route.methods or ()
     }
-    assert threads == {
+    writing = {at: "waiting" for at, right in RIGHTS.items() if right in (WRITES, OPERATES)}
+    assert threads == writing | {
         ("POST", "/v1/recommendations/batch"): "working",
-        ("POST", "/v1/events"): "waiting",
-        ("DELETE", "/v1/item"): "waiting",
-        ("PUT", "/v1/item"): "waiting",
-        ("POST", "/v1/items/bulk"): "waiting",
-        ("POST", "/v1/users"): "waiting",
-        ("DELETE", "/v1/user"): "waiting",
-        ("PUT", "/v1/user"): "waiting",
-        ("POST", "/v1/users/bulk"): "waiting",
-        ("PUT", "/v1/ratings"): "waiting",
-        ("DELETE", "/v1/ratings"): "waiting",
-        ("POST", "/v1/model/reload"): "waiting",
-        ("POST", "/v1/model/rollback"): "waiting",
         ("GET", "/metrics"): "waiting",
+        ("GET", "/ready"): "probing",
     }

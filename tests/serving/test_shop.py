@@ -116,6 +116,7 @@ PROMISES: dict[str, Callable[[Shop], None]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_day_of_a_shop(shop: Shop) -> None:
     found = sections(TUTORIAL.read_text(encoding="utf-8"))
     assert set(PROMISES) <= {heading for heading, _ in found}

@@ -1,18 +1,20 @@
 """What a process takes in of a database: whatever is there, in any mixture, without an error."""
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
+import pytest
 
 from cofill.data.features import Features
 from cofill.data.vocabulary import Id
+from cofill.models.recommender import Recommender
 from cofill.serving.database import Store
 from cofill.serving.event_log import Event, EventLog
 from cofill.serving.export_folder import Description
 from cofill.serving.live_model import LiveModel
 from cofill.serving.next_training import _described
 from cofill.serving.served_model import ServedModel
-from cofill.serving.settings import live_file
 
 
 def test_withdrawals_of_numbers_and_of_texts_go_together(model: Path, store: Store) -> None:
@@ -42,12 +44,83 @@ def test_who_was_forgotten_before_the_training_is_unknown_until_they_come_back(m
     assert served.known_user("visitor-9")
 
 
-def test_nothing_of_somebody_forgotten_stays_in_the_files(store: Store, model: Path) -> None:
-    store.put_users([("gone", {"street": "Unforgettable Lane"})])
-    EventLog(store).put([Event("gone", "Unforgettable Item", "view", 1.0)])
-    store.forget_user("gone")
-    for path in live_file(model).parent.glob(f"{live_file(model).name}*"):
-        assert b"Unforgettable" not in path.read_bytes(), path
+def test_who_was_deleted_is_not_known_to_a_model_that_was_trained_on_them(model: Path, store: Store) -> None:
+    live = LiveModel(model, store, 10)
+    store.put_users([("visitor-8", None)])
+    with live.asked() as served:
+        assert served.known_user("3")
+        assert served.known_user("visitor-8")
+    for user in ("3", "visitor-8"):
+        store.forget_user(user)
+    with live.asked() as served:
+        again = LiveModel(model, store, 10).served
+        assert [one.known_user(user) for one in (served, again) for user in ("3", "visitor-8", "4")] == [
+            False, False, True, False, False, True,
+        ]  # fmt: skip
+
+
+def test_a_change_that_breaks_is_left_out_and_counted(
+    model: Path, store: Store, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    live = LiveModel(model, store, 10)
+    add = Recommender.add_ratings
+
+    def breaking(self: Recommender, given: Any) -> Recommender:
+        if "poison" in given.users:
+            raise ZeroDivisionError
+        return add(self, given)
+
+    monkeypatch.setattr(Recommender, "add_ratings", breaking)
+    for user in ("8001", "poison", "8002", "8003"):
+        store.put_ratings(user, [("5", 4.0)])
+    for served in (live.served, LiveModel(model, store, 10).served):  # a process that runs, and one that starts
+        with live.asked():
+            pass
+        assert [served.in_model(user) for user in ("8001", "8002", "8003", "poison")] == [True, True, True, False]
+        assert served.refused == 1
+    assert "a change of the kind LiveRating: ZeroDivisionError" in caplog.text
+
+
+def test_a_damaged_description_is_left_out(model: Path, store: Store) -> None:
+    store.put_users([("visitor-7", {"age": 30})])
+    with store.tidying() as connection:
+        connection.exec_driver_sql("UPDATE cofill_users SET features = '{'")
+    assert LiveModel(model, store, 10).served.known_user("visitor-7")
+
+
+def test_a_database_that_goes_back_is_read_again(model: Path, store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    """As after a restored backup, or on a replica that lagged behind: change 1 is there, change 2 is another."""
+    live, other = LiveModel(model, store, 10), LiveModel(model, store, 10)
+    before = store.counter().database
+    store.put_ratings("8001", [("5", 4.0)])
+    store.put_ratings("8002", [("5", 4.0)])
+    store.put_ratings("8003", [("5", 4.0)])
+    for one in (live, other):
+        with one.asked() as served:
+            assert served.in_model("8003")
+    with store.tidying() as connection:
+        connection.exec_driver_sql("DELETE FROM cofill_ratings WHERE change > 1")
+        connection.exec_driver_sql("UPDATE cofill_counter SET change = 1")
+    store.put_ratings("8004", [("5", 4.0)])
+    with live.asked() as served:
+        assert [served.in_model(user) for user in ("8001", "8002", "8003", "8004")] == [True, False, False, True]
+    assert store.counter().database != before
+    store.put_ratings("8005", [("5", 4.0)])
+    store.put_ratings("8006", [("5", 4.0)])
+    with other.asked() as served:  # which did not see that the counter went back
+        assert [served.in_model(user) for user in ("8003", "8004", "8006")] == [False, True, True]
+    assert "the database went back from change 3 to 2; all of it is read again" in caplog.text
+
+
+def test_a_model_that_learned_more_than_the_database_has_takes_all_of_it(
+    model: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    EventLog(store).put([Event("8001", "5", "buy", 5.0)])
+    database = store.counter().database
+    monkeypatch.setattr(ServedModel, "learned_of", lambda self, told: 10 if told == database else 0)
+    served = LiveModel(model, store, 10).served
+    assert (served.learned, served.in_model("8001")) == (0, True)
+    assert store.counter().database not in ("", database)
 
 
 def test_a_picture_of_some_items_is_no_matter_to_the_others() -> None:

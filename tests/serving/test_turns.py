@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from cofill.serving.live_model import Turns
+from tests.waiting import wait_until
 
 
 def _ask(turns: Turns, work: Callable[[], None]) -> threading.Thread:
@@ -14,10 +15,7 @@ def _ask(turns: Turns, work: Callable[[], None]) -> threading.Thread:
     before = len(turns._waiting)
     thread = threading.Thread(target=work)
     thread.start()
-    deadline = time.monotonic() + 30
-    while len(turns._waiting) == before:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    wait_until(lambda: len(turns._waiting) > before)
     return thread
 
 

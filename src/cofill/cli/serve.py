@@ -71,6 +71,8 @@ def run(options: argparse.Namespace) -> int:
         del given["model"]
     elif "models" in given:
         raise SettingsError(f"either MODEL or --model NAME=FOLDER, not both; write --model NAME={given['model']}")
+    if _has_password(given.get("database", "")):
+        note(f"every user of this machine can read the password in --database; set ${_DATABASE} instead")
     if "database" not in given and not given.get("read_only") and os.environ.get(_DATABASE):
         given["database"] = os.environ[_DATABASE]
     settings = ServingSettings.of(given)
@@ -99,6 +101,10 @@ def run(options: argparse.Namespace) -> int:
     if not quiet:
         note("stopped")
     return 0
+
+
+def _has_password(url: str) -> bool:
+    return ":" in url.partition("://")[2].rpartition("@")[0] or "password=" in url.partition("?")[2]
 
 
 def _announce(address: str, settings: ServingSettings, summary: dict[str, Any], quiet: bool) -> None:

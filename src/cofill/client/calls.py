@@ -255,9 +255,9 @@ def list_users(cursor: str = "", *, n: int = 100) -> Call[messages.ListedUsers]:
     return Call("GET", "/v1/users/list", reading(messages.ListedUsers), words_of({"cursor": cursor or None, "n": n}))
 
 
-def ratings(user: Id) -> Call[messages.KnownRatings]:
-    """What a user has rated, the newest first."""
-    return Call("GET", "/v1/ratings", reading(messages.KnownRatings), words_of({"user": user}))
+def ratings(user: Id, n: int | None = None) -> Call[messages.KnownRatings]:
+    """What a user has rated, the newest first; at most 1,000, or `n`."""
+    return Call("GET", "/v1/ratings", reading(messages.KnownRatings), words_of({"user": user, "n": n}))
 
 
 def put_ratings(

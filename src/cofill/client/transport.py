@@ -1,6 +1,7 @@
 """How a call becomes a request, and a response a reply or an exception; the same for both clients."""
 
 import email.utils
+import random
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ LINES = "application/x-ndjson"
 _AGAIN = (429, 503)  # the server says that it may go well another time
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
+_JITTER = 1.5  # times as long at most, so that many clients do not come back at the same moment
 
 
 def require_httpx() -> None:
@@ -105,7 +107,8 @@ class Conversation:
         if asked is not None and asked > _LONGEST_WAIT:
             return None
         self._tried += 1
-        return asked if asked is not None else _FIRST_WAIT * 2.0 ** (self._tried - 1)
+        wait = asked if asked is not None else _FIRST_WAIT * 2.0 ** (self._tried - 1)
+        return wait * random.uniform(1.0, _JITTER)
 
     def refusal(self, response: "httpx.Response") -> RefusedError:
         told: Any = None

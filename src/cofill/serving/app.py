@@ -47,12 +47,12 @@ class Application:
         self.live = LiveModel(settings.model, self.store, settings.seconds, Split.of(settings))
         keep = Retention(settings.keep_shown_days, settings.keep_events_days)
         self.events = EventLog(self.store, settings.event_weight, keep)
-        metrics = Metrics()
+        self._metrics = metrics = Metrics()
         item_map = ItemMap(settings.model)
 
         @asynccontextmanager
         async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-            self.live.start(metrics.looked, metrics.answered_by)
+            self.live.start(self._looked, metrics.answered_by)
             yield
             self.live.stop()
             item_map.stop()
@@ -75,6 +75,11 @@ class Application:
         self.api = api
         self._keys = settings.keys is not None
         self.asgi: ASGIApp = Guard(api, settings, metrics, self.admission, self.routes)
+
+    def _looked(self, live: LiveModel, lag: int) -> None:
+        self._metrics.looked(live, lag)
+        if not live.disk.full:
+            self.events.look_after([variant.served.card.version for variant in live.variants])
 
     @cached_property
     def _document(self) -> dict[str, Any]:

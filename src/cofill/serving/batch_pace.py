@@ -41,9 +41,9 @@ class Pace:
     @contextmanager
     def measured(self, kind: Hashable, parts: int = 1) -> Iterator[None]:
         """Add how long the block took, which did so many parts."""
-        started = time.perf_counter()
+        started = self._clock()
         yield
-        self.note(kind, (time.perf_counter() - started) / max(parts, 1))
+        self.note(kind, (self._clock() - started) / max(parts, 1))
 
     def note(self, kind: Hashable, seconds: float) -> None:
         """Add what one part took."""
@@ -69,9 +69,9 @@ class Pace:
     @contextmanager
     def turn(self, model: AbstractContextManager[_Served]) -> Iterator[_Served]:
         """Ask the model, and add how long it took to get a turn."""
-        started = time.perf_counter()
+        started = self._clock()
         with model as served:
-            self.note(WAIT, time.perf_counter() - started)
+            self.note(WAIT, self._clock() - started)
             yield served
 
     def check(self, parts: Mapping[Hashable, int], size: int, left: float) -> None:

@@ -4,7 +4,7 @@ A row is the present state of a pair, an item or a user, with the number of the 
 numbers come from one row that a writer locks until it commits, so their order is that of the commits: whoever has
 taken in everything up to a number finds the rest by asking for greater ones. States that were overwritten are gone;
 nothing grows with time. A rating that was taken back is a row without a rating: the model may have learned it. Likewise
-a deleted item is a row that says so, and so is somebody who was forgotten: an id, and the number of that change.
+a deleted item is a row that says so, and so is a deleted user: the hash of an id, and the number of that change.
 Events are in `event_log.py`.
 """
 
@@ -15,10 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
+    Column,
     Connection,
     Engine,
     Table,
@@ -41,32 +44,39 @@ from cofill.errors import CofillError, DataError, Remedy, SettingsError
 from cofill.files import make_private
 from cofill.serving.disk import Disk
 from cofill.serving.settings import live_file, require_psycopg
-from cofill.serving.tables import FORMAT, make_tables
+from cofill.serving.tables import FORGOTTEN, FORMAT, make_tables
 from cofill.serving.tables import counter as _counter
 from cofill.serving.tables import events as _events
+from cofill.serving.tables import exports as _exports
+from cofill.serving.tables import forgotten as _forgotten
 from cofill.serving.tables import items as _items
 from cofill.serving.tables import ratings as _ratings
 from cofill.serving.tables import users as _users
+from cofill.serving.tombstones import Tombstones, digest_of
 from cofill.serving.wakeup import watch_writes
 
 log = logging.getLogger("cofill.serving")
 
-_COUNTER = "SELECT change, generation FROM cofill_counter"
+OWN = "own:"
+"""How the id of an event begins that came without one."""
+_COUNTER = "SELECT change, generation, database FROM cofill_counter"
 _LOCK = 0x636F66696C6C  # of PostgreSQL, while tables are made
 CHECK_DATABASE = Remedy.passing("check {database}", database=...)
 _SECONDS_TO_CONNECT = 5
 _SECONDS_FOR_A_LOCK = 10  # another writer may hold the database for so long
 _CONNECTIONS = 8
+_MANY, _SECONDS_OF_A_COUNT = 100_000, 60.0  # a count of so many rows holds for so long
 _IN_MEMORY = ":memory:"
 _SECRETS = ("password", "sslpassword")  # that may stand in the query of a URL
 _POSTGRESQL = ("postgresql", "postgres", "postgresql+psycopg")
 
 
 class Counter(NamedTuple):
-    """How often something was written, and how often the model was replaced."""
+    """How often something was written, how often the model was replaced, and in which database."""
 
     change: int
     generation: int
+    database: str
 
 
 class LiveRating(NamedTuple):
@@ -89,10 +99,6 @@ class LiveItem(NamedTuple):
 class LiveUser(NamedTuple):
     user: str
     features: dict[str, Any] | None
-    forgotten: bool = False
-    """Whether all that was known of them before is to be removed first."""
-    there: bool = True
-    """Whether they were made known since, if they were ever forgotten."""
 
 
 class LiveInteraction(NamedTuple):
@@ -120,6 +126,8 @@ class Changes(NamedTuple):
     items: list[LiveItem]
     users: list[LiveUser]
     interactions: list[LiveInteraction]
+    forgotten: Tombstones
+    """Those of whom all that was known before is to be removed first."""
 
 
 class Store:
@@ -136,11 +144,13 @@ class Store:
         self._reading = self._engine.execution_options(isolation_level="AUTOCOMMIT")
         self._watching = threading.Lock()
         self._watch: PoolProxiedConnection | None = None
+        self._counts: dict[Column[Any], tuple[int, float]] = {}
+        self._in_log = self._in_file  # what was deleted may still be there; also what another process left
         self.inserting = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
 
     def open(self, *, make: bool = True) -> None:
         """Open a database, and create its tables or refuse one without; a `CofillError` if it cannot be used."""
-        if make and self._engine.dialect.name == "sqlite" and self._engine.url.database != _IN_MEMORY:
+        if make and self._in_file:
             self._keep_private()
         try:
             with self._engine.begin() as connection:
@@ -149,12 +159,15 @@ class Store:
                 if not make and not inspect(connection).has_table(_counter.name):
                     raise DataError(f"{self.name}: no live ratings are kept there", CHECK_DATABASE)
                 found = make_tables(connection)
+                mode = connection.exec_driver_sql("PRAGMA journal_mode").scalar() if self._in_file else "wal"
         except SQLAlchemyError as error:
             cause = error.orig if isinstance(error, DBAPIError) else error
             reason = " ".join(str(cause).split())
             raise CofillError(f"{self.name}: live ratings cannot be kept there ({reason})", CHECK_DATABASE) from None
-        if found > FORMAT:
-            raise CofillError(f"{self.name}: written by a newer cofill (format {found}); upgrade cofill")
+        if mode != "wal":
+            raise CofillError(f"{self.name}: no write-ahead log can be kept there, as on some network file systems")
+        if found != FORMAT:
+            raise CofillError(f"{self.name}: written by another version of cofill (format {found}, not {FORMAT})")
 
     def close(self) -> None:
         with self._watching:
@@ -177,11 +190,12 @@ class Store:
                 return Counter(*found)
             except Exception:  # of either driver: asked again below, with the errors of SQLAlchemy
                 self._forget_watch()
-        return Counter(*self.read(select(_counter.c.change, _counter.c.generation)).pop())
+        return Counter(*self.read(select(_counter.c.change, _counter.c.generation, _counter.c.database)).pop())
 
-    def identity(self) -> str:
-        """What tells this database from all others."""
-        return str(self.read(select(_counter.c.database)).pop()[0])
+    @cached_property
+    def salt(self) -> str:
+        """The key of hashed ids."""
+        return str(self.read(select(_counter.c.salt)).pop()[0])
 
     def changes_since(self, change: int, learned: int = 0, until: int | None = None) -> Changes:
         """Everything written after a change. It may include changes newer than a counter read before.
@@ -190,7 +204,6 @@ class Store:
         and so is who was forgotten. Of ratings the last one counts, so that it does not matter. With `until`, events
         after that change are left out.
         """
-        forgotten_since = max(change, learned)
         return Changes(
             [
                 LiveRating(*row)
@@ -209,19 +222,13 @@ class Store:
                 )
             ],
             [
-                LiveUser(
-                    user,
-                    _described(features),
-                    forgotten is not None and forgotten > forgotten_since,
-                    forgotten is None or told > forgotten,
-                )
-                for user, features, forgotten, told in self.read(
-                    select(_users.c.user, _users.c.features, _users.c.forgotten, _users.c.change)
-                    .where(_users.c.change > change)
-                    .order_by(_users.c.change)
+                LiveUser(user, _described(features))
+                for user, features in self.read(
+                    select(_users.c.user, _users.c.features).where(_users.c.change > change).order_by(_users.c.change)
                 )
             ],
             self._interactions_since(change, learned, until),
+            self.forgotten(max(change, learned)),
         )
 
     def _interactions_since(self, change: int, learned: int, until: int | None) -> list[LiveInteraction]:
@@ -248,12 +255,20 @@ class Store:
 
     def rating_count(self) -> int:
         """The number of live ratings, without withdrawn ones."""
-        return int(self.read(select(func.count(_ratings.c.rating))).pop()[0])
+        return self.count(_ratings.c.rating)
 
-    def forgotten(self, after: int = 0) -> list[str]:
-        """Who was forgotten after a change, by id, the longest ago first; they may have come back since."""
-        gone = select(_users.c.user).where(_users.c.forgotten > after).order_by(_users.c.forgotten, _users.c.user)
-        return [str(user) for (user,) in self.read(gone)]
+    def count(self, column: Column[Any]) -> int:
+        """How many values a column has; if they are many, at some time in the last minute: counting reads them all."""
+        counted, since = self._counts.get(column, (0, 0.0))
+        if counted < _MANY or time.monotonic() - since > _SECONDS_OF_A_COUNT:
+            counted = int(self.read(select(func.count(column))).pop()[0])
+            self._counts[column] = counted, time.monotonic()
+        return counted
+
+    def forgotten(self, after: int = 0) -> Tombstones:
+        """Who was deleted after a change, the longest ago first; they may have come back since."""
+        gone = select(_forgotten.c.digest).where(_forgotten.c.change > after).order_by(_forgotten.c.change)
+        return Tombstones(self.salt, [int(digest) for (digest,) in self.read(gone)])
 
     # Writing
 
@@ -305,14 +320,28 @@ class Store:
             self.upsert(connection, _users, rows)
 
     def forget_user(self, user: str) -> None:
-        """Remove ratings, events and description of somebody; what is left is their id, and that they are forgotten."""
+        """Remove ratings, events and description of a user. What is left are hashes of their id and of their events."""
         with self.writing() as (connection, change):
-            for table in (_ratings, _events):
+            for table in (_ratings, _users):
                 connection.execute(delete(table).where(table.c.user == user))
-            self.upsert(connection, _users, [{"user": user, "features": None, "forgotten": change, "change": change}])
-        if self._engine.dialect.name == "sqlite":  # whose log would keep what was overwritten in the tables
-            with self._reading.connect() as connection:
-                connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+            theirs = _events.c.user == user
+            connection.execute(delete(_events).where(theirs, _events.c.id.startswith(OWN)))
+            nothing = {"user": "", "item": "", "kind": FORGOTTEN, "weight": 0.0, "model_version": None}
+            connection.execute(update(_events).where(theirs).values(nothing))
+            row = {"digest": digest_of(user, self.salt), "time": time.time(), "change": change}
+            self.upsert(connection, _forgotten, [row])
+        self._in_log = self._in_file
+        self.empty_log()
+
+    def empty_log(self) -> None:
+        """Empty SQLite's write-ahead log if it may have what was deleted in the tables; again if others read it."""
+        if not self._in_log:
+            return
+        with self._reading.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout=100")  # writers wait as long
+            busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+            connection.exec_driver_sql(f"PRAGMA busy_timeout={1000 * _SECONDS_FOR_A_LOCK}")
+        self._in_log = bool(busy)
 
     def new_user(self, candidates: Callable[[], str], features: Mapping[str, Any] | None) -> str:
         """Create a user under the first candidate id that is not in use; returns that id."""
@@ -335,7 +364,23 @@ class Store:
             advanced = update(_counter).values(generation=_counter.c.generation + 1)
             return int(connection.execute(advanced.returning(_counter.c.generation)).scalar_one())
 
+    def renew(self, database: str) -> None:
+        """Give the database another identity, if it still has that one: it was restored, and all read it again."""
+        with self._engine.begin() as connection:
+            connection.execute(update(_counter).where(_counter.c.database == database).values(database=token_hex(16)))
+
+    def begin_export(self) -> int:
+        """The change up to which an export goes. What came before is never added up with what comes after."""
+        with self.tidying() as connection:
+            change = int(connection.execute(select(_counter.c.change)).scalar_one())
+            connection.execute(self.inserting(_exports).values(change=change).on_conflict_do_nothing())
+        return change
+
     # How
+
+    @property
+    def _in_file(self) -> bool:
+        return self._engine.dialect.name == "sqlite" and self._engine.url.database != _IN_MEMORY
 
     @contextmanager
     def writing(self) -> Iterator[tuple[Connection, int]]:
@@ -396,7 +441,14 @@ class Store:
 
 
 def _described(features: str | None) -> dict[str, Any] | None:
-    return None if features is None else json.loads(features)
+    try:
+        described = None if features is None else json.loads(features)
+    except ValueError:
+        described = features
+    if described is None or isinstance(described, dict):
+        return described
+    log.error("a description in the database is damaged, and left out")
+    return None
 
 
 # Where it is, and how it is reached: SQLite made durable, or PostgreSQL

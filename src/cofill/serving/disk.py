@@ -66,5 +66,5 @@ class Disk:
 
     def _is_full(self) -> None:
         if not self.full:
-            log.error("%s: the disk is full: writes fail and /ready says 503 until there is space", self._name)
+            log.error("%s: the disk is full: writes fail until there is space", self._name)
         self.full = True

@@ -2,33 +2,39 @@
 
 An event with an id of the caller's is written once, however often it is sent. Nothing grows with time: what was shown
 is deleted after some days, and the events of a user and an item become one row after some days, which weighs as much
-as they did. From then on their ids are no longer known.
+as they did. From then on their ids are no longer known. What came before an export and what came after stay apart: a
+model may have learned the former.
 """
 
-import logging
+import math
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from hashlib import blake2b
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
-from cofill.serving.database import Store
+from cofill.serving.database import OWN, Store
 from cofill.serving.event_kinds import KEEP_EVENTS_DAYS, KEEP_SHOWN_DAYS, SHOWN
-from cofill.serving.tables import ADDED_UP
+from cofill.serving.tables import ADDED_UP, FORGOTTEN
 from cofill.serving.tables import click_through as _click_through
+from cofill.serving.tables import counter as _counter
 from cofill.serving.tables import events as _events
-
-log = logging.getLogger("cofill.serving")
+from cofill.serving.tables import exports as _exports
+from cofill.serving.tables import forgotten as _forgotten
+from cofill.serving.tables import versions as _versions
+from cofill.serving.tombstones import digest_of
 
 OTHER = "other"
-"""What versions and kinds beyond those that are told apart are counted as."""
+"""What versions that were never served, and kinds beyond those that are told apart, are counted as."""
 SECONDS_A_DAY = 86_400.0
-_MOST_VERSIONS = 100  # of models whose click-through is told apart
+_MOST_VERSIONS = 100  # of models whose click-through is kept; the one that was served the longest ago goes first
 _PAIRS_AT_ONCE = 500  # that are added up in one go
-_SECONDS_BETWEEN_TIDYING = 3600.0
+_SECONDS_BETWEEN_TIDYING = 3600.0  # by whichever process sees first that it is time
+_SECONDS_BETWEEN_LOOKS = 60.0  # of each process, whether it is
 
 
 class Event(NamedTuple):
@@ -62,24 +68,42 @@ class EventLog:
         self._store = store
         self._kinds = frozenset(kinds) | {SHOWN}
         self._keep = keep
-        self._tidied = 0.0
+        self._noted: frozenset[str] = frozenset()
+        self._look_at = 0.0
+        self._tidying = False
 
     # Writing
 
     def put(self, events: Sequence[Event]) -> int:
         """Write all events or none, each id once; how many were new. They are committed when this returns."""
         now = time.time()
-        rows = {_id(event.id): _row(event, now) for event in reversed(events)}  # of the same id the first one counts
+        sent = {self._id(event.id): event for event in reversed(events)}  # of the same id the first one counts
         with self._store.writing() as (connection, change):
-            known = select(_events.c.id).where(_events.c.id.in_(list(rows)))
+            known = select(_events.c.id).where(_events.c.id.in_(list(sent)))
             for (id,) in connection.execute(known).all():
-                del rows[id]
-            new = [row | {"id": id, "change": change} for id, row in reversed(rows.items())]
+                del sent[id]
+            forgotten = self._forgotten(connection, {event.user for event in sent.values()})
+            new = [
+                _row(event, now) | {"id": id, "change": change}
+                for id, event in reversed(sent.items())
+                if event.time is None or event.time > forgotten.get(event.user, -math.inf)
+            ]
             if new:
                 connection.execute(insert(_events), new)
                 self._count_click_through(connection, new)
-        self._tidy_now_and_then(now)
         return len(new)
+
+    def _id(self, own: str | None) -> str:
+        """An id in the database: ours, or a hash of the caller's, which may name a user; they never meet."""
+        if own is None:
+            return OWN + token_hex(16)
+        return "id:" + blake2b(own.encode(), digest_size=16, key=self._store.salt.encode()).hexdigest()
+
+    def _forgotten(self, connection: Connection, users: Collection[str]) -> dict[str, float]:
+        """When users were deleted: what they did before that is not taken again."""
+        by_digest = {digest_of(user, self._store.salt): user for user in users}
+        found = select(_forgotten.c.digest, _forgotten.c.time).where(_forgotten.c.digest.in_(list(by_digest)))
+        return {by_digest[digest]: when for digest, when in connection.execute(found)}
 
     def _count_click_through(self, connection: Connection, new: Sequence[Mapping[str, Any]]) -> None:
         """Count what was shown, and what people did with what was shown to them, by the version of the model."""
@@ -95,17 +119,15 @@ class EventLog:
                     continue  # not a list's doing
                 version = given or versions[0]
             counts[version, row["kind"] if row["kind"] in self._kinds else OTHER] += 1
-        known = {version for (version,) in connection.execute(select(_click_through.c.model_version).distinct())}
+        known = {version for (version,) in connection.execute(select(_versions.c.model_version))}
         for (version, kind), events in counts.items():
-            if version not in known and len(known) >= _MOST_VERSIONS:
-                version = OTHER
-            known.add(version)
             adding = self._store.inserting(_click_through)
             added = adding.on_conflict_do_update(
                 index_elements=["model_version", "kind"],
                 set_={"events": _click_through.c.events + adding.excluded.events},
             )
-            connection.execute(added, {"model_version": version, "kind": kind, "events": events})
+            told = version if version in known else OTHER
+            connection.execute(added, {"model_version": told, "kind": kind, "events": events})
 
     # Reading
 
@@ -119,56 +141,79 @@ class EventLog:
 
     def count(self) -> int:
         """How many rows of events there are, what was shown included."""
-        return int(self._store.read(select(func.count()).select_from(_events)).pop()[0])
+        return self._store.count(_events.c.id)
 
     def click_through(self) -> list[tuple[str, str, int]]:
-        """The versions of models, the kinds of events, and how many there were of them since the database was made."""
+        """The versions of models, the kinds of events, and how many there were of them."""
         counted = select(_click_through.c.model_version, _click_through.c.kind, _click_through.c.events)
         return [(version, kind, int(events)) for version, kind, events in self._store.read(counted)]
 
-    # Tidying
+    # Following
 
-    def _tidy_now_and_then(self, now: float) -> None:
-        if now - self._tidied > _SECONDS_BETWEEN_TIDYING:
-            self._tidied = now
-            try:
-                self.tidy(now)
-            except SQLAlchemyError as error:  # what was written is written; the next one tidies up
-                log.warning("old events could not be tidied up: %s", str(error).partition("\n")[0])
+    def look_after(self, versions: Collection[str]) -> None:
+        """Note which versions are served, and do a part of the tidying when it is time; called about once a second."""
+        now = time.time()
+        if self._store.read_only:
+            return
+        if not self._noted.issuperset(versions):
+            self.serve(versions, now)
+        if now > self._look_at:
+            self._look_at = now + _SECONDS_BETWEEN_LOOKS
+            with self._store.tidying() as connection:
+                due = update(_counter).where(_counter.c.tidied < now - _SECONDS_BETWEEN_TIDYING).values(tidied=now)
+                if connection.execute(due).rowcount:
+                    self._tidying = True
+                    self._delete_old(connection, now)
+        if self._tidying:
+            self._tidying = self._added_up(now - self._keep.events * SECONDS_A_DAY)
+
+    def serve(self, versions: Collection[str], now: float) -> None:
+        """Tell the click-through of these versions apart from now on."""
+        with self._store.tidying() as connection:
+            self._store.upsert(connection, _versions, [{"model_version": one, "served": now} for one in versions])
+            latest = select(_versions.c.model_version).order_by(_versions.c.served.desc()).limit(_MOST_VERSIONS)
+            kept = [version for (version,) in connection.execute(latest)]
+            connection.execute(delete(_versions).where(_versions.c.model_version.not_in(kept)))
+            connection.execute(delete(_click_through).where(_click_through.c.model_version.not_in([*kept, OTHER])))
+        self._noted = frozenset(versions)
+
+    # Tidying
 
     def tidy(self, now: float | None = None) -> None:
         """Delete what was shown long ago, and add up old events; nothing that is followed changes by that."""
         now = time.time() if now is None else now
         with self._store.tidying() as connection:
-            old = _events.c.received <= now - self._keep.shown * SECONDS_A_DAY
-            connection.execute(delete(_events).where(_events.c.kind == SHOWN, old))
+            self._delete_old(connection, now)
         while self._added_up(now - self._keep.events * SECONDS_A_DAY):
             pass
 
+    def _delete_old(self, connection: Connection, now: float) -> None:
+        for kind, days in ((SHOWN, self._keep.shown), (FORGOTTEN, self._keep.events)):
+            old = _events.c.received <= now - days * SECONDS_A_DAY
+            connection.execute(delete(_events).where(_events.c.kind == kind, old))
+
     def _added_up(self, before: float) -> bool:
-        """Make one row of the old events of each of some pairs; False if there are none."""
-        old = (_events.c.received <= before) & (_events.c.kind != SHOWN)
+        """Make one row of the old events of each of some pairs between two exports; False if there are none."""
+        old = (_events.c.received <= before) & _events.c.kind.not_in([SHOWN, FORGOTTEN])
         pair = tuple_(_events.c.user, _events.c.item)
         with self._store.tidying() as connection:
             single = select(_events.c.user, _events.c.item).where(old, _events.c.kind != ADDED_UP).distinct()
             pairs = [tuple(row) for row in connection.execute(single.limit(_PAIRS_AT_ONCE))]
             if not pairs:
                 return False
-            latest = (func.max(column) for column in (_events.c.time, _events.c.received, _events.c.change))
-            sums = select(_events.c.user, _events.c.item, func.sum(_events.c.weight), *latest).where(
-                old, pair.in_(pairs)
-            )
+            exports = [change for (change,) in connection.execute(select(_exports).order_by(_exports.c.change))]
             names = ("user", "item", "weight", "time", "received", "change")
-            found = connection.execute(sums.group_by(_events.c.user, _events.c.item)).all()
-            rows = [dict(zip(names, row, strict=True)) | {"id": _id(None), "kind": ADDED_UP} for row in found]
+            found = select(*(_events.c[name] for name in names)).where(old, pair.in_(pairs))
+            sums: dict[tuple[str, str, int], dict[str, Any]] = {}
+            for row in connection.execute(found).mappings():
+                part = row["user"], row["item"], bisect_left(exports, row["change"])
+                so_far = sums.setdefault(part, dict(row) | {"weight": 0.0, "id": self._id(None), "kind": ADDED_UP})
+                so_far["weight"] += row["weight"]
+                for name in ("time", "received", "change"):
+                    so_far[name] = max(so_far[name], row[name])
             connection.execute(delete(_events).where(old, pair.in_(pairs)))
-            connection.execute(insert(_events), rows)
+            connection.execute(insert(_events), list(sums.values()))
             return True
-
-
-def _id(own: str | None) -> str:
-    """An id in the database: the caller's, or one of ours, which never meet."""
-    return f"own:{token_hex(16)}" if own is None else f"id:{own}"
 
 
 def _row(event: Event, now: float) -> dict[str, Any]:

@@ -4,7 +4,7 @@
     ratings.csv                   user, item, rating, time; one without a rating was taken back
     interactions.csv              user, item, count, time: what the weights of events add up to
     items.ndjson, users.ndjson    descriptions, a line for each, as the server takes them in bulk
-    removed.ndjson                {"user": id} and {"item": id}: who was forgotten and what was deleted
+    removed.ndjson                {"user": hash of an id} and {"item": id}: who and what was deleted
 
 A folder appears whole or not at all. Only its owner can read it: it is about people.
 """
@@ -23,8 +23,9 @@ from cofill.data.frames import safe_in_a_spreadsheet
 from cofill.data.table import write_frame
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError, Remedy
-from cofill.files import explain_write_failure, json_of
+from cofill.files import explain_write_failure, json_of, sync
 from cofill.serving.live_export import id_column, opened, rating_frame
+from cofill.serving.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from cofill.serving.database import LiveInteraction, LiveRating
@@ -59,7 +60,7 @@ class ExportFolder(NamedTuple):
     interactions: Path
     items: dict[Id, Description]
     users: dict[Id, Description]
-    removed_users: list[Id]
+    removed_users: Tombstones
     removed_items: list[Id]
     learned: dict[str, Any]
     """For the model that is trained with it: up to which change of which database it knows everything."""
@@ -72,18 +73,20 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
             f"{out}: exists and is no export", Remedy.passing("choose another {out}, or remove it", out=...)
         )
     with opened(database, model) as store:
-        change = store.counter().change
+        change = store.begin_export()
         changes = store.changes_since(0, until=change)
-        identity, forgotten, meanwhile = store.identity(), store.forgotten(), set(store.forgotten(after=change))
+        identity, forgotten, meanwhile = store.counter().database, store.forgotten(), store.forgotten(after=change)
+    known = {one.user for one in changes.ratings} | {one.user for one in changes.interactions}
+    users_gone = set(meanwhile.among(known | {one.user for one in changes.users}))
     deleted = {item.item for item in changes.items if item.deleted}
 
     def stays(one: "LiveRating | LiveInteraction") -> bool:
-        return one.item not in deleted and one.user not in meanwhile  # the tables are read one after the other
+        return one.item not in deleted and one.user not in users_gone  # the tables are read one after the other
 
     ratings = [rating for rating in changes.ratings if stays(rating)]
     interactions = [one for one in changes.interactions if stays(one)]
     items = [one for one in changes.items if not one.deleted]
-    users = [one for one in changes.users if one.features is not None and one.user not in meanwhile]
+    users = [one for one in changes.users if one.features is not None and one.user not in users_gone]
     frames = {
         "ratings": rating_frame(ratings),
         "interactions": pl.DataFrame(
@@ -95,7 +98,7 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
             }
         ),
     }
-    removed = [{"user": user} for user in forgotten] + [{"item": item} for item in sorted(deleted)]
+    removed = [{"user": digest} for digest in forgotten.digests] + [{"item": item} for item in sorted(deleted)]
     with _replacing_folder(out) as draft:
         for name, frame in frames.items():
             write_frame(frame if ending == "parquet" else safe_in_a_spreadsheet(frame), draft / f"{name}.{ending}")
@@ -106,7 +109,7 @@ def write_export(out: Path, database: str | None, model: Path | None, ending: st
         _write_lines(draft / "users.ndjson", [{"id": one.user, "features": one.features} for one in users])
         _write_lines(draft / "removed.ndjson", removed)
         manifest = {"format": "cofill-export", "version": _FORMAT, "database": identity, "change": change}
-        manifest["tables"] = ending
+        manifest |= {"tables": ending, "salt": forgotten.salt}
         (draft / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
     taken_back = sum(rating.rating is None for rating in ratings)
     return Exported(len(ratings) - taken_back, taken_back, len(interactions), len(items), len(users), len(removed))
@@ -125,6 +128,7 @@ def read_export(folder: Path) -> ExportFolder:
         manifest = json_of((folder / MANIFEST).read_text(encoding="utf-8"))
         version, ending = int(manifest["version"]), str(manifest["tables"])
         learned = {"database": str(manifest["database"]), "change": int(manifest["change"])}
+        salt = str(manifest["salt"])
     except (OSError, ValueError, KeyError, TypeError):
         raise DataError(f"{folder / MANIFEST}: is damaged; export again") from None
     if version > _FORMAT or ending not in ("csv", "parquet"):
@@ -136,7 +140,7 @@ def read_export(folder: Path) -> ExportFolder:
         folder / f"interactions.{ending}",
         _descriptions(folder / "items.ndjson"),
         _descriptions(folder / "users.ndjson"),
-        [line["user"] for line in removed if "user" in line],
+        Tombstones(salt, [line["user"] for line in removed if "user" in line]),
         [line["item"] for line in removed if "item" in line],
         learned,
     )
@@ -173,9 +177,12 @@ def _replacing_folder(target: Path) -> Iterator[Path]:
     try:
         draft.mkdir(mode=0o700, parents=True)
         yield draft
+        for path in (*draft.iterdir(), draft):
+            sync(path)
         if target.exists():
             target.rename(before)
         draft.rename(target)
+        sync(target.parent)
     except CofillError:
         raise
     except OSError as problem:

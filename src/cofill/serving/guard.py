@@ -41,6 +41,8 @@ _NOT_STORED = (b"cache-control", b"no-store")
 _MOST_DIGITS = 15  # of a length that is worth reading
 _LONGEST_QUERY = 32 * 1024
 _MOST_CLIENTS = 10_000  # that are remembered; the one that asked longest ago is forgotten first
+_FORWARDED = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip", b"via")
+"""Headers by which a reverse proxy tells that a request comes from elsewhere."""
 _RATE = "cofill.rate"
 """Where a request's scope has the headers that say what is left of its client's rate limit."""
 
@@ -101,7 +103,7 @@ class Guard:
             self._admission.check(scope, Right.OPEN)  # a browser asks it without the key
             await Response(status_code=204, headers=preflight)(scope, receive, answer.send)
             return
-        if self._under_way >= self._settings.concurrency and needed.right is not Right.OPEN:
+        if self._under_way >= self._settings.concurrency and needed.right not in (Right.OPEN, Right.LIMITED):
             raise ProblemError(503, "too many requests are under way; try again", headers={"Retry-After": "1"})
         self._admission.check(scope, needed.right)
         if methods and scope["method"] not in methods:
@@ -250,7 +252,7 @@ class Admission:
                 400, "a request names one host", kind=ProblemType.NOT_HTTP, headers={"Connection": "close"}
             )
         if self._keys is None:
-            self._check_host(headers.get(b"host", b""))
+            self._check_host(headers)
             if right is not Right.READS and scope["method"] not in SAFE_METHODS:  # also where no route takes it
                 self._check_origin(headers)
         client = f"address {scope['client'][0]}" if scope.get("client") else "address unknown"
@@ -279,9 +281,13 @@ class Admission:
         if right in CHANGES and not key.write:
             raise ProblemError(403, f"the key {key.name!r} may read and not write; use one made with --write")
 
-    def _check_host(self, host: bytes) -> None:
-        """Refuse foreign Host headers, against DNS rebinding."""
-        name = _host_name(host.decode("latin-1"))
+    def _check_host(self, headers: dict[bytes, bytes]) -> None:
+        """Refuse foreign Host headers, against DNS rebinding, and what a proxy passes on from other machines."""
+        if any(name in headers for name in _FORWARDED):
+            raise ProblemError(
+                421, "a proxy passed this request on, and without keys the server is for this machine; add --keys"
+            )
+        name = _host_name(headers.get(b"host", b"").decode("latin-1"))
         if name not in self._names and not _is_loopback(name):
             raise ProblemError(
                 421, "the server is asked by a name that is not its own; use localhost, or start it with --keys"

@@ -129,8 +129,9 @@ class KeyRing:
             self._seen = stamp
             try:
                 self._keys = read_keys(self._path)
-            except SettingsError as error:
-                log.error("the keys stay as they were: %s", error)
+            except SettingsError as error:  # which keys were removed is not known
+                self._keys = []
+                log.error("no key is taken until its file is mended: %s", error)
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from sqlalchemy.exc import SQLAlchemyError
 
 from cofill.errors import ModelFileError
-from cofill.serving.database import Store
+from cofill.serving.database import Counter, Store
 from cofill.serving.disk import Disk, is_disk_full
 from cofill.serving.kept_models import KeptModels
 from cofill.serving.problems import ProblemError, busy
@@ -21,6 +21,7 @@ from cofill.serving.split import Choice, Split
 log = logging.getLogger("cofill.serving")
 
 _SECONDS_BETWEEN_LOOKS = 1.0
+_LONGEST_WAIT = 60.0  # seconds, until a model that could not be read is tried again
 _IDLE = 2.0  # times as long as it worked, the follower rests
 
 
@@ -58,6 +59,7 @@ class LiveModel:
         self._looked: Looked = lambda live, lag: None
         self._answered: Answered = lambda name, seconds: None
         self._generation = store.counter().generation
+        self._read_at, self._wait = 0.0, 0.0
         self.variants = [Variant(choice) for choice in self._split.choices]
         for variant in self.variants:
             variant.served = self._fresh(variant)
@@ -73,6 +75,7 @@ class LiveModel:
             variant.note()
         try:
             self._store.next_generation()  # others may still serve what was in the folder before
+            self._looked(self, 0)
         except SQLAlchemyError as error:
             if not is_disk_full(error):  # which is no reason to answer nobody
                 raise
@@ -154,8 +157,14 @@ class LiveModel:
     def _catch_up(self, variant: Variant) -> bool:
         """Apply what is new; whether anything was."""
         counter, served = self._store.counter(), variant.served
-        if counter.change == served.applied:
+        if (counter.change, counter.database) == (served.applied, served.database):
             return False
+        if counter.database != served.database or counter.change < served.applied:
+            if counter.database == served.database:
+                self._renew(counter, served.applied)
+            kept = variant.kept.path(served.card.version)  # the folder may have a model that is not served yet
+            variant.served = self._fresh(variant, kept if kept.is_dir() else None)
+            return True
         served.apply(self._store.changes_since(served.applied, served.learned))
         served.applied = counter.change
         return True
@@ -172,17 +181,29 @@ class LiveModel:
     def _swap(self, variant: Variant, fresh: ServedModel) -> None:
         with self._turn(threading.TIMEOUT_MAX):
             variant.served = fresh
+        self._looked(self, 0)
         log.info("serving %s, version %s", variant.folder, fresh.card.version)
         variant.note()
 
     def _fresh(self, variant: Variant, folder: Path | None = None) -> ServedModel:
         """The model in its folder, or in another, with all live changes in the database applied."""
         fresh = ServedModel(folder or variant.folder, variant.name)
-        fresh.learned = fresh.learned_of(self._store.identity())
-        change = self._store.counter().change
+        counter = self._store.counter()
+        fresh.learned = fresh.learned_of(counter.database)
+        if fresh.learned > counter.change:
+            self._renew(counter, fresh.learned)
+            counter, fresh.learned = self._store.counter(), 0
         fresh.apply(self._store.changes_since(0, fresh.learned))
-        fresh.applied = change
+        fresh.applied, fresh.database = counter.change, counter.database
         return fresh
+
+    def _renew(self, counter: Counter, known: int) -> None:
+        """Tell all processes that the database went back, by a restored backup or a replica that lagged behind."""
+        log.error("the database went back from change %d to %d; all of it is read again", known, counter.change)
+        try:
+            self._store.renew(counter.database)
+        except SQLAlchemyError as error:  # a replica may take no writes yet
+            log.error("the other processes cannot be told: %s", str(error).partition("\n")[0])
 
     def _follow(self) -> None:
         """Take in what this process has written, at once; once a second look for what others have, and for a model.
@@ -201,9 +222,11 @@ class LiveModel:
                 if began >= due:
                     due = began + _SECONDS_BETWEEN_LOOKS
                     self._store.disk.look(self._store.touch)
-                    self._looked(self, self.lag())
+                    lag = self.lag()
                     self._take_in()
                     self._reload_with_others()
+                    self._looked(self, lag)
+                    self._store.empty_log()
                 else:
                     self._take_in()
                 failing = False
@@ -224,7 +247,7 @@ class LiveModel:
 
     def _reload_with_others(self) -> None:
         generation = self._store.counter().generation
-        if generation == self._generation:
+        if generation == self._generation or time.monotonic() < self._read_at:
             return
         with self._reloading:
             try:
@@ -233,10 +256,11 @@ class LiveModel:
                         started = time.monotonic()
                         self._swap(variant, self._fresh(variant))
                         log.info("followed another process in %.1f seconds", time.monotonic() - started)
-            except ModelFileError:
-                self._generation = generation  # a broken one is not tried every second
+            except ModelFileError:  # it may be half-written
+                self._wait = min(2 * self._wait or _SECONDS_BETWEEN_LOOKS, _LONGEST_WAIT)
+                self._read_at = time.monotonic() + self._wait
                 raise
-            self._generation = generation
+            self._generation, self._wait = generation, 0.0
 
 
 class Turns:

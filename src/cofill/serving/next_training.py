@@ -68,8 +68,9 @@ class NextTraining(NamedTuple):
         """The features to train on, with what was described since, and without what was removed."""
         if self.whole is None:
             return side
+        gone = self.whole.removed_users.among(side.users.ids if side.users is not None else ())
         return SideInformation(
-            _described(side.users, self.whole.users, self.whole.removed_users),
+            _described(side.users, self.whole.users, gone),
             _described(side.items, self.whole.items, self.whole.removed_items),
         )
 
@@ -86,7 +87,7 @@ class NextTraining(NamedTuple):
     def _without_removed(self, ratings: _Kind) -> _Kind:
         """Without all of those who were forgotten and what was deleted; their ids are not known either."""
         assert self.whole is not None
-        users = _staying(len(ratings.users), ratings.users.find(self.whole.removed_users))
+        users = _staying(len(ratings.users), ratings.users.find(self.whole.removed_users.among(ratings.users)))
         items = _staying(len(ratings.items), ratings.items.find(self.whole.removed_items))
         if users.all() and items.all():
             return ratings

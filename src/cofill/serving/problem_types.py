@@ -114,8 +114,8 @@ class ProblemType(Enum):
     WRONG_HOST = (
         "wrong-host",
         421,
-        "The server is asked by a name that is not its own. Without keys it answers to this machine alone "
-        "(against DNS rebinding).",
+        "The server is asked by a name that is not its own, or by a proxy. Without keys it answers to this machine "
+        "alone (against DNS rebinding).",
         "Use localhost, or start the server with --keys to open it to others.",
     )
     INVALID_REQUEST = (
@@ -186,7 +186,7 @@ class ProblemType(Enum):
     DATABASE_UNAVAILABLE = (
         "database-unavailable",
         503,
-        "The database of live ratings does not answer, and an answer without it could be stale; or its disk is full.",
+        "The database of live ratings does not answer, and an answer without it could be stale.",
         "Send the request again. If it stays so, look after the database; /ready tells when it is back.",
     )
     NOT_DRAWN_YET = (

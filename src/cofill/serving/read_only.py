@@ -24,7 +24,7 @@ class ReadOnlyStore(Store):
         self._generation = SharedCount(Path(os.environ[FOLDER]) / _COUNT if FOLDER in os.environ else None)
 
     def counter(self) -> Counter:
-        return Counter(0, self._generation.read())
+        return Counter(0, self._generation.read(), "")
 
     def next_generation(self) -> int:
         return self._generation.advance()

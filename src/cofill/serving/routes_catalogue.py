@@ -163,7 +163,7 @@ def add_catalogue(routes: Routes, live: LiveModel, store: Store) -> None:
         kind=WaitsForDatabase,
     )
     def delete_user(query: Annotated[IdQuery, Query()]) -> Response:
-        """Ratings, events and description are removed, here and in exports. Only the id is kept, to keep it so."""
+        """Ratings, events and description are removed, here and in exports. A hash of the id is kept, to keep it so."""
         store.forget_user(query.id)
         with live.asked():  # from memory too, before this is answered
             return Response(status_code=204)

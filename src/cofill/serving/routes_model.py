@@ -18,7 +18,7 @@ from cofill.serving.metrics import Metrics
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError
 from cofill.serving.request_messages import ModelName, NothingQuery, QueryModel
-from cofill.serving.routing import Right, Routes, WaitsForDatabase, answer, rounded
+from cofill.serving.routing import Probes, Right, Routes, WaitsForDatabase, answer, rounded
 from cofill.serving.served_model import ServedModel
 
 if TYPE_CHECKING:
@@ -132,8 +132,9 @@ def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, m
     def get_model(query: Annotated[ModelQuery, Query()]) -> Response:
         """Its data, scale, settings and measures, and the columns to filter and to describe by."""
         with live.asked(query.model) as served:
-            now = {"ratings": _counts(served, store), "read_only": store.read_only}
-            return answer(_about(served) | now | {"models": [_in_short(variant) for variant in live.variants]})
+            about = _about(served)
+        about["ratings"]["live"] = store.rating_count()  # others need not wait for this, nor for files
+        return answer(about | {"read_only": store.read_only, "models": [_in_short(one) for one in live.variants]})
 
     @routes.add(
         "POST",
@@ -182,26 +183,19 @@ def add_model(routes: Routes, live: LiveModel, store: Store, events: EventLog, m
         """Answered from memory, however busy the server is."""
         return answer({"status": "alive"})
 
-    @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether the model and the database answer")
+    @routes.add("GET", "/ready", Right.LIMITED, Status, "Whether requests can be answered", kind=Probes)
     def get_readiness(_: Annotated[NothingQuery, Query()]) -> Response:
-        """Answered by the model after a look into the database; 503 while the server stops, or the disk is full."""
+        """Answered after a look into the database; 503 while it does not answer, or the server stops."""
         if live.draining:
             stopping = ProblemType.STOPPING
             raise ProblemError(503, "the server is stopping; send requests to another one", kind=stopping)
-        if live.disk.full:
-            detail = "the disk with the database is full; reads are answered, and writes are not taken"
-            raise ProblemError(503, detail, kind=ProblemType.DATABASE_UNAVAILABLE)
-        with live.asked():
-            return answer({"status": "ready"})
+        store.counter()
+        return answer({"status": "ready"})
 
     @routes.add("GET", "/metrics", Right.READS, None, "Figures for Prometheus", kind=WaitsForDatabase)
     def get_metrics(_: Annotated[NothingQuery, Query()]) -> Response:
         """In the text format of Prometheus."""
         return metrics.response(live, store, events)
-
-
-def _counts(served: ServedModel, store: Store) -> dict[str, int]:
-    return {"trained": served.model.matrix.known.trained.nnz, "live": store.rating_count()}
 
 
 def _in_short(variant: Variant) -> dict[str, Any]:
@@ -237,6 +231,7 @@ def _about(served: ServedModel) -> dict[str, Any]:
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),
         "items": len(model.items),
+        "ratings": {"trained": model.matrix.known.trained.nnz},
         "settings": model.settings.model_dump(mode="json"),
         "settings_explained": _explained(model.settings),
         "measures": model.measures,

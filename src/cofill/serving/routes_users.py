@@ -7,8 +7,9 @@ from typing import Annotated, Any
 from fastapi import Query, Response
 from pydantic import BaseModel, Field, model_validator
 
+from cofill.data.vocabulary import Id
 from cofill.errors import DataError, UnknownIdError
-from cofill.serving.database import LiveRating, Store
+from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.request_messages import (
     MOST_RATINGS,
@@ -39,8 +40,9 @@ class UsersQuery(QueryModel):
     n: CountText = 20
 
 
-class UserQuery(QueryModel):
+class RatingsQuery(QueryModel):
     user: IdText
+    n: Annotated[int, Field(ge=1, le=MOST_RATINGS)] = MOST_RATINGS
 
 
 class UserToMake(Message):
@@ -131,12 +133,18 @@ def add_users(routes: Routes, live: LiveModel, store: Store, *, open_catalogue: 
             return answer({"id": served.model.users.own(request.id)})
 
     @routes.add("GET", "/v1/ratings", Right.READS, KnownRatings, "What a user has rated, the newest first")
-    def get_ratings(query: Annotated[UserQuery, Query()]) -> Response:
-        """Live ratings first, the newest first; then those of the training data."""
+    def get_ratings(query: Annotated[RatingsQuery, Query()]) -> Response:
+        """Live ratings first, the newest first; then those of the training data. At most `n` of them."""
         with live.asked() as served:
             if not served.known_user(query.user):
                 raise UnknownIdError(f"user {query.user!r} is not known; check the id")
-            return answer({"ratings": _ratings(served, query.user, store.ratings_of(query.user))})
+            known = _ratings(served, query.user)
+            own = served.model.items.own
+        newest = [
+            own(one.item) for one in store.ratings_of(query.user) if one.rating is not None
+        ]  # others need not wait for this
+        entries = [known.pop(item) | {"live": True} for item in newest if item in known]
+        return answer({"ratings": [*entries, *known.values()][: query.n]})
 
     @routes.add("PUT", "/v1/ratings", Right.WRITES, Stored, "Rate items; all or nothing", kind=WaitsForDatabase)
     def put_ratings(request: RatingsToStore) -> Response:
@@ -225,16 +233,13 @@ def _is_kept(store: Store, user: str, item: str) -> bool:
     return any(one.item == item and one.rating is not None for one in store.ratings_of(user))
 
 
-def _ratings(served: ServedModel, user: str, live: list[LiveRating]) -> list[dict[str, Any]]:
-    """A user's ratings: live ones, newest first; then those of the training data."""
+def _ratings(served: ServedModel, user: str) -> dict[Id, dict[str, Any]]:
+    """What a user rated, by item."""
     model = served.model
     if not served.in_model(user):
-        return []
+        return {}
     items, values = served.ratings_by(model.users.index(user))
-    given = {model.items.id(item): value for item, value in zip(items.tolist(), values.tolist(), strict=True)}
-    order = [item for one in live if one.rating is not None if (item := model.items.own(one.item)) in given]
-    newest = set(order)
-    return [
-        {"item": item, "title": model.titles.get(item), "rating": rounded(given[item]), "live": item in newest}
-        for item in [*order, *(item for item in given if item not in newest)]
-    ]
+    return {
+        item: {"item": item, "title": model.titles.get(item), "rating": rounded(value), "live": False}
+        for item, value in zip(map(model.items.id, items.tolist()), values.tolist(), strict=True)
+    }

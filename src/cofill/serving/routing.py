@@ -47,7 +47,7 @@ class Right(Enum):
     """The permission that a route needs."""
 
     OPEN = "everybody may, at any rate and however busy the server is: it is answered from memory"
-    LIMITED = "everybody may, at a limited rate: it asks the database"
+    LIMITED = "everybody may, at a limited rate and however busy the server is: it asks the database"
     READS = "any key will do"
     WRITES = "a key that may write; without keys, no page of another origin; nobody where nothing is kept (--read-only)"
     OPERATES = "the same, where nothing is kept too: it is about the server, not about what people do"
@@ -105,6 +105,12 @@ class WaitsForDatabase(MessageRoute):
     """A route that writes to the database or counts what was written."""
 
     threads = ThreadPoolExecutor(8, thread_name_prefix="waiting")
+
+
+class Probes(MessageRoute):
+    """A route for load balancers: a server that is busy works, and shall not be taken for one that does not."""
+
+    threads = ThreadPoolExecutor(1, thread_name_prefix="probing")
 
 
 class WorksForLong(MessageRoute):

@@ -1,7 +1,7 @@
 """A served model: read from its folder, with live changes applied, and with indexes for quick answers."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime
 from functools import cached_property
 from itertools import islice
@@ -23,6 +23,7 @@ from cofill.models.recommender import Recommender
 from cofill.serving.availability import Availability, OrderedIds
 from cofill.serving.database import Changes, LiveInteraction, LiveItem, LiveRating, LiveUser
 from cofill.serving.search import ItemSearch, UserSearch, starter_items
+from cofill.serving.tombstones import Hashed, Tombstones
 
 log = logging.getLogger("cofill.serving")
 
@@ -46,6 +47,7 @@ class Card(NamedTuple):
 
 
 _Rules = TypeVar("_Rules", bound=SimilarRules)
+_Change = TypeVar("_Change", LiveItem, LiveUser, LiveRating, LiveInteraction)
 
 
 class ServedModel:
@@ -57,6 +59,8 @@ class ServedModel:
         self.card, self.model = _read(folder)
         self.applied = 0
         """The number of the last change that was taken in."""
+        self.database = ""
+        """The identity of the database that it came from."""
         self.learned = 0
         """The number of the last change that the model was trained on."""
         self.refused = 0
@@ -66,6 +70,7 @@ class ServedModel:
         self.users = UserSearch(model.users)
         self.live_users: set[str] = set()
         self.availability = Availability(model.items)
+        self._hashed_users = Hashed()
         self.forgotten: set[Id] = set()
         """Users that are no longer known, although their ids are."""
         self._ordered: dict[str, OrderedIds] = {}
@@ -206,17 +211,30 @@ class ServedModel:
 
     def apply(self, changes: Changes) -> None:
         """Apply changes. What does not fit this model is skipped and counted, never an error."""
-        self._forget([self.model.users.own(user.user) for user in changes.users if user.forgotten])
-        self._take_items(changes.items)
-        for user in changes.users:
-            self._take_user(user)
-        self._rate(changes.ratings)
-        self._interact(changes.interactions)
+        self._forget(changes.forgotten)
+        self._each(self._take_items, changes.items)
+        self._each(self._take_users, changes.users)
+        self._each(self._rate, changes.ratings)
+        self._each(self._interact, changes.interactions)
 
-    def _forget(self, users: list[Id]) -> None:
-        """Remove all that is known of some people; their ids stay, to tell that they are not to be known."""
-        if not users:
+    def _each(self, take: Callable[[list[_Change]], None], changes: list[_Change]) -> None:
+        """Take in all at once; where that fails, those that it fails with are left out, so that the others come in."""
+        try:
+            take(changes)
+        except Exception as error:  # whatever it is, it would stop every answer, and every start after it
+            if len(changes) > 1:
+                half = len(changes) // 2
+                self._each(take, changes[:half])
+                self._each(take, changes[half:])
+            else:
+                self._refuse(f"a change of the kind {type(changes[0]).__name__}: {type(error).__name__}")
+
+    def _forget(self, deleted: Tombstones) -> None:
+        """Remove all that is known of some users; their ids stay, to tell that they are not to be known."""
+        if not deleted.digests:
             return
+        unrated = [user for user in self.live_users if user not in self.model.users]
+        users = [*self._hashed_users.find(self.model.users.ids, deleted), *deleted.among(unrated)]
         self.model.forget_users(users)
         for user in users:
             self.forgotten.add(user)
@@ -234,11 +252,10 @@ class ServedModel:
                 self._ordered["user"].add(own)
         return own
 
-    def _take_user(self, user: LiveUser) -> None:
-        if not user.there:
-            return
-        self._meet(user.user)
-        self._describe_user(user.user, user.features)
+    def _take_users(self, users: list[LiveUser]) -> None:
+        for user in users:
+            self._meet(user.user)
+            self._describe_user(user.user, user.features)
 
     def _take_items(self, told: list[LiveItem]) -> None:
         own = self.model.items.own

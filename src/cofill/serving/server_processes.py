@@ -55,6 +55,8 @@ _SECONDS_TO_FINISH = 5.0  # beyond the time limit of a request, for what is unde
 _SECONDS_OF_HANDSHAKES = (0.1, 1.0)  # that connections may take which are being made then: at least, and at most
 _SECONDS_OF_SILENCE = 30  # after which a connection is closed
 _SECONDS_BETWEEN_LOOKS = 0.2  # after the workers
+_SECONDS_BETWEEN_STARTS = 1.0  # of workers: one that cannot start shall not keep the machine busy
+_MOST_FAILURES = 3  # of workers to start, one after the other
 _SECONDS_FOR_WORKERS = 10.0  # to stop, beyond what they take to drain and to finish
 _AT_ONCE = signal.SIGUSR2  # from the parent: do not wait for --drain-seconds
 
@@ -260,6 +262,7 @@ class _Crew:
         self._told = told
         self.workers: list[subprocess.Popen[bytes]] = []
         self._ready: set[subprocess.Popen[bytes]] = set()
+        self._failed = 0  # starts in a row
         self._terminal = Terminal()
         self._said: queue.Queue[dict[str, Any]] = queue.Queue()
 
@@ -280,7 +283,7 @@ class _Crew:
             ready(summaries[0])
 
     def watch(self) -> None:
-        """Watch and replace workers until this process is told to stop."""
+        """Watch and replace workers until this process is told to stop; an error if they cannot be replaced."""
         while not self._told.to_stop.wait(_SECONDS_BETWEEN_LOOKS):
             if self._told.to_reload.is_set():
                 if self._terminal.is_gone():
@@ -288,11 +291,15 @@ class _Crew:
                 self._reload()
             for at, worker in enumerate(self.workers):
                 if worker.poll() is not None:
-                    log.error("a worker is replaced: %s", how_it_ended(worker.returncode, len(self.workers)))
+                    how = how_it_ended(worker.returncode, len(self.workers))
+                    self._failed += worker not in self._ready
+                    if self._failed >= _MOST_FAILURES:  # whoever started this process may know what to do
+                        raise CofillError(f"a worker could not be started {self._failed} times in a row: {how}")
+                    log.error("a worker is replaced: %s", how)
                     _let_go(worker)
                     self._ready.discard(worker)
                     multiprocess.mark_process_dead(worker.pid, self._figures)  # type: ignore[no-untyped-call]
-                    time.sleep(1)  # one that cannot start shall not keep the machine busy
+                    time.sleep(_SECONDS_BETWEEN_STARTS)
                     self.workers[at] = self._begin()
 
     def drain(self) -> None:
@@ -340,6 +347,7 @@ class _Crew:
         line = worker.stdout.readline()
         if line:
             self._ready.add(worker)
+            self._failed = 0
             self._said.put(json.loads(line))
 
 

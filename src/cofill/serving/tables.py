@@ -1,7 +1,7 @@
-"""The tables of the database of live data, and how one of an earlier format becomes one of this.
+"""The tables of the database of live data.
 
 A row of ratings, items and users is the present state of a pair, an item or a user. A row of events is one event: its
-id keeps it from being counted twice, and its weight adds to those of the same user and item.
+id, hashed, keeps it from being counted twice, and its weight adds to those of the same user and item.
 """
 
 from secrets import token_hex
@@ -19,16 +19,14 @@ from sqlalchemy import (
     insert,
     inspect,
     select,
-    text,
-    update,
 )
-from sqlalchemy.schema import CreateColumn
 
-FORMAT = 2
-"""1: ratings, items and users. 2: also events, hidden and deleted items, and people who were forgotten."""
+FORMAT = 3
 
 ADDED_UP = ""
 """The kind of a row that stands for several events, whose own rows are gone."""
+FORGOTTEN = "(forgotten)"
+"""The kind of an event of a user who was deleted: no more than its hashed id, so that it is not taken again."""
 
 tables = MetaData()
 counter = Table(
@@ -38,7 +36,9 @@ counter = Table(
     Column("format", Integer, nullable=False),
     Column("change", BigInteger, nullable=False),
     Column("generation", BigInteger, nullable=False),
-    Column("database", Text, nullable=False, server_default=""),  # tells this database from others
+    Column("database", Text, nullable=False),  # tells this database from others, and from what it was before a restore
+    Column("salt", Text, nullable=False),  # the key of hashed ids
+    Column("tidied", Double, nullable=False),  # when old events were last added up
 )
 ratings = Table(
     "cofill_ratings",
@@ -66,9 +66,21 @@ users = Table(
     tables,
     Column("user", Text, primary_key=True),
     Column("features", Text),
-    Column("forgotten", BigInteger),  # the change that removed all that was known of them until then
     Column("change", BigInteger, nullable=False),
     Index("cofill_users_change", "change"),
+)
+forgotten = Table(
+    "cofill_forgotten",
+    tables,
+    Column("digest", BigInteger, primary_key=True, autoincrement=False),  # of a user who was deleted
+    Column("time", Double, nullable=False),
+    Column("change", BigInteger, nullable=False),
+    Index("cofill_forgotten_change", "change"),
+)
+exports = Table(
+    "cofill_exports",
+    tables,
+    Column("change", BigInteger, primary_key=True, autoincrement=False),  # up to which an export went
 )
 events = Table(
     "cofill_events",
@@ -93,35 +105,19 @@ click_through = Table(
     Column("kind", Text, primary_key=True),
     Column("events", BigInteger, nullable=False),
 )
+versions = Table(
+    "cofill_versions",
+    tables,
+    Column("model_version", Text, primary_key=True),  # of a model that is or was served
+    Column("served", Double, nullable=False),  # since when, the last time
+)
 
 
 def make_tables(connection: Connection) -> int:
-    """Make what is missing, and bring an earlier format up to this one, in one transaction; the format found before.
-
-    A newer format is left as it is.
-    """
+    """Make the tables if they are missing, in one transaction; the format of those that are there."""
     if inspect(connection).has_table(counter.name):
-        found = connection.execute(text(f"SELECT format FROM {counter.name}")).scalar()
-        if found is not None and int(found) > FORMAT:
-            return int(found)
-        _add_columns(connection)
+        return int(connection.execute(select(counter.c.format)).scalar_one())
     tables.create_all(connection)
-    row = connection.execute(select(counter.c.format, counter.c.database)).first()
-    if row is None:
-        connection.execute(insert(counter).values(id=1, format=FORMAT, change=0, generation=0, database=token_hex(16)))
-        return FORMAT
-    connection.execute(update(counter).values(format=FORMAT, database=row.database or token_hex(16)))
+    first = {"id": 1, "format": FORMAT, "change": 0, "generation": 0, "tidied": 0.0}
+    connection.execute(insert(counter).values(**first, database=token_hex(16), salt=token_hex(16)))
     return FORMAT
-
-
-def _add_columns(connection: Connection) -> None:
-    """Of tables that there are already: the columns that have come since. All may be empty or have a default."""
-    inspected = inspect(connection)
-    for table in tables.sorted_tables:
-        if not inspected.has_table(table.name):
-            continue
-        there = {column["name"] for column in inspected.get_columns(table.name)}
-        for column in table.columns:
-            if column.name not in there:
-                said = CreateColumn(column).compile(dialect=connection.dialect)
-                connection.execute(text(f"ALTER TABLE {table.name} ADD COLUMN {said}"))

@@ -1,0 +1,43 @@
+"""The parent of several workers, with workers that do what the test wants."""
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cofill.errors import CofillError
+from cofill.serving import server_processes
+from cofill.serving.settings import ServingSettings
+
+
+def test_workers_that_cannot_be_replaced_end_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that what started it, such as systemd, sees it."""
+    monkeypatch.setattr(server_processes, "_SECONDS_BETWEEN_STARTS", 0.0)
+    told = server_processes._Told()
+    settings = ServingSettings(model=tmp_path / "model", workers=2)
+    with socket.socket() as listening:
+        crew = server_processes._Crew(settings, listening, str(tmp_path), told)
+        begun: list[subprocess.Popen[bytes]] = []
+
+        def begin() -> Any:
+            """The first two start; the others do not."""
+            starts = len(begun) < 2
+            said = "print('{}', flush=True); __import__('time').sleep(1000)" if starts else "exit(3)"
+            begun.append(subprocess.Popen([sys.executable, "-S", "-c", said], stdout=subprocess.PIPE))
+            if starts:
+                crew._listen_to(begun[-1])
+            return begun[-1]
+
+        monkeypatch.setattr(crew, "_begin", begin)
+        crew.start(lambda summary: None)
+        for worker in crew.workers:
+            worker.kill()
+        with pytest.raises(CofillError, match="a worker could not be started 3 times in a row"):
+            crew.watch()
+    for worker in begun:
+        worker.wait()
+        server_processes._let_go(worker)
+    assert 5 <= len(begun) <= 6  # two are watched at the same time
