@@ -12,8 +12,7 @@ import json
 import time
 from collections.abc import Iterator
 
-from benchmarks.any_data_sets import at_hand, loaded
-
+from any_data_sets import at_hand, loaded
 from cofill import CFN, evaluate, split
 
 SETS = ("ml-100k", "ml-1m", "movietweetings", "monti-douban")
