@@ -71,7 +71,7 @@ def test_the_clock_and_the_memory_do_not_see_it(
 
     monkeypatch.setattr(measuring, "_fit", slow_at_first)
     monkeypatch.setattr(measuring, "reset_peak", noted)
-    monkeypatch.setattr(measuring.time, "perf_counter", lambda: clock() + late[-1])
+    monkeypatch.setattr("cofill.experiments.measuring.time.perf_counter", lambda: clock() + late[-1])
     run = make_plan().run(LINEUP["fitted means"], 0, task="cost")
     record = perform(run, data, threads=1, report=lambda share: None)
     assert order == ["fit", "reset", "fit"]

@@ -49,7 +49,7 @@ def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Pa
     """By a real SIGKILL: at the end of an epoch, then in the middle of one."""
     checkpoint = tmp_path / "checkpoint.safetensors"
     for resume, saves, steps in (("anew", 2, 0), ("resume", 4, 2)):
-        words = [file, checkpoint, resume, str(saves), str(steps), json.dumps(QUICK)]
+        words = [str(file), str(checkpoint), resume, str(saves), str(steps), json.dumps(QUICK)]
         done = subprocess.run([sys.executable, "-c", KILLS_ITSELF, *words], cwd=Path(__file__).parents[3], check=False)
         assert done.returncode == -signal.SIGKILL
     resumed = fit(file, {}, checkpoint, resume=True)
