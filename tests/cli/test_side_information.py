@@ -473,12 +473,12 @@ def test_titles_in_a_table_without_a_header(run: Run, tmp_path: Path, flag: str)
     """As u.item of MovieLens-100K: an id, a title with its year, and much else, in Latin-1."""
     ratings, films = tmp_path / "u.data", tmp_path / "u.item"
     ratings.write_text(
-        "".join(f"{user}\t{film}\t{1 + (user + film) % 5}\n" for user in range(9) for film in range(1, 5))
+        "".join(f"{user}\t{film}\t{1 + (user + film) % 5}\n" for user in range(20) for film in range(1, 5))
     )
     titles = ["Am\u00e9lie (2001)", "Copycat (1995)", "Crumb (1994)", "Babe (1995)"]
     lines = [f"{at}|{title}|01-Jan-1995||http://films/{at}|{at % 2}|{at // 3}" for at, title in enumerate(titles, 1)]
     films.write_text("\n".join(lines), encoding="latin-1")
-    few = ("--hidden=12", "--epochs=1", "--threads=1", "--quiet")
+    few = ("--hidden=8", "--epochs=1", "--threads=1", "--quiet")
     trained = run("train", ratings, flag, films, "--out", tmp_path / "model", *few)
     assert trained.code == 0, trained.err
     found = json.loads(run("recommend", tmp_path / "model", "--user", "1", "--include-known", "--json").out)

@@ -84,8 +84,8 @@ def test_times_without_a_header_are_seconds(cells: tuple[str, str], tmp_path: Pa
 @pytest.mark.parametrize("header", [True, False])
 def test_text_alone_has_a_header_where_the_caller_says_so(header: bool, tmp_path: Path) -> None:
     path = write(tmp_path, "viewer,watched\nann,Alien\nbob,Heat\n")
-    names = {"user": "viewer", "item": "watched"} if header else {}
-    assert len(Interactions.read(path, header=header, **names)) == (2 if header else 3)
+    user, item = ("viewer", "watched") if header else (None, None)
+    assert len(Interactions.read(path, header=header, user=user, item=item)) == (2 if header else 3)
     assert len(Interactions.read(write(tmp_path, "ann,Alien\nbob,Heat\nann,Heat\n"))) == 3  # ann comes again
 
 

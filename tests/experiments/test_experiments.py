@@ -12,7 +12,7 @@ from cofill.experiments import EXPERIMENTS, experiment, paper
 from cofill.experiments.plan import LINEUP, LISTS, Plan
 from cofill.experiments.reproducing import reproduce
 from cofill.experiments.result_table import Cell, Table
-from cofill.experiments.runs import Part, Run, Store
+from cofill.experiments.runs import Part, Protocol, Run, Store
 
 from .conftest import MakePlan
 
@@ -61,16 +61,19 @@ def test_intervals_of_ratios_are_widened_for_shared_training_ratings(make_plan: 
     plan = make_plan()
     strong = plan.data.strong_parts(Part("strong", seed=0))
     last = plan.data.parts(Part("last", seed=0))
-    overlaps = {None: 1 / 9, "last": len(last.test) / len(last.train), "strong": len(strong.test) / len(strong.train)}
+    overlaps: dict[Protocol | None, float] = {None: 1 / 9, "last": len(last.test) / len(last.train)}
+    overlaps["strong"] = len(strong.test) / len(strong.train)
     for split, (ours, theirs) in enumerate([(0.36, 0.30), (0.42, 0.40)]):
         for way in overlaps:
             for label, ndcg in (("cofill", ours), ("popularity", theirs)):
-                lists = {"ndcg": ndcg, **dict.fromkeys(("recall", "precision", "mrr", "coverage", "novelty"), 0.5)}
+                lists: dict[str, Any] = {
+                    "ndcg": ndcg,
+                    **dict.fromkeys(("recall", "precision", "mrr", "coverage", "novelty"), 0.5),
+                }
                 lists["cutoffs"] = [{"n": n, "ndcg": 0.5, "recall_capped": 0.5} for n in (20, 100)]
-                found = {"ranking": lists, "training_seconds": 1.0}
-                plan.store.keep(
-                    plan.run(LISTS[label], split, protocol=way), {"result": found, "seconds": 1.0, "threads": 2}
-                )
+                run = plan.run(LISTS[label], split, protocol=way)
+                measured = {"ranking": lists, "training_seconds": 1.0}
+                plan.store.keep(run, {"result": measured, "seconds": 1.0, "threads": 2})
     result = experiment("ranking").show(plan)
     (against,) = (table for table in result.tables if "divided" in table.title)
     for name, (way, overlap) in zip(("random", "by time", "new users"), overlaps.items(), strict=True):

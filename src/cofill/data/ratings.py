@@ -105,8 +105,8 @@ class Ratings(InFrames):
         """Ratings from a file, a frame, arrays or tuples. Strict: a line that is not a rating is an error.
 
         `source` is a path (CSV, TSV, `::`, `;`, `|`, columns aligned by blanks, lines of JSON, gzip, bzip2, xz or zip
-        of these, or Parquet), a polars or pandas DataFrame, an Arrow table, a tuple or list of arrays or
-        lists (users, items, ratings[, times]), or an iterable of tuples (user, item, rating[, time]).
+        of these, or Parquet), a polars or pandas DataFrame, an Arrow table, rows (user, item, rating[, time]) as
+        a list, an iterable or an array (n, 3), or columns (users, items, ratings[, times]) as a tuple or as arrays.
 
         `user`, `item`, `rating`, `time` and `title` name a column or give its position from 0. By default
         usual names such as userId, movieId, score and timestamp are recognised; without a header the columns
