@@ -133,7 +133,7 @@ def evaluate(
 ) -> Evaluation:
     """Measure predictions on test ratings. Every one counts.
 
-    `intervals`: measure how often prediction intervals hold the rating, if the model has any, which takes a while;
+    `intervals`: measure how often prediction intervals hold the rating, if the model has any;
     `report` is called with the share of it that is done.
     """
     return measured(model, test, predict_test(model, test, intervals=intervals, report=report))

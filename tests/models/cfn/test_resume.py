@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cofill import CFN
 from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import CheckpointError
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.progress import Step
 from tests.models.cfn.killing import KILLS_ITSELF, killed_after
 
@@ -212,3 +214,18 @@ def test_a_run_that_cannot_save_says_so(file: Path, tmp_path: Path) -> None:
     (tmp_path / "in the way").write_text("a file")
     with pytest.raises(CheckpointError, match="written there"):
         fit(file, {}, tmp_path / "in the way" / "checkpoint.safetensors")
+
+
+def test_long_arrays_are_not_in_the_head_of_the_file(tmp_path: Path) -> None:
+    """It may have 100 MB, and what was judged is as long as the validation part."""
+    kept = Checkpoint(tmp_path / "run.safetensors", run="a")
+    weights, judged = {"bias": np.ones(3, np.float32)}, np.linspace(1, 5, 100_000, dtype=np.float32)
+    kept.save(weights, None, {"epoch": 3, "judged": judged})
+    with safetensors.safe_open(kept.path, framework="np") as file:
+        assert sum(len(value) for value in file.metadata().values()) < 200
+    loaded = kept.load()
+    assert loaded is not None
+    found, state = loaded
+    assert list(found) == ["bias"]
+    np.testing.assert_array_equal(state.pop("judged"), judged)
+    assert state == {"epoch": 3}

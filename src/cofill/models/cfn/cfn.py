@@ -19,6 +19,7 @@ from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, TRAIN, list_phase, of_rows, phases_of, sides_of
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
+from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.oriented import (
     BY_COLUMN,
@@ -265,7 +266,7 @@ class CFN(Recommender):
             return BothMatrix(matrices["user"], matrices["item"], gate)
         found = Judged.of(judged["user"], judged["item"])
         keeps_user, keeps_item = found.keeps
-        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": found.rmse}
+        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": after_refit(found.rmse, self.settings)}
         if keeps_user and keeps_item:
             return BothMatrix(matrices["user"], matrices["item"], found.gate)
         best = "user" if keeps_user else "item"

@@ -5,9 +5,9 @@ but also differ by how much is known of either side, and are smaller near the en
 
     log variance = c . [1, log posterior variance, log(1 + ratings of the row), log(1 + ratings of the column), p, p^2]
 
-with p the prediction from -1 to 1 across the scale, fitted by maximum likelihood to the errors on validation ratings.
-Nine tenths of these are then within `quantile` standard deviations (split conformal prediction), whatever their
-distribution.
+with p the prediction from -1 to 1 across the scale, fitted by maximum likelihood to the errors on validation ratings,
+which others have predicted (`cfn/judging.py`). Nine tenths of these are then within `quantile` standard deviations,
+whatever their distribution.
 """
 
 from dataclasses import dataclass
