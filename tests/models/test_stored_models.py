@@ -11,9 +11,9 @@ from tests.models import seeded_weights
 from tests.models.seeded_weights import stored_weights, weights_in, weights_of
 from tests.models.stored_models import NAMES, OF_FORMAT_7, make, unpacked
 
-# On one machine they are the same to the bit; other processors may add in another order.
-ROUNDING: dict[str, Any] = {"rtol": 2e-6, "atol": 2e-6}
-AFTER_TRAINING: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-5}  # another draw makes a difference of tenths
+# Processors add in other orders, and solving and training make more of it; another draw makes a difference of tenths.
+ROUNDING: dict[str, Any] = {"rtol": 1e-4, "atol": 1e-4}
+AFTER_TRAINING: dict[str, Any] = {"rtol": 2e-3, "atol": 2e-3}
 
 
 @pytest.mark.parametrize("name", [*NAMES, *OF_FORMAT_7])

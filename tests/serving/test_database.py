@@ -22,7 +22,7 @@ from cofill.serving.database import (
     shown_url,
     url_of,
 )
-from cofill.serving.event_log import Event, EventLog
+from cofill.serving.event_log import OTHER, SECONDS_A_DAY, Event, EventLog
 from cofill.serving.settings import live_file
 from cofill.serving.tombstones import Tombstones
 
@@ -132,6 +132,33 @@ def test_an_event_that_is_delivered_again_does_not_bring_a_deleted_user_back(sto
     assert [one.user for one in store.changes_since(0).interactions] == ["2"]
     assert log.put([Event("1", "c", "buy", 5.0), Event("1", "d", "buy", 5.0, time=time.time() + 60)]) == 2
     assert {one.item for one in store.changes_since(0).interactions if one.user == "1"} == {"c", "d"}
+
+
+def test_postgresql_deletes_exports_and_tidies_alike(empty_postgresql: str) -> None:
+    store = Store(database_url(empty_postgresql))
+    store.open()
+    try:
+        log = EventLog(store, ["buy"])
+        sent = [Event("1", "a", "buy", 5.0, id="x"), Event("1", "b", "buy", 5.0), Event("2", "a", "buy", 1.0)]
+        assert log.put(sent) == 3
+        assert store.begin_export() == store.begin_export() == 1
+        log.put([Event("2", "a", "buy", 2.0)])
+        store.forget_user("1")
+        assert store.changes_since(0).forgotten.among(["1", "2"]) == ["1"]
+        assert log.put([sent[0], sent[1]._replace(time=1.0)]) == 0
+        log.tidy(time.time() + 1000 * SECONDS_A_DAY)
+        assert [one.weight for one in store.changes_since(0, learned=1).interactions] == [2.0]
+        assert [(one.user, one.weight) for one in store.changes_since(0).interactions] == [("2", 3.0)]
+        assert log.count() == 2  # what came before the export, and what came after
+        log.look_after(["m1"])
+        log.put([Event("2", "a", "shown", 0.0, model_version=version) for version in ("m1", "m2")])
+        assert sorted(log.click_through()) == [("m1", "shown", 1), (OTHER, "shown", 1)]
+        database = store.counter().database
+        for _ in range(2):
+            store.renew(database)
+        assert store.counter().database != database
+    finally:
+        store.close()
 
 
 def test_what_a_reader_holds_in_the_log_is_removed_later(store: Store, model: Path) -> None:

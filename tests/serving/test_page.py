@@ -300,7 +300,7 @@ def test_an_item_has_its_ratings_and_its_neighbours(visit: Visit, server: Server
     expect(dialog).to_be_visible()
     page.get_by_role("button", name="Close").click()
     expect(dialog).to_be_hidden()
-    assert page.evaluate("location.hash") in ("", "#/")
+    page.wait_for_function("() => ['', '#/'].includes(location.hash)")
 
 
 def test_somebody_else_and_back(visit: Visit, server: Server) -> None:
