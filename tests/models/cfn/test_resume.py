@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import safetensors
 
 from cofill import CFN
 from cofill.data.datasets.world import make_world
