@@ -1,6 +1,6 @@
 """Do 90 % intervals hold 90 % of unseen ratings, and is the validation RMSE that of a test?
 
-    python -m benchmarks.intervals [SET ...] [--seeds N] [--json]
+    python benchmarks/intervals.py [SET ...] [--seeds N] [--json]
 
 A tenth of each set is left out at random, and a model with the defaults is trained on the rest. Shown are the share of
 the tenth that intervals hold, overall and in fifths of the items by popularity; the validation RMSE beside the RMSE of

@@ -1,7 +1,17 @@
-"""How many threads numpy's linear algebra (BLAS) uses."""
+"""How many threads numpy's linear algebra (BLAS) uses, and work that threads of ours share out."""
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
+
+from cofill.crew import cores
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
+# Each has the arrays of a part in memory.
+_MOST_THREADS = 8
 
 
 @contextmanager
@@ -15,3 +25,26 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1, "blas"):
         yield
+
+
+@one_blas_thread()
+def on_all_cores(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> list[_Result]:
+    """What `work` makes of each part, in their order; it should be busy with what does not hold the interpreter's lock.
+
+    Only so many parts are taken at a time as there are threads for.
+    """
+    threads = min(cores(), _MOST_THREADS)
+    found: list[_Result] = []
+    waiting: deque[Future[_Result]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="cofill-parts") as pool:
+        try:
+            for part in parts:
+                waiting.append(pool.submit(work, part))
+                if len(waiting) > threads:
+                    found.append(waiting.popleft().result())
+            while waiting:
+                found.append(waiting.popleft().result())
+        finally:
+            for one in waiting:
+                one.cancel()
+    return found

@@ -52,6 +52,17 @@ def test_each_half_is_predicted_by_what_the_other_has_taught() -> None:
     assert others.as_array().tolist() != spread.as_array().tolist()
 
 
+def test_of_many_ratings_those_of_some_columns_are_enough() -> None:
+    first, part, learned = decoder(), everything(), Learned(ONE, (ONE, OTHER))
+    whole, _, rmse = judged_by_halves(first, learned, part, SETTINGS)
+    some, _, of_some = judged_by_halves(first, learned, part, SETTINGS, most=len(whole) // 2)
+    assert 0 < len(some) < len(whole)
+    assert len(some) % ROWS == 0  # of whole columns
+    assert set(some.tolist()) < set(whole.tolist())
+    assert of_some == pytest.approx(rmse, rel=0.3)
+    assert len(judged_by_halves(first, learned, part, SETTINGS, most=len(whole))[0]) == len(whole)
+
+
 def test_the_network_and_its_decoder_stay_as_they_were() -> None:
     first = decoder()
     before = {name: weight.copy() for name, weight in first.network.weights().items()}

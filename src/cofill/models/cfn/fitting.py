@@ -18,7 +18,7 @@ from cofill.memory import give_back_large_arrays
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
 from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
-from cofill.models.cfn.judging import after_refit, judged_by_halves
+from cofill.models.cfn.judging import ENOUGH, after_refit, judged_by_halves
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.pretraining import pretrained_network
@@ -163,7 +163,9 @@ def fit_matrix(
             if tell_decoder is not None:
                 tell_decoder(0.0)
             learned = decoder.learn(validation, settings)
-            said, spread, rmse = judged_by_halves(decoder, learned, validation, settings)
+            said, spread, rmse = judged_by_halves(
+                decoder, learned, validation, settings, most=None if judging else ENOUGH
+            )
             state.best_rmse = after_refit(rmse, settings)
             state.amplitudes, state.spread = learned.amplitudes, spread.as_array().tolist()
             if judging:

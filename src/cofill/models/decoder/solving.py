@@ -18,6 +18,7 @@ from cofill.models.decoder.kernel import (
     in_primal,
     local_kernel,
 )
+from cofill.threads import on_all_cores
 
 Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
@@ -159,15 +160,26 @@ def solve_columns(
     primal = [in_primal(amplitudes.for_column(count), count, space) for count in counts.tolist()]
     alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)
     together = (counts > 0) & ~alone
-    short = amplitudes.for_column(SHORT)
-    work, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
-    for own, chosen in ((short, together & (counts <= SHORT)), (amplitudes, together & (counts > SHORT))):
+    whole, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
+
+    def tell(columns: Longs) -> None:
+        nonlocal done
+        done += float((counts[columns].astype(np.float64) ** 1.5).sum())
+        if share_done is not None:
+            share_done(min(done / whole, 1.0))
+
+    def told(chosen: Bools) -> Iterator[ColumnBatch]:
         for batch in batches(by_column, np.flatnonzero(chosen), width):
-            read = read_batch(batch, by_column, space, left_out, scaled)
-            _solve_batch(batch, read, space, own, *expected(batch.columns), solved)
-            done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
-            if share_done is not None:
-                share_done(min(done / work, 1.0))
+            tell(batch.columns)
+            yield batch
+
+    def work(batch: ColumnBatch) -> None:
+        read = read_batch(batch, by_column, space, left_out, scaled)
+        own = amplitudes.for_column(batch.places.shape[1])
+        _solve_batch(batch, read, space, own, *expected(batch.columns), solved)
+
+    for chosen in (together & (counts <= SHORT), together & (counts > SHORT)):
+        on_all_cores(work, told(chosen))
     for column in np.flatnonzero(alone).tolist():
         known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
         rows, ratings = by_column.row(column)
@@ -175,13 +187,10 @@ def solve_columns(
         seen = space.seen(without.codes, amplitudes.trust(without.counts, without.described))
         weights, biases = expected(np.array([column]))
         about = Expected(weights[0], float(biases[0]))
-        own = amplitudes.for_column(len(rows))
-        found = Posterior(space, own, seen, scaled[known] - without.means, about).decoded()
+        found = Posterior(space, amplitudes.for_column(len(rows)), seen, scaled[known] - without.means, about).decoded()
         solved.taste[column], solved.turn[column], solved.bias[column] = found.taste, found.turn, found.bias
         solved.pull[known] = found.pull
-        done += float(counts[column]) ** 1.5
-        if share_done is not None:
-            share_done(min(done / work, 1.0))
+        tell(np.array([column]))
     return solved
 
 

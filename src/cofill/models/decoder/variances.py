@@ -9,17 +9,15 @@ evenly spaced. What they are worth is the affair of `intervals.Spread`, which is
 """
 
 from collections.abc import Iterator, Sequence, Sized
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.crew import cores
 from cofill.models.decoder.inverse import Inverse
 from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace
 from cofill.models.decoder.solving import BatchSeen, gram_of, kernel_of
-from cofill.threads import one_blas_thread
+from cofill.threads import on_all_cores, one_blas_thread
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -71,8 +69,7 @@ def posterior_variances(
         variances = own.bias + own.taste * (wanted.along**2).sum(2) + own.cosine + own.local - explained
         found[entries[wanted.there]] = np.maximum(variances, 0)[wanted.there]
 
-    with ThreadPoolExecutor(cores()) as pool:
-        list(pool.map(work, _batches(np.diff(rated.starts), np.diff(asked.starts), along.shape[1] + len(space.centre))))
+    on_all_cores(work, _batches(np.diff(rated.starts), np.diff(asked.starts), along.shape[1] + len(space.centre)))
     return found
 
 
