@@ -79,8 +79,8 @@ def judged_by_halves(
     posterior = matrix_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
-    wrong, places = (predicted - validation.ratings[asked], across(predicted, scaling.scale))
-    errors, places = (np.concatenate(exchange.gather(part)) for part in (wrong, places))
+    told: tuple[Floats, Floats] = predicted - validation.ratings[asked], across(predicted, scaling.scale)
+    errors, places = (np.concatenate(exchange.gather(part)) for part in told)
     counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
     variances = np.concatenate(exchange.gather(variances))
     spread = Spread.fit(errors / np.float32(scaling.unit), variances, counts, others, places)
