@@ -83,5 +83,5 @@ def judged_by_halves(
     errors, places = (np.concatenate(exchange.gather(part)) for part in told)
     counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
     variances = np.concatenate(exchange.gather(variances))
-    spread = Spread.fit(errors / np.float32(scaling.unit), variances, counts, others, places)
+    spread = Spread.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
     return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
