@@ -131,8 +131,8 @@ def measured_share(hidden: int) -> float:
         rng.normal(0, 0.4, int(counts.sum())).astype(np.float32),
         columns,
     )
-    ones, features = np.ones(rows, np.float32), np.zeros((rows, 0), np.float32)
-    scaled = ScaledRows(known, ones, features, 0.0, False, known.counts(), Portion.of(known), (-1.0, 1.0))
+    nothing, portion = np.zeros((rows, 0), np.float32), Portion.of(known)
+    scaled = ScaledRows(known, np.ones(rows, np.float32), nothing, 0.0, False, known.counts(), portion, (-1.0, 1.0))
     settings = CFNSettings.of({"hidden": hidden, "threads": 1, "orientation": "item"})
     batches = [gather(scaled, np.arange(first, first + batch)) for first in range(0, rows, batch)]
     shares = []

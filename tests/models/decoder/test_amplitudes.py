@@ -37,7 +37,8 @@ class World:
     @property
     def described(self) -> Bools:
         """(rows,): which have side features."""
-        return np.asarray(np.arange(len(self.codes)) % 3 == 0)
+        flags: Bools = np.arange(len(self.codes)) % 3 == 0
+        return flags
 
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         return Without(self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows])

@@ -79,9 +79,9 @@ def judged_by_halves(
     posterior = matrix_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
-    wrong, places = (predicted - validation.ratings[asked], across(predicted, scaling.scale))
-    errors, places = (np.concatenate(exchange.gather(part)) for part in (wrong, places))
+    told: tuple[Floats, Floats] = predicted - validation.ratings[asked], across(predicted, scaling.scale)
+    errors, places = (np.concatenate(exchange.gather(part)) for part in told)
     counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
     variances = np.concatenate(exchange.gather(variances))
-    spread = Spread.fit((errors / scaling.unit).astype(np.float32), variances, counts, others, places)
+    spread = Spread.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
     return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))
