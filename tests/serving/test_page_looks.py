@@ -225,7 +225,9 @@ def test_a_rated_card_makes_room_for_the_next(visit: Visit) -> None:
     expect(page.locator(".card").first.get_by_role("slider")).to_be_focused()
     page.locator(".row .title").first.click()  # what is rated elsewhere goes too
     other = cards.nth(1).inner_text()
+    expect(page.get_by_role("dialog")).to_be_visible()
     page.evaluate("history.back()")
+    expect(page.get_by_role("dialog")).to_be_hidden()
     page.get_by_role("combobox").fill(other[:-7])
     page.get_by_role("option").first.click()
     click_stars(page.get_by_role("dialog").get_by_role("slider").first, 2)

@@ -112,6 +112,7 @@ def settled(page: Page) -> None:
 
 
 def click_stars(stars: Locator, value: float, most: float = 5) -> None:
+    expect(stars).to_be_visible()
     box = stars.bounding_box()
     assert box is not None
     stars.click(position={"x": box["width"] * (value - 0.2) / most, "y": box["height"] / 2})
