@@ -71,9 +71,10 @@ PRIVATE = {
     "uvicorn": [],  # serving/: HttpToolsProtocol and Server are extended
     "ray": [],  # cluster/ray_session.py: done without where they are gone
 }
-OF_PYTHON = {  # namedtuple's, which are public, and argparse's
+OF_PYTHON = {  # namedtuple's, which are public, argparse's, and those of interrupts.py
     "_asdict", "_fields", "_make", "_replace",
     "_actions", "_ArgumentGroup", "_get_formatter", "_option_string_actions", "_SubParsersAction",
+    "_current_exceptions", "_exit", "_run_exitfuncs",
 }  # fmt: skip
 
 

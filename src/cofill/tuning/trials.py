@@ -110,14 +110,16 @@ def _ndcg(trial: "Trial", plan: "Plan", data: "ListSearchData", still_wanted: Ca
 
 
 def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> float:
-    """The lowest validation RMSE of a training with the trial's settings, without training again on all ratings."""
+    """The validation RMSE that `cofill train` finds with the trial's settings, without training again on all ratings."""
     from optuna import TrialPruned
 
     from cofill.models.cfn.fitting import fit_matrix
+    from cofill.models.cfn.judging import after_refit
     from cofill.models.known import KnownRatings
 
     try:
-        settings = plan.settings.changed({**trial.params, "refit": False, "threads": 1})
+        saved = plan.settings.changed(trial.params)
+        settings = saved.changed({"refit": False, "threads": 1})
     except SettingsError as error:  # each is in its range, but they exclude each other
         raise TrialPruned(str(error)) from None
 
@@ -141,7 +143,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     )
     assert fitted.validation_rmse is not None  # SearchData.check
     trial.set_user_attr("epochs", fitted.epochs)
-    return fitted.validation_rmse
+    return after_refit(fitted.validation_rmse, saved) if saved.decoder == "process" else fitted.validation_rmse
 
 
 @contextmanager
