@@ -58,7 +58,7 @@ def test_the_score_is_the_validation_rmse_of_a_fit(ratings: Ratings, data: Searc
     study = open_study(MEMORY, "s", plan)
     run_trials(study, plan, data, 2)
     for trial in study.get_trials():
-        model = CFN(CFNSettings.of(best_settings(trial, plan)), refit=False, threads=1).fit(ratings)
+        model = CFN(CFNSettings.of(best_settings(trial, plan)), threads=1).fit(ratings)
         assert trial.value == model.measures["validation_rmse"]
         assert trial.user_attrs["epochs"] == model.measures["epochs"]
         assert list(trial.intermediate_values) == [1, 2, 3, 4]
@@ -75,7 +75,7 @@ def test_side_features_take_part(ratings: Ratings) -> None:
     run_trials(study, plan, data, 1)
     (trial,) = study.get_trials()
     settings = CFNSettings.of(best_settings(trial, plan))
-    model = CFN(settings, refit=False, threads=1).fit(ratings, item_features=features)
+    model = CFN(settings, threads=1).fit(ratings, item_features=features)
     assert trial.value == model.measures["validation_rmse"]
 
 
