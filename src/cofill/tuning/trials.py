@@ -110,7 +110,7 @@ def _ndcg(trial: "Trial", plan: "Plan", data: "ListSearchData", still_wanted: Ca
 
 
 def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callable[[], bool]) -> float:
-    """The validation RMSE that `cofill train` finds with the trial's settings, without training on all ratings again."""
+    """The validation RMSE that `cofill train` finds with the trial's settings, without training on everything again."""
     from optuna import TrialPruned
 
     from cofill.models.cfn.fitting import fit_matrix
