@@ -41,7 +41,7 @@ class Watch:
         self.raised = False
         self._again = False
         self._over = False
-        self._last_words = threading.Lock()  # whoever has it says them
+        self._last_words = threading.Lock()  # its holder prints them
 
     def begin(self) -> None:
         global _watch

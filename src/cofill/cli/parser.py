@@ -11,7 +11,7 @@ COMMANDS = {
     "train": "train a model on a ratings file or a data set",
     "evaluate": "measure a model on ratings it has not seen",
     "predict": "predict the ratings of pairs of user and item",
-    "recommend": "recommend items to a user, to somebody new, or to everybody",
+    "recommend": "recommend items to a user, a new user, or all users",
     "similar": "list the items most like one",
     "explain": "show which ratings and features move a list score, or with --by rating a predicted rating",
     "features": "show how a file of side information is read, or what a model learned from it",

@@ -98,7 +98,7 @@ def write_model(folder: Path, contents: Contents) -> None:
         files |= write_attributes(folder, contents)
         write_card(folder, Card(**said_of(contents), files=files, sha256=""))
     except BaseException:
-        with suppress(ModelFileError):  # of somebody else's card
+        with suppress(ModelFileError):  # of another card
             before = _files_of(read_card(folder)) if (folder / CARD_NAME).exists() else []
             _remove_leftovers(folder, {file.name for file in before})
         raise

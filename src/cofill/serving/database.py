@@ -127,7 +127,7 @@ class Changes(NamedTuple):
     users: list[LiveUser]
     interactions: list[LiveInteraction]
     forgotten: Tombstones
-    """Those of whom all that was known before is to be removed first."""
+    """The users whose earlier data are removed first."""
 
 
 class Store:

@@ -293,7 +293,7 @@ class _Crew:
                 if worker.poll() is not None:
                     how = how_it_ended(worker.returncode, len(self.workers))
                     self._failed += worker not in self._ready
-                    if self._failed >= _MOST_FAILURES:  # whoever started this process may know what to do
+                    if self._failed >= _MOST_FAILURES:  # the supervisor of this process sees the exit code
                         raise CofillError(f"a worker could not be started {self._failed} times in a row: {how}")
                     log.error("a worker is replaced: %s", how)
                     _let_go(worker)
