@@ -24,6 +24,7 @@ from tests.serving.visiting import (
     Visit,
     announced,
     click_stars,
+    expect_stored,
     myself,
     rate_cards,
     settled,
@@ -48,7 +49,7 @@ def test_three_ratings_move_the_list_and_outlive_a_reload(visit: Visit, server: 
     moves = page.locator(".row .moved span[aria-hidden]").all_inner_texts()
     assert any(re.fullmatch("[▲▼] [0-9]+|new", move) for move in moves)
     assert page.locator(".row .reason-text").first.inner_text() != ""
-    assert sorted(server.ratings(myself(page)).values()) == [1, 3.5, 5]
+    expect_stored(server, myself(page), 1, 3.5, 5)
 
     page.reload()
     page.wait_for_selector(".row")
@@ -67,11 +68,11 @@ def test_a_rating_can_be_taken_back_and_undone(visit: Visit, server: Server) -> 
         page.get_by_role("button", name=f"Take back your rating of {title}").first.click()
     expect(page.locator(".ratings")).to_be_hidden()
     settled(page)
-    assert server.ratings(myself(page)) == {}
+    expect_stored(server, myself(page))
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("heading", name="Your ratings 1")).to_be_visible()
     settled(page)
-    assert list(server.ratings(myself(page)).values()) == [4]
+    expect_stored(server, myself(page), 4)
 
 
 @pytest.mark.parametrize("remembered", [1, 999_999])
@@ -138,7 +139,7 @@ def test_keyboard_alone(visit: Visit, server: Server) -> None:
     expect(page.get_by_role("combobox")).to_be_focused()
     expect(page.get_by_role("heading", name="Your ratings 2")).to_be_visible()
     settled(page)
-    assert sorted(server.ratings(myself(page)).values()) == [2, 4.5]
+    expect_stored(server, myself(page), 2, 4.5)
 
 
 def test_reasons_add_up(visit: Visit, server: Server) -> None:
@@ -253,7 +254,7 @@ def test_where_nobody_rates_things_are_chosen(visit: Visit, server: Server) -> N
         card.get_by_role("button", name=f"You chose {title}").click()
     expect(page.get_by_role("heading", name="Your choices 1")).to_be_visible()
     settled(page)
-    assert list(server.ratings(myself(page)).values()) == [1]
+    expect_stored(server, myself(page), 1)
     page.locator(".row").first.get_by_role("button", name="Why").click()
     expect(page.locator(".breakdown .total .amount")).to_have_text(re.compile("%$"))
     page.locator(".row .title").first.click()
@@ -264,8 +265,7 @@ def test_where_nobody_rates_things_are_chosen(visit: Visit, server: Server) -> N
     expect(page.locator(".toast")).to_contain_text("is not chosen any more")
     expect(page.get_by_role("heading", name="To begin with")).to_be_visible()
     page.unroute_all(behavior="wait")
-    settled(page)
-    assert server.ratings(myself(page)) == {}
+    expect_stored(server, myself(page))
 
 
 def test_filter_by_genre_and_year(visit: Visit, server: Server) -> None:
@@ -594,7 +594,7 @@ def test_what_failed_is_as_the_server_has_it(visit: Visit, server: Server) -> No
     settled(page)
     expect(page.get_by_role("heading", name="Your ratings 2")).to_be_visible()
     assert page.get_by_text("was not rated").count() == 0
-    assert sorted(server.ratings(myself(page)).values()) == [2, 5]
+    expect_stored(server, myself(page), 2, 5)
 
 
 def test_starting_anew_leaves_what_is_on_its_way_with_the_old(visit: Visit, server: Server) -> None:
@@ -613,7 +613,7 @@ def test_starting_anew_leaves_what_is_on_its_way_with_the_old(visit: Visit, serv
     expect(page.get_by_role("button", name="Try again")).to_have_count(0)  # it would be somebody else's
     assert page.evaluate("localStorage.getItem('cofill.me')") is None
     expect(page.locator(".ratings")).to_be_hidden()
-    assert list(server.ratings(me).values()) == [4, 4, 5]
+    expect_stored(server, me, 4, 4, 5)
 
 
 def test_the_last_choice_of_a_person_holds(visit: Visit, server: Server) -> None:
@@ -646,7 +646,7 @@ def test_two_tabs_are_one_person(visit: Visit, server: Server) -> None:
     with second.expect_response(lambda answer: answer.url.endswith("/v1/recommendations")):
         click_stars(second.locator(".card").nth(1).get_by_role("slider"), 3)
     assert myself(first) == myself(second) == me
-    assert sorted(server.ratings(me).values()) == [3, 5]
+    expect_stored(server, me, 3, 5)
     choose_among_people(second)
     second.get_by_role("button", name="Start anew").click()
     expect(first.get_by_role("heading", name="To begin with")).to_be_visible()

@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page, expect, sync_playwright
 
 from tests.serving.running_server import Server
+from tests.waiting import wait_until
 
 PAGE = Path(str(files("cofill.serving") / "page"))
 QUIET = ("quic", "background-networking", "component-update", "sync", "gpu")
@@ -109,6 +110,11 @@ def titles(page: Page) -> list[str]:
 def settled(page: Page) -> None:
     """Until the list has followed."""
     expect(page.locator(".recommended")).not_to_have_attribute("aria-busy", "true")
+
+
+def expect_stored(server: Server, user: object, *ratings: float) -> None:
+    """The page shows a rating before the server has stored it."""
+    wait_until(lambda: sorted(server.ratings(user).values()) == sorted(ratings), f"the ratings {ratings} of {user}")
 
 
 def click_stars(stars: Locator, value: float, most: float = 5) -> None:
