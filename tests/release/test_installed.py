@@ -75,7 +75,7 @@ def test_the_plain_install_runs_the_demo(plain: Environment, tmp_path: Path) -> 
     said = plain.ran(plain.folder / "bin" / "cofill", "--version", folder=tmp_path)
     assert said == f"cofill {cofill.__version__}\n"
     told = plain.cofill("demo", "--out", "demo", *TINY_WORLD, folder=tmp_path)
-    assert "Somebody new, who rated nothing" in told
+    assert "A new user who rated nothing" in told
     assert {path.name for path in (tmp_path / "demo").iterdir()} == {"model", "report.html", "test.csv", "world"}
 
 
@@ -274,4 +274,4 @@ def test_the_plain_install_under_another_python(
         pytest.skip("the CPU build of torch at hand is for Python 3.11; the one for all fetches gigabytes")
     environment = Environment(tmp_path / "environment", python=interpreter(version))
     environment.install(str(distributions.wheel))
-    assert "Somebody new, who rated nothing" in environment.cofill("demo", *TINY_WORLD, folder=tmp_path)
+    assert "A new user who rated nothing" in environment.cofill("demo", *TINY_WORLD, folder=tmp_path)
