@@ -51,7 +51,7 @@ def loaded(name: str) -> Ratings:
 
 def thinned(percent: int, quick: bool, seed: int) -> Part:
     ratings = loaded("ml-1m")
-    kept = np.random.default_rng(seed).permutation(len(ratings))[: len(ratings) * percent // 100]
+    kept = np.sort(np.random.default_rng(seed).permutation(len(ratings))[: len(ratings) * percent // 100])
     return random_part(repacked(ratings.select(kept)), quick, seed)
 
 

@@ -107,6 +107,13 @@ def test_another_scale(any_data_sets: Any) -> None:
     assert tuple(stretched.scale) == (-10.0, 10.0)
 
 
+def test_a_share_of_the_ratings(any_data_sets: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = any_data_sets.plain_world(60, 40, 300, False, 0).train
+    monkeypatch.setattr(any_data_sets, "loaded", lambda name: made)
+    part = any_data_sets.thinned(20, False, 0)
+    assert len(part.train) + len(part.test) == len(made) * 20 // 100
+
+
 def test_who_has_no_rating_drops_out(any_data_sets: Any) -> None:
     ratings = Ratings.read(([1, 1, 2, 3], [1, 2, 1, 7], [1.0, 3.0, 5.0, 4.0]), scale=(1, 5))
     left = any_data_sets.repacked(ratings.select(np.array([False, True, False, True])))
