@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.memory import data_size
-from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, phases_of
+from cofill.models.cfn.model import CFN
 from cofill.progress import Forecast, Phase, Step, duration
 
 

@@ -16,7 +16,7 @@ from cofill.cli import main
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from tests.cli.conftest import QUICK, Run
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

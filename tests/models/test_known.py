@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.known import Arrays, KnownRatings, known_arrays, known_from
+from cofill.models.observed import Arrays, KnownRatings, known_arrays, known_from
 
 SCALE = Scale(1, 5)
 ROWS, COLUMNS = 3, 4

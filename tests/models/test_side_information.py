@@ -324,7 +324,11 @@ def test_vectors_of_any_size_weigh_as_much_as_other_features() -> None:
 
 def test_a_table_that_says_nothing_of_tags_leaves_them_alone(model: CFN, tmp_path: Path) -> None:
     changed = fresh(model, tmp_path / "m")
-    side = changed.completion.row_features if changed.orientation == "item" else changed.completion.column_features
+    side = (
+        changed.network_predictor.row_features
+        if changed.orientation == "item"
+        else changed.network_predictor.column_features
+    )
     tags = changed.item_features.names.index("tags[0]")  # type: ignore[union-attr]
     tagged = int(np.flatnonzero(side.values[:, tags:].any(axis=1))[0])
     item, kept = changed.items.id(tagged), side.values[tagged, tags:].copy()

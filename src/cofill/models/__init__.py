@@ -84,7 +84,7 @@ _OURS = {
     ),
     "lists": Algorithm("cofill.models.list_model:ListModel", (Contender("cofill", lists=True),)),
     "cfn": Algorithm(
-        "cofill.models.cfn.cfn:CFN",
+        "cofill.models.cfn.model:CFN",
         (
             Contender("U-CFN", {"orientation": "user"}),
             Contender("U-CFN++", {"orientation": "user"}, side=True),

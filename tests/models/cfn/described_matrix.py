@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.network_predictor import Completion
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder
 from cofill.models.cfn.fitting import Fitted, fit_matrix
-from cofill.models.known import KnownRatings
+from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]

@@ -59,8 +59,8 @@ def uneven() -> CFN:
 
 
 def matrix_of(model: CFN) -> BothMatrix:
-    assert isinstance(model.matrix, BothMatrix)
-    return model.matrix
+    assert isinstance(model.predictor, BothMatrix)
+    return model.predictor
 
 
 class Said:
@@ -190,7 +190,8 @@ def test_every_question_is_answered_as_the_gate_says() -> None:
     same(matrix.many_rows(some), expected[some])
     same(matrix.many_columns(some), expected[:, some].T)
     same(
-        matrix.new_row_at(*matrix.known.row(7), None, some.astype(np.int32)), matrix.new_row(*matrix.known.row(7))[some]
+        matrix.new_user_at(*matrix.known.row(7), None, some.astype(np.int32)),
+        matrix.new_user(*matrix.known.row(7))[some],
     )
     rated = matrix.known.column(9)
     same(matrix.new_column_at(*rated, None, some.astype(np.int32)), matrix.new_column(*rated)[some])
@@ -203,10 +204,10 @@ def test_shares_add_up() -> None:
     for row in (0, 5, 77):
         rated = matrix.known.row(row)
         asked = np.arange(0, len(matrix.column_counts), 3, dtype=np.int32)
-        shares = matrix.row_shares(Given(*rated, None, (), row), asked)
+        shares = matrix.user_shares(Given(*rated, None, (), row), asked)
         assert shares.ratings.shape == (len(asked), len(rated[0]))
         weight = UNEVEN.weight(np.array(len(rated[0])), matrix.column_counts[asked])
-        by_user, by_item = (part.new_row(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
+        by_user, by_item = (part.new_user(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
         base = by_item + weight * (by_user - by_item)
         np.testing.assert_allclose(base + shares.ratings.sum(1), matrix.row(row)[asked], rtol=0, atol=1e-3)
     for column in (0, 5, 77):

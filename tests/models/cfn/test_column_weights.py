@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cofill.models.cfn.network_predictor import Completion
 
 from cofill import CFN
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.models.cfn import column_weights
-from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.fitting import fit_matrix
-from cofill.models.known import KnownRatings
+from cofill.models.observed import KnownRatings
 from tests.models.cfn.as_read import portion_of
 from tests.models.cfn.described_matrix import COLD_COLUMN, NOTHING, Floats, completion, fitted, indices, matrix, vector
 
@@ -151,7 +151,7 @@ def ratings() -> Ratings:
 def test_the_setting_decides_whether_columns_are_solved(orientation: str) -> None:
     few: dict[str, Any] = {"hidden": 8, "epochs": 3, "validation": 0, "threads": 1, "decoder": "network"}
     models = [CFN(orientation=orientation, solve_columns=solve, **few).fit(ratings()) for solve in (False, True)]
-    unsolved, solved = (model.completion.network.output.weight for model in models)
+    unsolved, solved = (model.network_predictor.network.output.weight for model in models)
     rows = ratings().rows("item" if models[0].orientation == "item" else "user")
     trained = fit_matrix(
         KnownRatings(rows, rows.transpose()),

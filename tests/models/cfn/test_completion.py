@@ -5,14 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cofill.models.cfn.network_predictor import Completion
 from hypothesis import HealthCheck, given
 from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.described import SideFeatures
-from cofill.models.cfn.completion import Completion
-from cofill.models.known import KnownRatings
-from cofill.models.matrix import FilledMatrix
+from cofill.models.observed import KnownRatings
+from cofill.models.predictor import FilledMatrix
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
@@ -97,12 +97,12 @@ def test_a_cold_column_is_predicted_from_its_features(orientation: str) -> None:
 def test_the_features_of_a_cold_row_decide_which_columns_it_likes(orientation: str) -> None:
     """Not only how high it rates them all: that much the fitted means would say."""
     model = completion(orientation=orientation)
-    one, other = (model.new_row(*NOTHING, vector(0, sign, 0)) for sign in (2, -2))
+    one, other = (model.new_user(*NOTHING, vector(0, sign, 0)) for sign in (2, -2))
     towards = matrix().column_features[:COLD_COLUMN, 0]
     assert np.corrcoef((one - other)[:COLD_COLUMN], towards)[0, 1] > 0.9
     # And how far the network is believed about it is a setting.
     distrustful = completion(orientation=orientation, trust_features=0.0)
-    means = [distrustful.new_row(*NOTHING, vector(0, sign, 0)) for sign in (2, -2)]
+    means = [distrustful.new_user(*NOTHING, vector(0, sign, 0)) for sign in (2, -2)]
     np.testing.assert_allclose(means[0] - means[1], (means[0] - means[1])[0], rtol=0, atol=1e-5)
     half, whole = (completion(orientation=orientation, trust_features=t) for t in (0.5, 1.0))
     np.testing.assert_allclose(
@@ -126,7 +126,7 @@ def test_an_id_that_was_never_seen_is_one_of_which_nothing_is_known(orientation:
     model = completion(orientation=orientation)
     every_column, every_row = np.arange(COLUMNS, dtype=np.int32), np.arange(ROWS, dtype=np.int32)
     stranger = model.entries(np.full(COLUMNS, -1, np.int32), every_column)
-    np.testing.assert_allclose(stranger, model.new_row(*NOTHING), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(stranger, model.new_user(*NOTHING), rtol=0, atol=1e-5)
     np.testing.assert_allclose(stranger, model.row(EMPTY_ROW), rtol=0, atol=1e-5)
     strange = model.entries(every_row, np.full(ROWS, -1, np.int32))
     np.testing.assert_allclose(strange, model.new_column(*NOTHING), rtol=0, atol=1e-5)
@@ -140,13 +140,13 @@ def test_an_id_that_was_never_seen_is_one_of_which_nothing_is_known(orientation:
 def test_a_described_row_is_what_new_row_says_of_it(shape: Shape) -> None:
     model = completion(**shape)
     features = vector(0.5, -1.5, 1)
-    expected = model.new_row(*NOTHING, features)
-    model.describe_rows(indices(ROWS + 2), features[None])
+    expected = model.new_user(*NOTHING, features)
+    model.describe_users(indices(ROWS + 2), features[None])
     assert model.rows == ROWS + 3  # of those between nothing is known
     np.testing.assert_allclose(model.row(ROWS + 2), expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(model.row(ROWS), model.row(EMPTY_ROW), rtol=0, atol=1e-5)
     # The row that was cold in the training comes to be the same when it is described alike.
-    model.describe_rows(indices(COLD_ROW), features[None])
+    model.describe_users(indices(COLD_ROW), features[None])
     np.testing.assert_allclose(model.row(COLD_ROW), expected, rtol=0, atol=1e-5)
     every_way(model)
 
@@ -156,11 +156,11 @@ def test_a_described_column_is_what_new_column_says_of_it(shape: Shape) -> None:
     model = completion(**shape)
     features = vector(-1, 0.8)
     expected = model.new_column(*NOTHING, features)
-    model.describe_columns(indices(COLUMNS + 2), features[None])
+    model.describe_items(indices(COLUMNS + 2), features[None])
     assert model.columns == COLUMNS + 3
     np.testing.assert_allclose(model.column(COLUMNS + 2), expected, rtol=0, atol=1e-5)
     np.testing.assert_allclose(model.column(COLUMNS), model.column(EMPTY_COLUMN), rtol=0, atol=1e-5)
-    model.describe_columns(indices(COLD_COLUMN), features[None])
+    model.describe_items(indices(COLD_COLUMN), features[None])
     np.testing.assert_allclose(model.column(COLD_COLUMN), expected, rtol=0, atol=1e-5)
     every_way(model)
 
@@ -173,9 +173,9 @@ def test_to_say_again_what_is_known_changes_nothing(orientation: str, solved: bo
     rows, columns = (
         np.flatnonzero(side.described).astype(np.int32) for side in (model.row_features, model.column_features)
     )
-    model.describe_rows(rows, matrix().row_features[rows])
+    model.describe_users(rows, matrix().row_features[rows])
     np.testing.assert_array_equal(every_way(model), before)
-    model.describe_columns(columns, matrix().column_features[columns])
+    model.describe_items(columns, matrix().column_features[columns])
     np.testing.assert_array_equal(every_way(model), before)
     model.add(*pairs_of(rows), np.concatenate([matrix().rows.row(row)[1] for row in rows.tolist()]))
     np.testing.assert_array_equal(every_way(model), before)
@@ -186,7 +186,7 @@ def test_features_of_a_row_that_has_ratings_count_too(orientation: str) -> None:
     model = completion(orientation=orientation)
     before = model.row(3)
     others = model.many_rows(np.arange(4, 20))
-    model.describe_rows(indices(3), vector(0, -2, 2)[None])
+    model.describe_users(indices(3), vector(0, -2, 2)[None])
     assert np.abs(model.row(3) - before).max() > 1e-2
     np.testing.assert_array_equal(model.many_rows(np.arange(4, 20)), others)
     every_way(model)
@@ -202,8 +202,8 @@ def test_one_question_has_one_answer(shape: Shape) -> None:
         indices(3, COLUMNS, 0, 1, COLUMNS, 4, EMPTY_COLUMN, COLD_COLUMN, COLUMNS + 1, 7),
         vector(5, 1, 2, 4, 3, 5, 1, 2, 5, 1),
     )
-    model.describe_rows(indices(ROWS, ROWS + 3, 2), np.eye(3, dtype=np.float32))
-    model.describe_columns(indices(COLUMNS, COLUMNS + 2, 4), np.array([[1, 0], [0, 1], [1, 1]], np.float32))
+    model.describe_users(indices(ROWS, ROWS + 3, 2), np.eye(3, dtype=np.float32))
+    model.describe_items(indices(COLUMNS, COLUMNS + 2, 4), np.array([[1, 0], [0, 1], [1, 1]], np.float32))
     after = every_way(model)
     assert after.shape == (ROWS + 4, COLUMNS + 3)
     assert np.abs(after[:ROWS, :COLUMNS] - before)[[0, 2, EMPTY_ROW, COLD_ROW]].max(axis=1).min() > 1e-3
@@ -244,9 +244,9 @@ EVENTS: list[Event] = [
 def happen(model: FilledMatrix, event: Event) -> None:
     kind, index, what = event
     if kind == "row":
-        model.describe_rows(indices(index), np.array([what], np.float32))
+        model.describe_users(indices(index), np.array([what], np.float32))
     elif kind == "column":
-        model.describe_columns(indices(index), np.array([what], np.float32))
+        model.describe_items(indices(index), np.array([what], np.float32))
     elif kind == "rating":
         column, rating = what
         model.add(indices(index), indices(column), vector(rating))
@@ -300,7 +300,7 @@ def test_a_row_and_a_column_without_their_ratings_are_cold(shape: Shape) -> None
     model = completion(**shape)
     rows, columns = pairs_of(indices(3))
     model.remove(rows, columns)
-    np.testing.assert_allclose(model.row(3), model.new_row(*NOTHING, matrix().row_features[3]), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model.row(3), model.new_user(*NOTHING, matrix().row_features[3]), rtol=0, atol=1e-5)
     raters = model.known.column(4)[0]
     model.remove(raters, np.full(len(raters), 4, np.int32))
     model.remove(raters, np.full(len(raters), 4, np.int32))

@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from hypothesis import HealthCheck, given
 from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.described import SideFeatures
 from cofill.models.cfn import decoded as decoded_module
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.decoder.kernel import local_kernel
 from cofill.models.explanation import Given
-from cofill.models.known import KnownRatings
+from cofill.models.observed import KnownRatings
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
@@ -75,11 +75,11 @@ def test_what_is_new_is_answered_as_if_it_were_known(shape: Shape) -> None:
     for row in (ROWS, ROWS + 1, COLD_ROW, EMPTY_ROW, 0):
         features = model.row_features
         about = features.values[row] if features.described[row] else None
-        given_again = model.new_row(*model.known.row(row), about)
+        given_again = model.new_user(*model.known.row(row), about)
         np.testing.assert_allclose(given_again, model.row(row), rtol=0, atol=1e-4)
         some = indices(0, COLUMNS, EMPTY_COLUMN)
         np.testing.assert_allclose(
-            model.new_row_at(*model.known.row(row), about, some), given_again[some], rtol=0, atol=1e-5
+            model.new_user_at(*model.known.row(row), about, some), given_again[some], rtol=0, atol=1e-5
         )
     for column in (COLUMNS + 2, EMPTY_COLUMN):
         # Rows that came later are seen without the column's own rating, as they were before it was given.
@@ -103,7 +103,7 @@ def test_of_whom_nothing_is_known_the_biases_speak(shape: Shape) -> None:
     means = model.means
     assert np.abs(model.row(EMPTY_ROW) - model.row(COLD_ROW)).max() > 0.05
     stranger = model.entries(np.full(COLUMNS, -1, np.int32), np.arange(COLUMNS, dtype=np.int32))
-    for nobody in (model.row(EMPTY_ROW), model.new_row(*NOTHING)):
+    for nobody in (model.row(EMPTY_ROW), model.new_user(*NOTHING)):
         np.testing.assert_allclose(nobody, stranger, rtol=0, atol=1e-5)
     # The decoder's biases are posterior means beside tastes, the fitted ones without.
     assert np.abs(means.overall + means.row_of_nobody() + means.column - stranger).max() < 0.3
@@ -156,8 +156,8 @@ def test_to_say_again_what_is_known_changes_nothing(shape: Shape) -> None:
     rows, columns = (
         np.flatnonzero(side.described).astype(np.int32) for side in (model.row_features, model.column_features)
     )
-    model.describe_rows(rows, matrix().row_features[rows])
-    model.describe_columns(columns, matrix().column_features[columns])
+    model.describe_users(rows, matrix().row_features[rows])
+    model.describe_items(columns, matrix().column_features[columns])
     model.add(*pairs_of(rows), np.concatenate([matrix().rows.row(row)[1] for row in rows.tolist()]))
     np.testing.assert_array_equal(every_way(model), before)
 
@@ -167,7 +167,7 @@ def test_a_row_and_a_column_without_their_ratings_are_cold(shape: Shape) -> None
     """What is left of them are their features."""
     model = decoded(**shape)
     model.remove(*pairs_of(indices(3)))
-    np.testing.assert_allclose(model.row(3), model.new_row(*NOTHING, matrix().row_features[3]), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(model.row(3), model.new_user(*NOTHING, matrix().row_features[3]), rtol=0, atol=1e-4)
     raters = model.known.column(4)[0]
     model.remove(raters, np.full(len(raters), 4, np.int32))
     as_new = model.new_column(*NOTHING, matrix().column_features[4])
@@ -288,11 +288,11 @@ def test_shares_of_a_column_add_up(shape: Shape) -> None:
 def test_shares_of_a_row_add_up(shape: Shape) -> None:
     model = changed(shape)
     columns = np.arange(model.columns, dtype=np.int32)
-    base = model.new_row(*NOTHING)
+    base = model.new_user(*NOTHING)
     features = model.row_features
     for row in (0, 3, 4, 5, ROWS, ROWS + 1, COLD_ROW, EMPTY_ROW):
         about = features.values[row] if features.described[row] else None
-        shares = model.row_shares(Given(*model.known.row(row), about, (1, 2), row), columns)
+        shares = model.user_shares(Given(*model.known.row(row), about, (1, 2), row), columns)
         together = base + shares.ratings.sum(1) + shares.features.sum(1)
         np.testing.assert_allclose(together, model.row(row), rtol=0, atol=1e-3)
 
@@ -333,11 +333,11 @@ def test_intervals_of_many_columns_solve_none_by_itself(monkeypatch: pytest.Monk
     rows, columns = (part.ravel().astype(np.int32) for part in np.mgrid[-1:ROWS, -1:COLUMNS])
     predicted = model.entries(rows, columns)
     monkeypatch.setattr(decoded_module, "Posterior", None)
-    widths = model.half_widths(rows, columns, predicted)
+    widths = model.interval_radius(rows, columns, predicted)
     assert (widths > 0).all()
     for place in (0, 5, COLUMNS + 4, len(rows) - 1):
         one = slice(place, place + 1)
-        alone = model.half_widths(rows[one], columns[one], predicted[one])
+        alone = model.interval_radius(rows[one], columns[one], predicted[one])
         np.testing.assert_allclose(alone, widths[one], rtol=1e-4)
 
 
@@ -347,11 +347,11 @@ def test_intervals_of_what_is_new_are_those_of_what_is_known(shape: Shape) -> No
     for row in (ROWS, COLD_ROW, EMPTY_ROW, 0):
         about = model.row_features.values[row] if model.row_features.described[row] else None
         asked = indices(0, COLUMNS, EMPTY_COLUMN, 2)
-        predicted = model.new_row_at(*model.known.row(row), about, asked)
-        given_again = model.new_row_half_widths(*model.known.row(row), about, asked, predicted)
-        known = model.half_widths(np.full(len(asked), row, np.int32), asked, predicted)
+        predicted = model.new_user_at(*model.known.row(row), about, asked)
+        given_again = model.new_user_interval_radius(*model.known.row(row), about, asked, predicted)
+        known = model.interval_radius(np.full(len(asked), row, np.int32), asked, predicted)
         np.testing.assert_allclose(given_again, known, rtol=1e-3)
     asked = indices(0, ROWS, EMPTY_ROW)
     predicted = model.new_column_at(*NOTHING, None, asked)
     nobody = model.new_column_half_widths(*NOTHING, None, asked, predicted)
-    np.testing.assert_allclose(nobody, model.half_widths(asked, indices(-1, -1, -1), predicted), rtol=1e-4)
+    np.testing.assert_allclose(nobody, model.interval_radius(asked, indices(-1, -1, -1), predicted), rtol=1e-4)

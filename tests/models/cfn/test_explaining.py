@@ -10,6 +10,7 @@ import numpy.typing as npt
 import polars as pl
 import pytest
 import torch
+from cofill.models.cfn.shares import along_the_path, of_closed_form
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +23,6 @@ from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.plain.network import PlainNetwork
-from cofill.models.cfn.shares import along_the_path, of_closed_form
 from cofill.models.explanation import Explanation
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.recommender import Recommender
@@ -207,7 +207,7 @@ def test_the_strongest_agree_with_leaving_them_out(orientation: str) -> None:
     model = _cfn(orientation=orientation)
     agree = []
     for user in range(1, USERS, 8):
-        indices, known = model.matrix.known.row(model.users.index(user))
+        indices, known = model.predictor.known.row(model.users.index(user))
         ratings = {model.items.id(int(at)): float(rating) for at, rating in zip(indices, known, strict=True)}
         for explanation in whys(model, ratings, [9, 33]):
             for entry in explanation.contributions[:3]:

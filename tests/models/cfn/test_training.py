@@ -74,7 +74,7 @@ def test_the_best_weights_are_kept(orientation: str) -> None:
     whole = ratings()
     kept = Ratings(whole.users, whole.items, users[order], items[order], part.values[order], None, whole.scale)
     without.fit(kept)
-    without.completion.network.take(model.completion.network.weights())
+    without.network_predictor.network.take(model.network_predictor.network.weights())
     rows_asked, columns_asked = held_out.entry_rows.astype(np.int32), held_out.entry_columns
     asked = (rows_asked, columns_asked) if orientation == "user" else (columns_asked, rows_asked)
     warm = (without.user_counts()[asked[0]] > 0) & (without.item_counts()[asked[1]] > 0)
@@ -207,11 +207,11 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     few: dict[str, Any] = {"epochs": 2, "hidden": 8, "threads": 1, "validation": 0.5, "decoder": "network"}
     model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
-    rows = model.completion.known.trained
+    rows = model.network_predictor.known.trained
     part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
-    assert not model.completion.network.output.weight[held_out].any()
+    assert not model.network_predictor.network.output.weight[held_out].any()
 
 
 def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:

@@ -40,7 +40,7 @@ class TestUserAutoRec(LearnerContract):
 
 def objective(model: AutoRec, ratings: Ratings) -> float:
     """sum over rows of |r - h(r)|^2 over what is known / rows + lambda / 2 (|W|^2 + |V|^2), as the paper writes it."""
-    network, scaling = model.completion.network, model.completion.scaling
+    network, scaling = model.network_predictor.network, model.network_predictor.scaling
     weights = {name: weight.astype(np.float64) for name, weight in network.weights().items()}
     known = ratings.rows("item" if model.orientation == "item" else "user")
     total = 0.0

@@ -48,7 +48,7 @@ def test_a_rival_of_your_own_is_kept_too(tmp_path: Path) -> None:
 
 def test_where_means_say_nothing_about_likeness_lists_do() -> None:
     model = Means().fit(parts().train)
-    assert model.matrix.column_vectors().shape[1] == 0
+    assert model.predictor.item_vectors().shape[1] == 0
     found = model.similar(1, 5)
     assert len(found) == 5
     assert all(0 < entry.similarity < 1 for entry in found)
@@ -56,7 +56,7 @@ def test_where_means_say_nothing_about_likeness_lists_do() -> None:
 
 def test_all_ways_of_asking_a_matrix_agree() -> None:
     """Columns are never asked for as long as rows are users, but the matrix fills in both ways."""
-    matrix = ALSWR(rank=4, iterations=2).fit(parts().train).matrix
+    matrix = ALSWR(rank=4, iterations=2).fit(parts().train).predictor
     rows, columns = np.arange(20), np.arange(15)
     grid = np.meshgrid(rows.astype(np.int32), columns.astype(np.int32), indexing="ij")
     expected = matrix.entries(grid[0].ravel(), grid[1].ravel()).reshape(20, 15)
