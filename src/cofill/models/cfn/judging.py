@@ -13,8 +13,9 @@ import numpy.typing as npt
 from cofill.config import CFNSettings
 from cofill.exchange import total
 from cofill.models.cfn.codes import ReadRows
+from cofill.models.cfn.decoding import Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder, across, whole_variance
-from cofill.models.cfn.predictor import Decoder, UserRows
+from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import Learned, halves_of
 from cofill.models.decoder.intervals import Spread

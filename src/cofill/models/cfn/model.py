@@ -17,11 +17,12 @@ from cofill.models.card import Sides
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, list_phase, of_rows, phases_of, sides_of
+from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, taken
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.predictor import BY_COLUMN, BY_RATING, CFNPredictor, ItemRows, UserRows, taken
+from cofill.models.cfn.predictor import ItemRows, UserRows
 from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.keeping import all_columns
