@@ -100,7 +100,7 @@ def test_the_phases_of_a_network_follow_its_settings() -> None:
     assert names() == [SEARCH, LEARN, TRAIN, SOLVE]
     assert names(refit=False) == [SEARCH, LEARN, SOLVE]
     assert names(validation=0) == [TRAIN, SOLVE]
-    assert names(decoder="network", solve_columns=False) == [SEARCH, TRAIN]
+    assert names(decoder="network") == [SEARCH, TRAIN]
 
 
 @pytest.mark.parametrize("orientation", ["item", "both"])

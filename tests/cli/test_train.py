@@ -96,8 +96,8 @@ def test_a_preset_is_overridden_by_the_file_and_by_flags(
     assert settings_of("--preset", "paper") == CFNSettings.preset("paper")
     file = tmp_path / "settings.toml"
     file.write_text('epochs = 3\nbeta = 0.5\norientation = "user"\n')
-    found = settings_of("--preset", "paper", "--config", file, "--beta", "0.4", "--solve-columns")
-    assert found == CFNSettings.preset("paper", epochs=3, beta=0.4, orientation="user", solve_columns=True)
+    found = settings_of("--preset", "paper", "--config", file, "--beta", "0.4", "--no-refit")
+    assert found == CFNSettings.preset("paper", epochs=3, beta=0.4, orientation="user", refit=False)
 
 
 def test_the_network_of_the_paper(run: Run, refused: Callable[..., str], world: Path, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_it_stops_when_validation_no_longer_gets_better() -> None:
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
-    model = overfitting(refit=False, orientation=orientation, trust_length=0.0, solve_columns=False)
+    model = overfitting(refit=False, orientation=orientation)
     rows = ratings().rows("item" if model.orientation == "item" else "user")
     part, held_out = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
@@ -205,7 +205,7 @@ def test_every_noise_trains(noise: str) -> None:
 def test_a_column_that_was_never_trained_says_nothing() -> None:
     """Without a refit, a column may have all of its ratings held out: its first random weights mean nothing."""
     few: dict[str, Any] = {"epochs": 2, "hidden": 8, "threads": 1, "validation": 0.5, "decoder": "network"}
-    model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
+    model = CFN(refit=False, weight_decay=0.0, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
     rows = model.network_predictor.known.trained
     part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
