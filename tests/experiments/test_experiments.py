@@ -174,7 +174,7 @@ def test_the_search_without_tanh_goes_before_the_test(make_plan: MakePlan) -> No
 
 def is_network_alone(run: Run) -> bool:
     """Nothing but the trained network predicts: no closed form."""
-    return run.all_settings["decoder"] == "network"
+    return bool(run.all_settings["decoder"] == "network")
 
 
 def test_the_variants_of_the_loss(make_plan: MakePlan) -> None:

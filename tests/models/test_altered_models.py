@@ -111,7 +111,7 @@ def test_a_width_that_the_weights_do_not_have(saved: Callable[[str], Path]) -> N
     document["settings"]["hidden"] = [4_000_000_000]
     document["sha256"] = Card.model_validate(document).digest()
     (folder / "model.json").write_text(json.dumps(document))
-    with pytest.raises(ModelFileError, match="input.weight has shape"):
+    with pytest.raises(ModelFileError, match=r"input\.weight has shape"):
         Recommender.load(folder)
 
 

@@ -259,7 +259,7 @@ def test_a_user_and_an_item_without_their_ratings_are_cold(shape: Shape) -> None
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_features_of_the_cold_decide(orientation: str) -> None:
     """Not only how high a user rates, or an item is rated, but who likes what."""
-    shape = {"decoder": "network", "orientation": orientation}
+    shape: Shape = {"decoder": "network", "orientation": orientation}
     model, of = predictor(**shape), where(shape)
     blind = predictor(features=False, **shape)
     for truth, told, untold in (

@@ -207,7 +207,7 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     few: dict[str, Any] = {"epochs": 2, "hidden": 8, "threads": 1, "validation": 0.5, "decoder": "network"}
     model = CFN(refit=False, weight_decay=0.0, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
-    rows = model.network_predictor.known.trained
+    rows = model.network_predictor.by_row.trained
     part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()

@@ -150,8 +150,8 @@ def test_later_ratings_leave_a_trained_user_where_the_anchors_saw_them() -> None
     model = LLORMA(**QUICK).fit(parts().train)
     changed = copy.deepcopy(model).add_ratings(cells([(1, 2, 0.5), (1, 3, 5.0), (2, 9, 4.0)], (0.5, 5)))
     reach = slice(QUICK["rank"], QUICK["rank"] + QUICK["anchors"])
-    np.testing.assert_array_equal(changed.predictor.row_vectors()[0, reach], model.predictor.row_vectors()[0, reach])
-    assert (changed.predictor.row_vectors()[0] != model.predictor.row_vectors()[0]).any()
+    np.testing.assert_array_equal(changed.predictor._users[0, reach], model.predictor._users[0, reach])
+    assert (changed.predictor._users[0] != model.predictor._users[0]).any()
     train = parts().train
     first = train.select(train.user_index == 0)
     again = copy.deepcopy(model).add_ratings(first)

@@ -9,7 +9,8 @@ later, as they stand now. It is solved again when its ratings or features change
 
 With `decoder = network`, as in the paper, the linear weights are the network's own, its output function follows them,
 and the mean of the row is added. Kernel parameters are fixed: linear weights vary as trained ones do, and codes are
-believed as soon as anything is known of their row. A trained column moves by as much as its closed form does.
+believed as soon as anything is known of their row. A trained column moves by as much as its closed form does. That is
+fitted to the ratings themselves where tanh follows: to their inverse, new users and items are predicted no better.
 
 All of this is in rows and columns of the network; `cfn/predictor.py` says which of them are users.
 """
@@ -52,8 +53,6 @@ _ENTRIES_AT_ONCE = 8192
 _ENTRIES_READ = 500_000
 _NO_ROWS = np.empty(0, np.int32)
 _NO_RATINGS = np.empty(0, np.float32)
-# With tanh at the output, ratings that lie beyond these are taken to be there: its inverse goes to infinity.
-_FARTHEST_OUTPUT = np.float32(0.9)
 
 # Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
 BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.cosine_weights", "decoder.bias")
@@ -193,7 +192,7 @@ class CFNPredictor(Predictor):
             portion=portion,
         )
         first = FirstDecoder(network, scaling, biases, rows, columns, row_features, column_features, portion)
-        if settings.decoder == "network" or fitted.amplitudes is None:
+        if fitted.amplitudes is None:  # the network's own output
             decoder = Decoder.of_output(first)
         else:
             near = first.neighbours(fitted.amplitudes, settings)
@@ -353,8 +352,6 @@ class CFNPredictor(Predictor):
         """Also the rows as the column sees them, and what it says of them (n,), scaled."""
         seen, means = self._seen_by(rows, column)
         targets = self.scaling.down_values(ratings, means)
-        if self._squashes:
-            targets = np.arctanh(np.clip(targets, -_FARTHEST_OUTPUT, _FARTHEST_OUTPUT))
         amplitudes = self._amplitudes.for_column(len(ratings))
         return Posterior(self._space, amplitudes, seen, targets, self._expected(features)), seen, targets
 
