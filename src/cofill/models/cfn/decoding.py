@@ -28,7 +28,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.cfn.codes import LocalPart, ReadRows, RowCodes
-from cofill.models.cfn.first_decoder import FirstDecoder, across, expected_of_columns, whole_variance
+from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
@@ -45,6 +45,7 @@ from cofill.models.portion import Portion
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, described_as_trained, grown
 
 if TYPE_CHECKING:
+    from cofill.models.cfn.first_decoder import FirstDecoder
     from cofill.models.cfn.fitting import Fitted
 
 Doubles = npt.NDArray[np.float64]
@@ -70,7 +71,7 @@ class Decoder:
     near: Neighbours | None  # of the rows of the training, if there is a local kernel
 
     @classmethod
-    def of_output(cls, first: FirstDecoder) -> Self:
+    def of_output(cls, first: "FirstDecoder") -> Self:
         """The network's own output weights, and fixed kernel parameters to fold in by."""
         network, biases, space = first.network, first.biases, first.space
         noise = max(biases.noise / first.scaling.unit**2, 1e-4)
@@ -180,6 +181,8 @@ class CFNPredictor(Predictor):
 
         Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
         """
+        from cofill.models.cfn.first_decoder import FirstDecoder  # it judges what it learns by a predictor
+
         network, scaling, biases = fitted.network, fitted.scaling, fitted.biases
         rows, columns = known.trained, known.trained_columns
         portion = Portion.of(rows) if portion is None else portion
