@@ -129,21 +129,3 @@ def test_another_class_than_the_model_has(saved: Callable[[str], Path]) -> None:
     folder = saved("als-wr")
     with pytest.raises(ModelFileError, match=r"of the algorithm 'als-wr', not a CFN; load it with ALSWR\.load"):
         algorithm("cfn").load(folder)
-
-
-@pytest.mark.parametrize(("version", "setting", "then"), [(2, "presence", 0.0), (4, "length_cap", 1e12)])
-def test_a_model_from_before_a_setting_reads_as_it_was_trained(
-    tmp_path: Path, version: int, setting: str, then: float
-) -> None:
-    settings: dict[str, Any] = _SMALL["former cfn"] | {setting: then}
-    model = algorithm("cfn")(**settings).fit(cells(small_cells()))
-    model.save(tmp_path)
-    document = json.loads((tmp_path / "model.json").read_text())
-    document["format_version"] = version
-    del document["settings"][setting]
-    document["sha256"] = Card.model_validate(document).digest()
-    (tmp_path / "model.json").write_text(json.dumps(document))
-    pairs = [(user, item) for user in range(5) for item in range(5)]
-    loaded = Recommender.load(tmp_path)
-    np.testing.assert_array_equal(loaded.predict(pairs), model.predict(pairs))
-    assert loaded.settings == model.settings
