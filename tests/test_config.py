@@ -34,9 +34,6 @@ WRONG: dict[str, list[Any]] = {
     "patience": [0],
     "decoder": ["magic", 3],
     "neighbours": [-1, "x"],
-    "trust_length": [-1, "x"],
-    "trust_features": [-0.1, 1.1, float("nan"), "wholly"],
-    "solve_columns": ["perhaps", 7],
     "refit": ["perhaps", 7],
     "engine": ["diesel"],
     "device": [""],
@@ -131,8 +128,7 @@ def test_the_preset_of_the_paper() -> None:
     paper = CFNSettings.preset("paper")
     as_in_the_paper = {
         "decoder": "network", "output": "tanh", "activation": "tanh", "noise": "mask", "hidden": (700,),
-        "presence": 0, "length_power": 0, "trust_length": 0, "mean_damping": 0, "cold_ratio": 0,
-        "solve_columns": False, "alpha": 1, "beta": 0.6, "epochs": 15,
+        "presence": 0, "length_power": 0, "mean_damping": 0, "cold_ratio": 0, "alpha": 1, "beta": 0.6, "epochs": 15,
     }  # fmt: skip
     for name, value in as_in_the_paper.items():
         assert getattr(paper, name) == value, name

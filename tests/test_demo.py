@@ -9,7 +9,7 @@ import pytest
 from cofill.cli import main
 from cofill.cli.tour import hold_out
 from cofill.data.datasets.world import make_world
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 
 TINY = ["--users", "40", "--items", "20", "--ratings", "300"]
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.memory import data_size
-from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, phases_of
+from cofill.models.cfn.model import CFN
 from cofill.progress import Forecast, Phase, Step, duration
 
 
@@ -100,7 +100,7 @@ def test_the_phases_of_a_network_follow_its_settings() -> None:
     assert names() == [SEARCH, LEARN, TRAIN, SOLVE]
     assert names(refit=False) == [SEARCH, LEARN, SOLVE]
     assert names(validation=0) == [TRAIN, SOLVE]
-    assert names(decoder="network", solve_columns=False) == [SEARCH, TRAIN]
+    assert names(decoder="network") == [SEARCH, TRAIN]
 
 
 @pytest.mark.parametrize("orientation", ["item", "both"])

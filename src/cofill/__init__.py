@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         paired,
     )
     from cofill.models import algorithm
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
     from cofill.models.explanation import Contribution, Explanation
     from cofill.models.lists.ranked import RankedList, Recommendation, Similar
     from cofill.models.predicting import Predicted
@@ -86,7 +86,7 @@ __all__ = [
 # Where each public name lives. They are imported when first used: `cofill --help` and the reading of files should
 # not wait for numba and scipy.
 _HOMES = {
-    "CFN": "cofill.models.cfn.cfn",
+    "CFN": "cofill.models.cfn.model",
     "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
     "Cluster": "cofill.cluster.training",

@@ -367,29 +367,6 @@ class CompletionSettings(Stage):
         description="with decoder = process, how many of the rows most like it the local kernel of a row looks at "
         "(nearest neighbours); 0: no local kernel",
     )
-    trust_length: float = _by_orientation(
-        title="Trust in short rows",
-        user=0.1,
-        item=0.015,
-        ge=0,
-        description="with decoder = network, shrinkage towards the fitted means: a row with this share of a typical "
-        "row's ratings is predicted half by the network and half by them; 0: by the network alone, as in the paper",
-    )
-    trust_features: float = _by_orientation(
-        title="Trust in features alone",
-        user=0.25,
-        item=1.0,
-        ge=0,
-        le=1,
-        description="with decoder = network, the weight of the network for a row of which only side features are "
-        "known; the rest is that of the fitted means (shrinkage)",
-    )
-    solve_columns: bool = Field(
-        title="Columns solved in closed form",
-        default=True,
-        description="with decoder = network, let the output weights of every column follow the closed form too after "
-        "training, which is best for columns with few ratings; otherwise they stay as trained, as in the paper",
-    )
 
 
 class PretrainingSettings(Stage):
@@ -478,9 +455,6 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
             "learning_rate": 0.06,
             "learning_rate_decay": 0.3,
             "weight_decay": 0.025,
-            "trust_length": 0.0,
-            "trust_features": 1.0,
-            "solve_columns": False,
         },
     ),
 }

@@ -222,7 +222,7 @@ def _lists() -> str:
 
 
 def _network() -> str:
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     return _kept_and_asked(CFN(epochs=2, hidden=8, threads=1))
 

@@ -92,6 +92,6 @@ class RatingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 
 def _default() -> Recommender:
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     return CFN()

@@ -16,7 +16,7 @@ import pytest
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.models.card import FORMAT_VERSION
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from cofill.models.list_model import ListModel
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import LONG_TITLE, Run

@@ -159,7 +159,7 @@ def test_a_training_that_fails_by_an_interrupt_tells_how_to_go_on(
     run: Run, monkeypatch: pytest.MonkeyPatch, world: Path, tmp_path: Path
 ) -> None:
     """As one does where numba is compiling: llvmlite swallows the interrupt, and numba misses what was compiled."""
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     def fail(*_: object, checkpoint: Path, **__: object) -> None:
         checkpoint.touch()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cofill.cli import options
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from tests.cli.conftest import QUICK, Run
 from tests.data.test_dirty_files import DIRTY
 

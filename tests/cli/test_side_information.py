@@ -15,7 +15,7 @@ from cofill.data.datasets import UnpublishedFileWarning
 from cofill.data.described import FeatureWidthWarning
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from tests.cli.conftest import HYBRID, QUICK, Run
 from tests.cli.test_train import weights
 from tests.data.dataset_files import put, shrink

@@ -16,7 +16,7 @@ from cofill.cli import main
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import CofillError
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from tests.cli.conftest import QUICK, Run
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -96,8 +96,8 @@ def test_a_preset_is_overridden_by_the_file_and_by_flags(
     assert settings_of("--preset", "paper") == CFNSettings.preset("paper")
     file = tmp_path / "settings.toml"
     file.write_text('epochs = 3\nbeta = 0.5\norientation = "user"\n')
-    found = settings_of("--preset", "paper", "--config", file, "--beta", "0.4", "--solve-columns")
-    assert found == CFNSettings.preset("paper", epochs=3, beta=0.4, orientation="user", solve_columns=True)
+    found = settings_of("--preset", "paper", "--config", file, "--beta", "0.4", "--no-refit")
+    assert found == CFNSettings.preset("paper", epochs=3, beta=0.4, orientation="user", refit=False)
 
 
 def test_the_network_of_the_paper(run: Run, refused: Callable[..., str], world: Path, tmp_path: Path) -> None:

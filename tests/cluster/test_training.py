@@ -105,7 +105,7 @@ def weights_by_id(model: CFN) -> dict[str, np.ndarray[Any, Any]]:
     """All weights of the network, those of columns in the order of their ids."""
     columns = model.users if model.orientation == "item" else model.items
     order = np.argsort(columns.array())
-    network = model.completion.network
+    network = model.network_predictor.network
     of_columns = ("input.weight", "output.weight", "output.bias")
     return {name: weight[order] if name in of_columns else weight for name, weight in network.weights().items()}
 

@@ -14,7 +14,7 @@ from cofill.cluster.training import share_of, train_portion
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from cofill.models.keeping import divided
 from cofill.models.shards import write_shard, write_shared
 from cofill.progress import Progress

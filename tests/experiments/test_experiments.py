@@ -173,8 +173,8 @@ def test_the_search_without_tanh_goes_before_the_test(make_plan: MakePlan) -> No
 
 
 def is_network_alone(run: Run) -> bool:
-    """Nothing but the trained network predicts: no closed form, no fitted means."""
-    return run.all_settings["solve_columns"] is False and run.all_settings["trust_length"] == 0
+    """Nothing but the trained network predicts: no closed form."""
+    return bool(run.all_settings["decoder"] == "network")
 
 
 def test_the_variants_of_the_loss(make_plan: MakePlan) -> None:

@@ -43,7 +43,7 @@ def test_the_same_run_has_the_same_name_whoever_asks_for_it() -> None:
 
 def test_a_changed_default_changes_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     from cofill.config import CFNSettings
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     class Changed(CFNSettings):
         patience: int = 99

@@ -36,8 +36,6 @@ _CFN: dict[str, dict[str, Any]] = {
         "validation": 0,
         "length_power": 0,
         "presence": 0,
-        "trust_length": 0,
-        "solve_columns": False,
         "noise": "salt-and-pepper",
         "activation": "sigmoid",
     },

@@ -44,11 +44,11 @@ class TestUserOrientation(LearnerContract):
 
 
 class TestFormerDecoder(TestItemOrientation):
-    expected_rmse = 0.834
+    expected_rmse = 0.836
     near_means = 1e-3
 
     def make(self, **changes: Any) -> CFN:
-        return super().make(**{"decoder": "network", "output": "tanh", "weight_decay": 0.15, **changes})
+        return super().make(**{"decoder": "network", "output": "tanh", "weight_decay": 0.25, **changes})
 
 
 class TestStackOfLayers(TestItemOrientation):

@@ -106,7 +106,7 @@ def test_the_card_is_for_people(folder: Path) -> None:
     assert card["cofill_version"] == cofill.__version__
     assert card["settings"]["hidden"] == [5]
     assert card["settings"]["mean_damping"] is None
-    scaling = CFN.load(folder).completion.scaling
+    scaling = CFN.load(folder).network_predictor.scaling
     assert scaling.damping != 7
     assert card["unit"] == scaling.unit
     assert card["data"]["users"] == 14

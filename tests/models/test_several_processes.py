@@ -24,12 +24,12 @@ from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import Keys, draws_of
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.history import LoweredRate
-from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
 from cofill.models.means import FittedMeans
+from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from tests.models.contract import in_another_order, predict
 from tests.models.several_processes import Played, columns_of, together

@@ -324,11 +324,11 @@ def divided_with(counts: list[int]) -> Divided:
     entries = np.zeros(int(ends[-1]), np.float32)
     arrays = {
         "ratings": {"indptr": ends, "indices": entries.astype(np.int32), "values": entries},
-        "weights": {"input.weight": np.zeros((len(counts), 8), np.float32), "decoder.pull": entries},
+        "weights": {"input.weight": np.zeros((len(counts), 8), np.float32), "decoder.alpha": entries},
         "lists": {},
     }
     contents: Any = SimpleNamespace(arrays=arrays)
-    by: Any = SimpleNamespace(columns="users", by_column=["input.weight"], by_rating=["decoder.pull"])
+    by: Any = SimpleNamespace(columns="users", by_column=["input.weight"], by_rating=["decoder.alpha"])
     return Divided(contents, by)
 
 
@@ -566,18 +566,14 @@ def _shorter(name: str) -> Callable[[Arrays], object]:
 ALTERED: list[tuple[int | None, str, Callable[[Arrays], object], str]] = [
     (1, "weights", _poke("output.weight", np.nan), "output.weight has a number that is none"),
     (1, "weights", _shorter("input.weight"), "input.weight of the shard from column"),
-    (1, "weights", lambda arrays: arrays.pop("decoder.turn"), "do not fit together"),
-    (0, "weights", lambda arrays: arrays.pop("decoder.turn"), "the weights of the shards are not the same arrays"),
+    (1, "weights", lambda arrays: arrays.pop("decoder.cosine_weights"), "do not fit together"),
+    (0, "weights", lambda arrays: arrays.pop("decoder.bias"), "the weights of the shards are not the same arrays"),
     (1, "weights", lambda arrays: arrays.update({"input.weight": arrays["input.weight"].astype(np.float64)}),
      "input.weight is of another type in another shard"),
-    (1, "ratings", _poke("values", 20), "a rating is outside the scale"),
-    (1, "ratings", _poke("indices", 900), "a rating points at a column that does not exist"),
     (1, "ratings", _poke("indptr", 1), "has other ratings than its card says"),
     (1, "ratings", _shorter("indices"), "has other ratings than its card says"),
-    (1, "features", _shorter("users.trained"), "the features do not fit the ratings|of the users do not fit"),
+    (1, "features", _shorter("users.trained"), "users.trained of the shard|of the users do not fit"),
     (None, "rows", _poke("counts", -1), "the counts of the ratings of rows are damaged"),
-    (None, "rows", _shorter("counts"), "the counts of ratings are of another number of rows"),
-    (None, "rows", _shorter("codes"), "the codes of the rows have shape"),
     (None, "rows", _shorter("sums"), "the sums of the rows have another shape"),
     (None, "rows", _poke("ones", np.inf), "ones has a number that is none"),
     (None, "rows", lambda arrays: arrays.pop("sums"), "do not fit together"),

@@ -1,6 +1,5 @@
 """A model with side information: what it gains for rare and cold ones, and that it stays one model in every way."""
 
-import json
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
-import safetensors.numpy
 
 from cofill import CFN, Features, Ratings, evaluate, split
 from cofill.data.datasets.world import make_world
 from cofill.data.described import FeatureWidthWarning
 from cofill.errors import CofillError, DataError
-from cofill.models.card import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
 from tests.models.contract import stars
 
@@ -202,35 +199,6 @@ def test_a_model_that_does_not_mark_empty_rows_is_read(orientation: str, tmp_pat
     np.testing.assert_array_equal(CFN.load(tmp_path).predict(pairs), model.predict(pairs))
 
 
-def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None:
-    """Format 1 had no features and nothing learned from them."""
-    plain = fitted("item", side=False, presence=0, decoder="network")
-    plain.save(tmp_path)
-    card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 9
-    weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
-    for name in ("mean_by_features", "prior.by_features"):
-        del weights[name]
-    _rewrite_as_first_format(tmp_path, card, weights)
-    pairs = [(1, 1), (2, 5), (123_456, 1)]
-    np.testing.assert_array_equal(CFN.load(tmp_path).predict(pairs), plain.predict(pairs))
-
-
-def _rewrite_as_first_format(folder: Path, card: dict[str, Any], weights: dict[str, Any]) -> None:
-    import hashlib
-
-    path = folder / card["files"]["weights"]["name"]
-    safetensors.numpy.save_file(weights, path)
-    content = path.read_bytes()
-    card["files"]["weights"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    del card["features"], card["sha256"], card["trained"]
-    for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation", "decoder", "neighbours"):
-        del card["settings"][setting]
-    card["format_version"] = 1
-    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-    (folder / "model.json").write_text(json.dumps(card | {"sha256": digest}))
-
-
 def test_altered_features_are_refused(model: CFN, tmp_path: Path) -> None:
     model.save(tmp_path)
     (path,) = tmp_path.glob("features-*.safetensors")
@@ -324,7 +292,11 @@ def test_vectors_of_any_size_weigh_as_much_as_other_features() -> None:
 
 def test_a_table_that_says_nothing_of_tags_leaves_them_alone(model: CFN, tmp_path: Path) -> None:
     changed = fresh(model, tmp_path / "m")
-    side = changed.completion.row_features if changed.orientation == "item" else changed.completion.column_features
+    side = (
+        changed.network_predictor.row_features
+        if changed.orientation == "item"
+        else changed.network_predictor.column_features
+    )
     tags = changed.item_features.names.index("tags[0]")  # type: ignore[union-attr]
     tagged = int(np.flatnonzero(side.values[:, tags:].any(axis=1))[0])
     item, kept = changed.items.id(tagged), side.values[tagged, tags:].copy()

@@ -166,7 +166,7 @@ def test_train_takes_the_folder_and_the_server_counts_nothing_twice(lived: Path,
     pair = served.model.users.index(1), served.model.items.index(11)
 
     def weight() -> float:
-        items, weights = served.model.matrix.known.row(pair[0])
+        items, weights = served.model.predictor.known.row(pair[0])
         return float(weights[items == pair[1]][0])
 
     before = weight()

@@ -245,7 +245,7 @@ def test_a_study_is_about_one_thing(ratings: Ratings, data: SearchData, tmp_path
             f"the study 's' in {url} is about {about}; "
             f"go on with what it is about, or begin another with study=... or out=..."
         )
-    open_study(url, "s", plan_of(data, threads=3, trust_length=0.5))  # no score depends on these
+    open_study(url, "s", plan_of(data, threads=3, refit=False))  # no score depends on these
     open_study(url, "t", plan_of(other))
     optuna.create_study(storage=url, study_name="strange").ask()
     with pytest.raises(SettingsError, match=r"was not made by cofill tune; give another study=\.\.\."):

@@ -55,7 +55,7 @@ def test_what_is_heard_of_a_rating_is_searched_too() -> None:
 def test_the_ranges_reach_what_sparse_data_needs() -> None:
     (decay,) = (gene for gene in RANGES["cofill"] if gene.setting == "weight_decay")
     assert (decay.low, decay.high, decay.log) == (1e-4, 0.15, True)
-    learned_or_costly = {"decoder", "neighbours", "mean_damping", "trust_length", "trust_features", "solve_columns"}
+    learned_or_costly = {"decoder", "neighbours", "mean_damping"}
     assert not learned_or_costly & {gene.setting for genes in RANGES.values() for gene in genes}
 
 

@@ -16,8 +16,8 @@ from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange, total
 from cofill.memory import peak_bytes
-from cofill.models.cfn.cfn import CFN
-from cofill.models.known import KnownRatings
+from cofill.models.cfn.model import CFN
+from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from cofill.progress import Progress, Step
 

@@ -88,7 +88,7 @@ def _serving(model: Path) -> Iterator[tuple[int, str]]:
 def make_model(model: str, like: str, scale: float, seed: int, settings: dict[str, Any]) -> dict[str, Any]:
     """Make a model of synthetic ratings; its accuracy does not matter here."""
     from cofill.data.datasets.world import make_world_like
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     ratings = make_world_like(like, scale, seed).ratings
     CFN(**_BARELY_TRAINED, seed=seed, **settings).fit(ratings).save(Path(model))

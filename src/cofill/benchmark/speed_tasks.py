@@ -31,7 +31,7 @@ def make_ratings(like: str, scale: float, seed: int, path: str) -> dict[str, Any
 def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Read and train as a user would; seconds of each epoch, and the most memory that was ever in use."""
     from cofill.data.ratings import Ratings
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     ratings = Ratings.read(Path(path))
     model = CFN(**settings).fit(ratings)
@@ -64,7 +64,7 @@ def list_everybody(items: int, users: int, rounds: int) -> dict[str, Any]:
     Turn by turn; of each the least time, because others on the machine only ever add to it.
     """
     from cofill.data.datasets.world import make_world
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     world = make_world(users=users, items=items, ratings=100 * users, seed=0)
     model = CFN(epochs=1, validation=0.0).fit(world.ratings)
@@ -211,7 +211,7 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
     Predicted ratings of the ten are part of it.
     """
     from cofill.data.datasets.world import make_world
-    from cofill.models.cfn.cfn import CFN
+    from cofill.models.cfn.model import CFN
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
     model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)

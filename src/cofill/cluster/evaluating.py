@@ -191,7 +191,7 @@ def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
         result: dict[str, Any] = {
             "by_user": model.user_counts()[own.first - held.offset : own.last - held.offset],
             "by_item": model.item_counts(),
-            "known": int(model.matrix.known.contains(users, items).sum()),
+            "known": int(model.predictor.known.contains(users, items).sum()),
             "did": known_entries(model, different.astype(np.int64), row.astype(np.int32), items, _CHUNK),
         }
         if task["predict"]:

@@ -17,12 +17,12 @@ from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
-from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import list_phase, phases_of
-from cofill.models.known import AllColumns, KnownRatings
+from cofill.models.cfn.model import CFN
 from cofill.models.lists.grades import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
+from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.portion import Portion
 from cofill.progress import Forecast, Progress, unseen
 

@@ -29,7 +29,7 @@ from cofill.exchange import Exchange
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
 from cofill.models.card import ShardCard, SharedCard
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from cofill.models.keeping import divided
 from cofill.models.shards import cut_by_size, finish, write_shard, write_shared
 from cofill.progress import Progress, Step, unseen

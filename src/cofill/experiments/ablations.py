@@ -35,13 +35,13 @@ from cofill.models import Contender
 
 # Settings of a CFN by which it is the trained network of the paper alone that predicts: by default a decoder is solved
 # for in closed form on its codes, whatever the loss was, and what it does not know is left to the biases.
-NETWORK_ALONE: Mapping[str, Any] = {"decoder": "network", "solve_columns": False, "trust_length": 0.0}
+NETWORK_ALONE: Mapping[str, Any] = {"decoder": "network"}
 
 
 def network_alone_note(variant: str) -> str:
     return (
-        "The network alone predicts, as in the paper: its own output weights (decoder network, solve_columns off), and "
-        f"rare rows are not left to the fitted means (trust_length 0). So {variant} is not the V-CFN of `rmse`."
+        "The network alone predicts, as in the paper, by its own output weights (decoder network). "
+        f"So {variant} is not the V-CFN of `rmse`."
     )
 
 

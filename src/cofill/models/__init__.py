@@ -4,7 +4,7 @@
     ListModel      the list scorer alone, for interactions             list_model
     rivals         what it is compared with                            rivals/, one module each
     recommender    a model as people use it, in their own ids
-    matrix         users x items, filled in: the border below which code speaks of rows and columns
+    predictor      what users would rate items; only cfn/ speaks of rows and columns
 
 Another package can bring an algorithm of its own, which then works in every command: a subclass of `Recommender`, and
 an `Algorithm` under a name in the entry points "cofill.algorithms" of that package.
@@ -84,7 +84,7 @@ _OURS = {
     ),
     "lists": Algorithm("cofill.models.list_model:ListModel", (Contender("cofill", lists=True),)),
     "cfn": Algorithm(
-        "cofill.models.cfn.cfn:CFN",
+        "cofill.models.cfn.model:CFN",
         (
             Contender("U-CFN", {"orientation": "user"}),
             Contender("U-CFN++", {"orientation": "user"}, side=True),

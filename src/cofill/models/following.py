@@ -10,9 +10,9 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import GradedRatings
 from cofill.models.lists.grades import HIGHEST_WEIGHT
+from cofill.models.observed import KnownRatings
 from cofill.models.predicting import Side
 from cofill.models.recommending import RecommendingModel
 
@@ -44,7 +44,7 @@ class FollowingModel(RecommendingModel):
         for item, title in ratings.titles.items():
             if item in self.items:
                 self.titles[self.items.id(self.items.index(item))] = title
-        self.matrix.add(users, items, ratings.values)
+        self.predictor.add(users, items, ratings.values)
         self._tell_scorer(users, items)
         return self
 
@@ -63,7 +63,7 @@ class FollowingModel(RecommendingModel):
         feedback = self.scorer.feedback
         if self.rated and feedback.beside is None:
             scale = Scale(0.0, HIGHEST_WEIGHT)
-            trained = self.matrix.known.trained
+            trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
             nothing = GradedRatings.of(none, self._grades_beside(scale, trained=False), None)
             feedback.beside = self._feedback(None, nothing).beside
@@ -77,10 +77,10 @@ class FollowingModel(RecommendingModel):
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         if self.rated:
-            self.matrix.grow(len(self.users), len(self.items))
+            self.predictor.grow(len(self.users), len(self.items))
             graded.add(users, items, weights)
         else:
-            self.matrix.add(users, items, weights)
+            self.predictor.add(users, items, weights)
         self._tell_scorer(users, items)
         return self
 
@@ -96,10 +96,10 @@ class FollowingModel(RecommendingModel):
         stay: that somebody does not rate an item any more does not undo that they bought it.
         """
         self._check_whole()
-        matrix = self.matrix
+        predictor = self.predictor
         user_index, item_index = self._pairs(pairs)
         seen = (user_index >= 0) & (item_index >= 0)
-        matrix.remove(user_index[seen], item_index[seen])
+        predictor.remove(user_index[seen], item_index[seen])
         self._tell_scorer(user_index[seen], item_index[seen])
         return self
 
@@ -108,7 +108,7 @@ class FollowingModel(RecommendingModel):
         self._check_whole()
         known = len(self.items)
         self.items.add(items)
-        self.matrix.grow(len(self.users), len(self.items))
+        self.predictor.grow(len(self.users), len(self.items))
         self._tell_scorer((), range(known, len(self.items)))
         return self
 
@@ -124,17 +124,17 @@ class FollowingModel(RecommendingModel):
         indices = np.unique(indices[indices >= 0])
         touched: set[int] = set()
         for user in indices.tolist():
-            rated, did = self.matrix.known.row(user)[0], self.known_items(user)
-            self.matrix.remove(np.full(len(rated), user, np.int32), rated)
+            rated, did = self.predictor.known.row(user)[0], self.known_items(user)
+            self.predictor.remove(np.full(len(rated), user, np.int32), rated)
             self.scorer.feedback.main.forget(user)
             beside = self.scorer.feedback.beside
             if beside is not None:
                 beside.remove(np.full(len(did), user, np.int32), did)
                 beside.forget(user)
             touched |= set(did.tolist())
-        width = self.matrix.row_features.width
+        width = self.predictor.user_features.width
         if width and len(indices):
-            self.matrix.describe_rows(indices, np.full((len(indices), width), np.nan, np.float32))
+            self.predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
         self._tell_scorer(indices, touched)
         return self
 
@@ -154,7 +154,7 @@ class FollowingModel(RecommendingModel):
 
     def _describe(self, side: Side, source: object) -> Self:
         self._check_whole()
-        matrix, learned = self.matrix, self._learned(side)
+        predictor, learned = self.predictor, self._learned(side)
         vocabulary = self.users if side == "user" else self.items
         if isinstance(source, Mapping):
             ids: Iterable[Any] = list(source)
@@ -167,13 +167,13 @@ class FollowingModel(RecommendingModel):
         known = vocabulary.find(ids)
         indices = vocabulary.add(ids)
         # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
-        features = matrix.row_features if side == "user" else matrix.column_features
+        features = predictor.user_features if side == "user" else predictor.item_features
         before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
         vectors = np.where(np.isnan(vectors), before, vectors)
         if side == "user":
-            matrix.describe_rows(indices, vectors)
+            predictor.describe_users(indices, vectors)
         else:
-            matrix.describe_columns(indices, vectors)
+            predictor.describe_items(indices, vectors)
             self.item_attributes.describe(indices, words)
             self._tell_scorer((), indices)
         return self

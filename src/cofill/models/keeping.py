@@ -21,11 +21,11 @@ from cofill.models.card import PartInfo
 from cofill.models.file import Arrays, Contents, Kept, read_model, write_model
 from cofill.models.history import EpochRecord
 from cofill.models.item_places import ItemPlaces
-from cofill.models.known import AllColumns, known_from
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.scorer import ListScorer
-from cofill.models.matrix import Floats, Matrix
+from cofill.models.observed import AllColumns, known_from
+from cofill.models.predictor import Floats, Predictor
 from cofill.models.shards import Divided, KeptByColumn, save_in_shards
 
 _OF_PARTS = "networks"  # in the settings of a model file
@@ -54,7 +54,7 @@ class SavedModel(ABC):
     """The map of the items; None unless `draw_map` was called, or a file has it."""
     part: PartInfo | None
     """Which part of a model in shards it is, with all items and some of the users; None if it is whole."""
-    _matrix: Matrix | None
+    _predictor: Predictor | None
     _scorer: ListScorer | None
 
     @abstractmethod
@@ -66,7 +66,7 @@ class SavedModel(ABC):
 
     @property
     @abstractmethod
-    def matrix(self) -> Matrix: ...
+    def predictor(self) -> Predictor: ...
 
     @property
     @abstractmethod
@@ -86,8 +86,8 @@ class SavedModel(ABC):
         """What a model file keeps of a fitted model."""
 
     @abstractmethod
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
-        """The matrix from what a file kept; settings and ids are there already, features where there were any.
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        """The predictor from what a file kept; settings and ids are there already, features where there were any.
 
         ValueError where it does not fit together.
         """
@@ -109,7 +109,7 @@ class SavedModel(ABC):
         latter.
         """
         self._check_whole()
-        self.matrix  # noqa: B018  # a model that is not fitted says so before anything is written
+        self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
         if shards is None:
             write_model(Path(folder), contents_of(self))
         else:
@@ -163,8 +163,8 @@ def divided(model: SavedModel) -> Divided:
 
 def _contents(model: SavedModel, kept: Kept) -> Contents:
     sides = {
-        "users": (model.user_features, model.matrix.row_features),
-        "items": (model.item_features, model.matrix.column_features),
+        "users": (model.user_features, model.predictor.user_features),
+        "items": (model.item_features, model.predictor.item_features),
     }
     features: Arrays = {}
     for side, (learned, vectors) in sides.items():
@@ -175,7 +175,7 @@ def _contents(model: SavedModel, kept: Kept) -> Contents:
     return Contents(
         kind=model.kind,
         settings=_with_those_of_parts(model.settings.model_dump(mode="json"), kept.own_settings),
-        scale=model.matrix.scale,
+        scale=model.predictor.scale,
         numbers=kept.numbers,
         data=model.data_summary,
         measures=model.measures,
@@ -226,12 +226,12 @@ def _put_together(asked: type[SavedModel], contents: Contents) -> SavedModel:
     model.item_places = ItemPlaces.restored(arrays["map"], len(model.items)) if "map" in arrays else None
     kept = Kept(arrays["weights"], arrays["ratings"], contents.numbers, own_settings, contents.by_column, rows)
     sides = (_side_from(features, side) for side in ("users", "items"))
-    model._matrix = model._restored(kept, contents.scale, *sides)
+    model._predictor = model._restored(kept, contents.scale, *sides)
     if "lists" in arrays:
         lists = arrays["lists"]
         feedback = model._feedback(lists.get("decay"), _restored_beside(model, lists, rows))
         model._scorer = model._restored_scorer(lists, feedback)
-    if model._matrix.known.rows != len(model.users) or model._matrix.known.columns != len(model.items):
+    if model._predictor.known.rows != len(model.users) or model._predictor.known.columns != len(model.items):
         raise ValueError("there is another number of users and items than the ratings have")
     for side, card in contents.learned.items():
         learned = _features_from(card, features, side, model.users if side == "users" else model.items)
@@ -267,7 +267,7 @@ def _restored_beside(model: SavedModel, lists: Arrays, rows: Arrays | None) -> G
         return None
     scale = Scale(*own["scale"].tolist())
     whole = None if rows is None else all_columns(rows, _BESIDE)
-    known = known_from(own, scale, len(model.users), len(model.items), whole)
+    known = known_from(own, len(model.users), len(model.items), whole)
     return GradedRatings.of(known, model._grades_beside(scale, trained=known.trained.nnz > 0), own.get("decay"))
 
 

@@ -15,7 +15,7 @@ from cofill.models.explanation import Given
 from cofill.models.keeping import SavedModel
 from cofill.models.lists.rules import By
 from cofill.models.lists.scorer import About
-from cofill.models.matrix import Floats, Ints, Longs
+from cofill.models.predictor import Floats, Ints, Longs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +72,7 @@ class PredictingModel(SavedModel):
     @property
     def scale(self) -> Scale:
         """The least and the greatest rating."""
-        return self.matrix.scale
+        return self.predictor.scale
 
     @property
     def rated(self) -> bool:
@@ -107,7 +107,7 @@ class PredictingModel(SavedModel):
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
         ratings = self.predict_indices(users, items)
-        found = self._around(ratings, self.matrix.half_widths(users, items, ratings))
+        found = self._around(ratings, self.predictor.interval_radius(users, items, ratings))
         if found is None:
             raise DataError(
                 f"a model of {self.kind!r} does not know how far off its predictions are",
@@ -126,17 +126,17 @@ class PredictingModel(SavedModel):
     def has_intervals(self) -> bool:
         """Whether the model knows how far off its predictions may be."""
         nobody = np.array([-1], np.int32)
-        return self.rated and self.matrix.half_widths(nobody, nobody, np.zeros(1, np.float32)) is not None
+        return self.rated and self.predictor.interval_radius(nobody, nobody, np.zeros(1, np.float32)) is not None
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
-        return self.matrix.quickest_order(users, items)
+        return self.predictor.quickest_order(users, items)
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
         if not self.rated:
             raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
-        predicted = self.matrix.entries(users, items)
+        predicted = self.predictor.entries(users, items)
         return np.clip(predicted, np.float32(self.scale.low), np.float32(self.scale.high))
 
     def score(
@@ -170,10 +170,10 @@ class PredictingModel(SavedModel):
     def _scores_of_users(self, users: Longs, by: By) -> Floats:
         """(n, items): scores of some users, given by index."""
         if by == "list":
-            of_users = self.matrix.row_features
+            of_users = self.predictor.user_features
             about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
             return self.scorer.of_people(self.scorer.feedback.rows(users), about)[:, : len(self.items)]
-        return self._lower_bound(self.matrix.many_rows(users))[:, : len(self.items)]
+        return self._lower_bound(self.predictor.users(users))[:, : len(self.items)]
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
         """(items,): what the list of somebody new is ranked by, who gave these ratings to items, given by index."""
@@ -192,17 +192,17 @@ class PredictingModel(SavedModel):
 
     def item_counts(self) -> Longs:
         """(items,): ratings of each item."""
-        return self.matrix.column_counts
+        return self.predictor.item_counts
 
     def user_counts(self) -> Longs:
         """(users,): ratings of each user."""
-        return self.matrix.row_counts
+        return self.predictor.user_counts
 
     def known_pairs(self, ratings: Ratings) -> int:
         """How many of these pairs of user and item have a known rating."""
         users = self.users.find(ratings.users.ids)[ratings.user_index]
         items = self.items.find(ratings.items.ids)[ratings.item_index]
-        return int(self.matrix.known.contains(users, items).sum())
+        return int(self.predictor.known.contains(users, items).sum())
 
     def _learned(self, side: Side) -> Features:
         """What the model learned about the columns that describe its users or its items."""
@@ -236,7 +236,7 @@ class PredictingModel(SavedModel):
         index = int(self.users.find([user])[0])
         if index < 0:
             return nobody()
-        return Person(index, *self.matrix.known.row(index))
+        return Person(index, *self.predictor.known.row(index))
 
     def _did(self, person: Person) -> tuple[Ints, Floats]:
         """What somebody did, as items and grades."""
@@ -259,16 +259,16 @@ class PredictingModel(SavedModel):
     def _person_ratings(self, person: Person) -> Floats:
         """(items,): predicted ratings, not clipped to the scale."""
         if person.number >= 0:
-            return self.matrix.row(person.number)[: len(self.items)]
-        return self.matrix.new_row(person.items, person.ratings, person.features)[: len(self.items)]
+            return self.predictor.user(person.number)[: len(self.items)]
+        return self.predictor.new_user(person.items, person.ratings, person.features)[: len(self.items)]
 
     def _person_intervals(self, person: Person, items: Ints, predicted: Floats) -> Predicted | None:
         """Around what somebody would rate items, (n,); None where the model has no intervals."""
         if person.number >= 0:
             users = np.full(len(items), person.number, np.int32)
-            return self._around(predicted, self.matrix.half_widths(users, items, predicted))
+            return self._around(predicted, self.predictor.interval_radius(users, items, predicted))
         given = person.items, person.ratings, person.features
-        return self._around(predicted, self.matrix.new_row_half_widths(*given, items, predicted))
+        return self._around(predicted, self.predictor.new_user_interval_radius(*given, items, predicted))
 
     def stranger_ratings(self) -> Floats:
         """(items,): what somebody of whom nothing is known would rate every item, not clipped to the scale."""
@@ -277,8 +277,8 @@ class PredictingModel(SavedModel):
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
         if self._spread is None:
-            self._spread = self.matrix.known.spread()
-        error = self._spread / np.sqrt(self.matrix.column_counts + _RATINGS_BEFORE)
+            self._spread = self.predictor.known.spread()
+        error = self._spread / np.sqrt(self.predictor.item_counts + _RATINGS_BEFORE)
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
 
@@ -289,7 +289,7 @@ class PredictingModel(SavedModel):
         if person.number >= 0:
             return self._ratings_of(np.full(len(items), person.number, np.int64), items)
         return np.clip(
-            self.matrix.new_row_at(person.items, person.ratings, person.features, items),
+            self.predictor.new_user_at(person.items, person.ratings, person.features, items),
             np.float32(self.scale.low),
             np.float32(self.scale.high),
         )
@@ -316,7 +316,7 @@ class PredictingModel(SavedModel):
 
     def _features_of(self, person: Person) -> Floats | None:
         """(P,): what is known of somebody beside what they did."""
-        about = self.matrix.row_features
+        about = self.predictor.user_features
         if person.number < 0 or self.user_features is None or not about.described[person.number]:
             return person.features
         vector: Floats = about.values[person.number]
@@ -341,7 +341,7 @@ class PredictingModel(SavedModel):
 
     def _people_of_items(self) -> Longs:
         """(items,): how many people rated each item, or did something with it, whichever are more."""
-        counts, beside = self.matrix.column_counts, self.scorer.feedback.beside
+        counts, beside = self.predictor.item_counts, self.scorer.feedback.beside
         if beside is None:
             return counts
         people = np.zeros(len(counts), np.int64)

@@ -6,7 +6,7 @@
     PredictingModel    predictions, intervals, scores                                 predicting
     SavedModel         the model's folder                                             keeping
 
-`CFN` and its rivals are recommenders: each says how it learns, and leaves behind a `Matrix` of users x items to be
+`CFN` and its rivals are recommenders: each says how it learns, and leaves behind a `Predictor` of users x items to be
 asked. An algorithm of somebody else's is a subclass with `kind`, `settings_class`, `_learn`, `_kept` and `_restored`;
 docs/how-to/own-algorithm.md shows one.
 """
@@ -29,12 +29,12 @@ from cofill.models.file import Kept as Kept  # what an algorithm of somebody els
 from cofill.models.following import FollowingModel
 from cofill.models.history import EpochRecord
 from cofill.models.item_places import ItemPlaces
-from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
-from cofill.models.matrix import Floats, Matrix
+from cofill.models.observed import KnownRatings
+from cofill.models.predictor import Floats, Predictor
 from cofill.progress import Progress, Step, unseen
 
 
@@ -92,7 +92,7 @@ class Recommender(FollowingModel):
         self.item_features: Features | None = None
         self.user_features: Features | None = None
         self.item_attributes = Attributes(self.items)
-        self._matrix: Matrix | None = None
+        self._predictor: Predictor | None = None
         self._scorer: ListScorer | None = None
         self._spread = None
         self.item_places: ItemPlaces | None = None
@@ -100,7 +100,7 @@ class Recommender(FollowingModel):
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.unusual().items())
-        state = f"{len(self.users)} users, {len(self.items)} items" if self._matrix else "not fitted"
+        state = f"{len(self.users)} users, {len(self.items)} items" if self._predictor else "not fitted"
         parts = [settings, state, str(self.part or "")]
         return f"{type(self).__name__}({'; '.join(part for part in parts if part)})"
 
@@ -117,7 +117,7 @@ class Recommender(FollowingModel):
 
     def set_params(self, **settings: Any) -> Self:
         """Change settings of a model that is not fitted; those that nobody gave still follow the others."""
-        if settings and self._matrix is not None:
+        if settings and self._predictor is not None:
             raise SettingsError(
                 "this model is fitted, and was so with the settings it has; set those of sklearn.base.clone(model), "
                 f"or of a new {type(self).__name__}"
@@ -177,13 +177,13 @@ class Recommender(FollowingModel):
             )
         forecast = self._forecast(progress, data) if progress is not None else unseen
         fitting = Fitting(forecast, Path(checkpoint) if checkpoint else None, resume)
-        matrix = self._learn(data, fitting)
+        predictor = self._learn(data, fitting)
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._matrix, self._spread, self.item_places, self.part = matrix, None, None, None
+        self._predictor, self._spread, self.item_places, self.part = predictor, None, None, None
 
         def done(share: float) -> None:
             fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
@@ -226,8 +226,8 @@ class Recommender(FollowingModel):
         return progress
 
     @abstractmethod
-    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
-        """The matrix of users x items, in the order of the vocabularies of `data.ratings`.
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
+        """The predictor of users x items, in the order of the vocabularies of `data.ratings`.
 
         `history` and `measures` may be set on the way.
         """
@@ -267,7 +267,7 @@ class Recommender(FollowingModel):
 
     @property
     def _sides(self) -> Sides:
-        return Sides(self.matrix.row_features, self.matrix.column_features)
+        return Sides(self.predictor.user_features, self.predictor.item_features)
 
     @property
     def _list_settings(self) -> ListSettings:
@@ -284,7 +284,7 @@ class Recommender(FollowingModel):
     def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
         """What people did, from the known ratings and their time decay, and from interactions beside them."""
         grades = self._grades(self.scale, rated=self.rated)
-        return Feedback(GradedRatings.of(self.matrix.known, grades, decay), beside)
+        return Feedback(GradedRatings.of(self.predictor.known, grades, decay), beside)
 
     def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
@@ -303,12 +303,12 @@ class Recommender(FollowingModel):
         return time_decay(ratings.times, half_life)
 
     @property
-    def matrix(self) -> Matrix:
+    def predictor(self) -> Predictor:
         """Users x items, filled in, in indices of the vocabularies."""
-        if self._matrix is None:
+        if self._predictor is None:
             name = type(self).__name__
             raise NotFittedError(f"this model is not fitted yet; call fit(ratings) first, or {name}.load(folder)")
-        return self._matrix
+        return self._predictor
 
     @property
     def scorer(self) -> ListScorer:

@@ -12,8 +12,8 @@ from cofill.models.explanation import Explanation, Shares, explanations
 from cofill.models.item_places import ItemPlaces, most_rated, placed
 from cofill.models.lists.ranked import RankedList, Recommendation, Similar, check_count
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
-from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.predicting import Person, PredictingModel, nobody
+from cofill.models.predictor import Floats, Ints, Longs
 from cofill.models.user_lists import BestItems, UserLists
 from cofill.progress import Progress, Step, unseen
 
@@ -80,7 +80,7 @@ class RecommendingModel(PredictingModel):
         """
         check_count(n)
         self._check_by(by)
-        self.matrix  # noqa: B018  # a model that is not fitted says so now, not at the first answer
+        self.predictor  # noqa: B018  # a model that is not fitted says so now, not at the first answer
         ids, people = self._asked_about(users, unknown_users)
         selection, size = self._selection(by, rules), len(self.items)
 
@@ -195,7 +195,7 @@ class RecommendingModel(PredictingModel):
             predicted, base = self._person_scores(person, by), self._person_scores(nobody(), by)
         else:
             given, columns = self._given(person)
-            shares = self.matrix.row_shares(given, asked)
+            shares = self.predictor.user_shares(given, asked)
             predicted, base = self._person_ratings(person), self.stranger_ratings()
         found = explanations(
             given,
@@ -224,7 +224,7 @@ class RecommendingModel(PredictingModel):
         """
         check_count(n)
         index = self.items.index(item)
-        known = self.matrix.column_known()
+        known = self.predictor.item_known()
         if not known[index]:
             raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
         vectors = self.item_vectors()
@@ -245,7 +245,7 @@ class RecommendingModel(PredictingModel):
 
         Those of the predictions, or of the lists where predictions know nothing that makes one item like another.
         """
-        vectors = self.matrix.column_vectors()
+        vectors = self.predictor.item_vectors()
         if vectors.shape[1]:
             return vectors
         of_lists = self.scorer.item_vectors()
@@ -272,7 +272,7 @@ class RecommendingModel(PredictingModel):
             self.items,
             self.item_attributes,
             counts=self._people_of_items(),
-            placeable=self.matrix.column_features.described,
+            placeable=self.predictor.item_features.described,
             vectors=vectors,
             floor=0.0 if by == "list" else self.scale.low,
         ).selection(rules)

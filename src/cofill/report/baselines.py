@@ -21,7 +21,7 @@ MOST_ITEMS_OF_EASE = 4000
 
 def known_ratings(model: Recommender) -> Ratings:
     """All ratings, or interactions, that the model knows, as they are now."""
-    known = model.matrix.known
+    known = model.predictor.known
     by_item, changed = known.trained_columns, known.changed_columns()
     items = np.repeat(np.arange(by_item.rows, dtype=np.int32), by_item.counts())
     users, values = by_item.indices, by_item.values

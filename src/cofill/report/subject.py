@@ -50,7 +50,7 @@ class Subject:
 
     def ratings_of(self, user: int) -> tuple[Ints, Floats]:
         """Items, by index, and what the user gave them."""
-        return self.model.matrix.known.row(user)
+        return self.model.predictor.known.row(user)
 
     @cached_property
     def known(self) -> Ratings:

@@ -231,7 +231,7 @@ def _about(served: ServedModel) -> dict[str, Any]:
         "scale": {"low": model.scale.low, "high": model.scale.high, "step": served.step},
         "users": len(model.users),
         "items": len(model.items),
-        "ratings": {"trained": model.matrix.known.trained.nnz},
+        "ratings": {"trained": model.predictor.known.trained.nnz},
         "settings": model.settings.model_dump(mode="json"),
         "settings_explained": _explained(model.settings),
         "measures": model.measures,

@@ -74,7 +74,7 @@ class ServedModel:
         self.forgotten: set[Id] = set()
         """Users that are no longer known, although their ids are."""
         self._ordered: dict[str, OrderedIds] = {}
-        self.step = _step(model.matrix.known.trained.values, model.scale.low)
+        self.step = _step(model.predictor.known.trained.values, model.scale.low)
         self._starters: list[Id] | None = None
         self._attributes = _attributes_of_all(model)
         self._warm()
@@ -157,7 +157,7 @@ class ServedModel:
 
     def ratings_by(self, user: int) -> tuple[Ints, Floats]:
         """The items that a user rated, by index, and the ratings."""
-        return self.model.matrix.known.row(user)
+        return self.model.predictor.known.row(user)
 
     def mean_rating(self, item: Id) -> float | None:
         """The mean of an item's ratings; None if it has none, or the model knows interactions alone."""
@@ -165,7 +165,7 @@ class ServedModel:
         index = model.items.index(item)
         if not model.rated:
             return None
-        if model.matrix.known.column_as_trained(index):
+        if model.predictor.known.column_as_trained(index):
             mean = float(self._trained_means[index])
             return mean if isfinite(mean) else None
         ratings = self.ratings_for(index)
@@ -184,7 +184,7 @@ class ServedModel:
     @cached_property
     def _trained_means(self) -> Doubles:
         """(items of the training,): the mean rating of each; infinite without any, so that nobody is above it."""
-        known = self.model.matrix.known.trained
+        known = self.model.predictor.known.trained
         sums = np.bincount(known.indices, known.values, minlength=known.columns)
         counts = np.bincount(known.indices, minlength=known.columns)
         means: Doubles = np.where(counts > 0, sums / np.maximum(counts, 1), np.inf)
@@ -192,7 +192,7 @@ class ServedModel:
 
     def ratings_for(self, item: int) -> Floats:
         """The ratings of an item."""
-        return self.model.matrix.known.column(item)[1]
+        return self.model.predictor.known.column(item)[1]
 
     def known_user(self, user: Id) -> bool:
         """Whether the user exists, if only as an id that was reserved."""

@@ -60,8 +60,7 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
     ),
     # Around the defaults of either orientation, and as far as sparse data may need: little weight decay, much presence.
     # No alpha: alpha, beta and weight_decay times c with learning_rate / c is the same training. Nothing of the
-    # completion: amplitudes of the decoder are learned, the number of neighbours is a matter of time and memory, and
-    # validation during training does not see trust_length and its kin.
+    # decoder: its amplitudes are learned, and the number of neighbours is a matter of time and memory.
     "cofill": (
         Gene("beta", 0.2, 1.0),
         Gene("noise_ratio", 0.05, 0.5),

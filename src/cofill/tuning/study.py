@@ -34,7 +34,7 @@ _LONGEST_SILENCE = 300.0  # seconds; after them a worker counts as dead, whereve
 _LONGEST_BIRTH = 20.0  # seconds in which a worker says that a new trial is its own
 _ABOUT = "cofill"
 _BEFORE_GOALS: dict[str, Any] = {"goal": "rmse"}  # what studies were about that say nothing of it
-_UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit", "solve_columns", "trust_length", "trust_features")
+_UNSEEN_BY_A_SCORE = ("threads", "checkpoint_seconds", "refit")
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
 
     from cofill.models.cfn.fitting import fit_matrix
     from cofill.models.cfn.judging import after_refit
-    from cofill.models.known import KnownRatings
+    from cofill.models.observed import KnownRatings
 
     try:
         saved = plan.settings.changed(trial.params)

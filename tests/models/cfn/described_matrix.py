@@ -1,6 +1,7 @@
-"""A small matrix whose rows and columns have side features that matter, and a network trained on it.
+"""A small matrix whose rows and columns have side features that matter, and predictors of networks trained on it.
 
-The last rows and columns have no ratings: of the last but one of each only features are known, of the last nothing.
+Users are its rows, or its columns. The last users and items have no ratings: of the last but one of each only features
+are known, of the last nothing.
 """
 
 import copy
@@ -15,24 +16,21 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
-from cofill.models.cfn.first_decoder import FirstDecoder
+from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.fitting import Fitted, fit_matrix
-from cofill.models.known import KnownRatings
-from cofill.models.portion import Portion
+from cofill.models.cfn.predictor import ItemRows, UserRows
+from cofill.models.observed import KnownRatings
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40
 P, Q = 3, 2
-COLD_ROW, EMPTY_ROW = ROWS - 2, ROWS - 1
-COLD_COLUMN, EMPTY_COLUMN = COLUMNS - 2, COLUMNS - 1
+COLD_ROW, COLD_COLUMN = ROWS - 2, COLUMNS - 2
 SCALE = Scale(1, 5)
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Ratings of a world in which features decide: of whole rows and columns, and of who likes what."""
+    """Rows and columns as a network has them."""
 
     rows: SparseRows
     row_features: Floats  # (ROWS, P)
@@ -40,26 +38,57 @@ class Matrix:
     truth: Floats  # (ROWS, COLUMNS)
 
 
+@dataclass(frozen=True)
+class World:
+    """Ratings of a world in which features decide: of whole users and items, and of who likes what."""
+
+    by_user: SparseRows
+    user_features: Floats
+    item_features: Floats
+    truth: Floats  # (users, items)
+
+    @property
+    def users(self) -> int:
+        return len(self.user_features)
+
+    @property
+    def items(self) -> int:
+        return len(self.item_features)
+
+    def pairs_of(self, user: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Users and items of all trained ratings of a user."""
+        items = self.by_user.row(user)[0]
+        return np.full(len(items), user, np.int32), items
+
+
 @cache
-def matrix() -> Matrix:
+def world(rows: str = "user") -> World:
+    """With users as rows of the network, or with items."""
+    if rows == "item":
+        turned = world("user")
+        return World(turned.by_user.transpose(), turned.item_features, turned.user_features, turned.truth.T)
     rng = np.random.default_rng(0)
     row_features = rng.normal(size=(ROWS, P)).astype(np.float32)
     column_features = rng.normal(size=(COLUMNS, Q)).astype(np.float32)
-    row_features[[10, 20, EMPTY_ROW]] = 0  # of some hot ones there are no features either
-    column_features[[10, 20, EMPTY_COLUMN]] = 0
+    row_features[[10, 20, ROWS - 1]] = 0  # of some hot ones there are no features either
+    column_features[[10, 20, COLUMNS - 1]] = 0
     truth = 3 + 0.3 * row_features[:, :1] - 0.3 * column_features[:, 0] + 0.5 * row_features[:, 1:] @ column_features.T
     truth = np.clip(truth, 1, 5)
     known = rng.random((ROWS, COLUMNS)) < rng.uniform(0.2, 0.9, ROWS)[:, None]
-    known[COLD_ROW:], known[:, COLD_COLUMN:] = False, False
+    known[ROWS - 2 :], known[:, COLUMNS - 2 :] = False, False
     ratings = np.clip(truth + rng.normal(0, 0.2, truth.shape), 1, 5).astype(np.float32)
     row, column = np.nonzero(known)
     indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
-    rows = SparseRows(indptr, column.astype(np.int32), ratings[row, column], COLUMNS)
-    return Matrix(rows, row_features, column_features, truth.astype(np.float32))
+    by_user = SparseRows(indptr, column.astype(np.int32), ratings[row, column], COLUMNS)
+    return World(by_user, row_features, column_features, truth.astype(np.float32))
+
+
+def matrix() -> Matrix:
+    return Matrix(world().by_user, world().user_features, world().item_features, world().truth)
 
 
 def settings(**changes: Any) -> CFNSettings:
-    """Of the former decoder, unless changes say otherwise."""
+    """With the network's own output, unless changes say otherwise."""
     quick = {"hidden": 12, "epochs": 25, "validation": 0, "batch": 5, "threads": 1, "weight_decay": 0.05}
     return CFNSettings.of({**quick, "decoder": "network", **changes})
 
@@ -74,66 +103,30 @@ def _fitted(**changes: Any) -> Fitted:
         known_ratings(),
         SCALE,
         settings(**changes),
-        row_features=SideFeatures(matrix().row_features),
-        column_features=SideFeatures(matrix().column_features),
+        row_features=SideFeatures(world().user_features),
+        column_features=SideFeatures(world().item_features),
     )
 
 
 def fitted(**changes: Any) -> Fitted:
-    """A network of one's own: a completion moves its output weights in place."""
+    """A network of one's own: a predictor replaces its output weights."""
     return copy.deepcopy(_fitted(**changes))
 
 
-def completion(*, solved: bool = True, features: bool = True, **changes: Any) -> Completion:
+def made_by(rows: str) -> type[CFNPredictor]:
+    return UserRows if rows == "user" else ItemRows
+
+
+def predictor(*, features: bool = True, orientation: str = "item", **changes: Any) -> CFNPredictor:
     """As right after a fit; without `features` all of them are zero when it comes to predictions."""
-    trained, world = fitted(**changes), matrix()
-    of_rows, of_columns = (f.copy() if features else 0 * f for f in (world.row_features, world.column_features))
-    made = Completion(
-        trained.network,
-        trained.scaling,
+    changes = {"decoder": "process", "orientation": orientation, **changes}
+    of_rows, of_columns = (f.copy() if features else 0 * f for f in (world().user_features, world().item_features))
+    return made_by(orientation).of_fit(
+        fitted(**changes),
         known_ratings(),
         settings(**changes),
         row_features=SideFeatures(of_rows),
         column_features=SideFeatures(of_columns),
-    )
-    if solved:
-        made.column_weights.solve_trained()
-    return made
-
-
-def decoded(**changes: Any) -> DecodedMatrix:
-    """The same by the Bayesian decoder, as right after a fit."""
-    changes = {"decoder": "process", **changes}
-    trained, world = fitted(**changes), matrix()
-    assert trained.biases is not None
-    assert trained.amplitudes is not None
-    of_rows, of_columns = SideFeatures(world.row_features.copy()), SideFeatures(world.column_features.copy())
-    by_column = world.rows.transpose()
-    first = FirstDecoder(
-        trained.network,
-        trained.scaling,
-        trained.biases,
-        world.rows,
-        by_column,
-        of_rows,
-        of_columns,
-        Portion.of(world.rows),
-    )
-    return DecodedMatrix(
-        trained.network,
-        trained.scaling,
-        known_ratings(),
-        trained.biases,
-        Decoder(
-            first.space,
-            trained.amplitudes,
-            first.solve(trained.amplitudes),
-            trained.spread,
-            first.neighbours(trained.amplitudes, settings(**changes)),
-        ),
-        settings(**changes),
-        row_features=of_rows,
-        column_features=of_columns,
     )
 
 

@@ -1,6 +1,5 @@
 """The function of the hidden layers: in numpy as in torch, far out too; in a stack that is pre-trained; in a file."""
 
-import json
 from pathlib import Path
 from typing import Any, get_args
 
@@ -46,15 +45,6 @@ def test_a_file_brings_back_the_function(activation: Activation, tmp_path: Path)
     assert [r.item for r in loaded.recommend({3: 5.0, 7: 1.0})] == [r.item for r in model.recommend({3: 5.0, 7: 1.0})]
 
 
-def test_a_model_of_before_the_setting_has_tanh(tmp_path: Path) -> None:
-    ratings = make_world(users=40, items=30, ratings=500, seed=4).ratings
-    model = CFN(**QUICK).fit(ratings)
-    model.save(tmp_path)
-    settings = json.loads((tmp_path / "model.json").read_text())["settings"]
-    assert settings.pop("activation") == "tanh"
-    assert CFN(**settings).settings == model.settings
-
-
 @pytest.mark.parametrize("activation", ["sigmoid", "identity"])
 def test_a_pretrained_stack_starts_better_with_any_function(activation: str) -> None:
     """Both layers of an inner pair are hidden layers of the stack, so they are trained with its function."""
@@ -62,7 +52,7 @@ def test_a_pretrained_stack_starts_better_with_any_function(activation: str) -> 
     settings = QUICK | {
         "hidden": (24, 16, 24), "epochs": 1, "batch": 5, "weight_decay": 0.1, "learning_rate": 0.03,
         "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
-        "solve_columns": False, "activation": activation, "decoder": "network",
+        "activation": activation, "decoder": "network",
     }  # fmt: skip
     reached = {
         pretrain: rmse(CFN(**settings, pretrain=pretrain).fit(train).predict(test), test.values)

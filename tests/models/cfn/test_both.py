@@ -1,4 +1,4 @@
-"""Two networks in one model: the gate between them, which of them are kept, and what becomes of the file."""
+"""Two networks in one model: the weight between them, which of them are kept, and what becomes of the file."""
 
 import copy
 from functools import cache
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from cofill import CFN, Ratings
 from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
-from cofill.errors import ModelFileError
-from cofill.models.cfn.both import BothMatrix, Gate, Judged
+from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.training import ValidationAnswers
 from cofill.models.explanation import Given
 from cofill.progress import Step
@@ -25,7 +24,7 @@ Floats = npt.NDArray[np.float32]
 Longs = npt.NDArray[np.int64]
 
 QUICK: dict[str, Any] = {"orientation": "both", "hidden": 12, "epochs": 6, "batch": 10, "threads": 1}
-UNEVEN = Gate(np.array([0.4, 0.45, -0.4, 0.05]), np.array([2.5, 3.0]))
+UNEVEN = StackingWeight(np.array([0.4, 0.45, -0.4, 0.05]), np.array([2.5, 3.0]))
 """Not the same anywhere, and at its bounds in some places."""
 
 
@@ -52,15 +51,15 @@ def _judged() -> CFN:
 
 
 def uneven() -> CFN:
-    """Both networks with a gate that tells apart who is asked about, to be changed."""
+    """Both networks with a weight that tells apart who is asked about, to be changed."""
     model = copy.deepcopy(_fitted())
-    matrix_of(model).gate = UNEVEN
+    ensemble_of(model).stacking = UNEVEN
     return model
 
 
-def matrix_of(model: CFN) -> BothMatrix:
-    assert isinstance(model.matrix, BothMatrix)
-    return model.matrix
+def ensemble_of(model: CFN) -> Ensemble:
+    assert isinstance(model.predictor, Ensemble)
+    return model.predictor
 
 
 class Said:
@@ -78,7 +77,7 @@ class Said:
         return Judged(self.by_user, self.by_item, self.actual, self.user_counts, self.item_counts)
 
 
-# The gate
+# The weight
 
 
 @settings(deadline=None)
@@ -92,18 +91,18 @@ def test_weights_are_within_0_and_1(n: int, seed: int, size: float, ask: int) ->
     rng = np.random.default_rng(seed)
     by_user, by_item, actual = (size * rng.normal(size=(3, n))).astype(np.float32)
     counts = rng.integers(0, 10_000, (2, n))
-    gate = Gate.fit(by_user, by_item, actual, *counts)
-    weight = gate.weight(np.array([0, 1, 7, ask])[:, None], np.array([0, 3, ask]))
+    fitted = StackingWeight.fit(by_user, by_item, actual, *counts)
+    weight = fitted.weight(np.array([0, 1, 7, ask])[:, None], np.array([0, 3, ask]))
     assert weight.shape == (4, 3)
     assert weight.dtype == np.float32
     assert ((weight >= 0) & (weight <= 1)).all()
 
 
-def test_a_gate_believes_the_network_that_is_right() -> None:
+def test_a_weight_believes_the_network_that_is_right() -> None:
     for off, keeps, expected in (((0.01, 1.0), (True, False), 1.0), ((1.0, 0.01), (False, True), 0.0)):
         said = Said(*off)
         judged = said.judged()
-        weight = judged.gate.weight(said.user_counts, said.item_counts)
+        weight = judged.stacking.weight(said.user_counts, said.item_counts)
         np.testing.assert_allclose(weight, expected, rtol=0, atol=0.02)
         assert judged.keeps == keeps
         assert judged.rmse == pytest.approx(0.01, rel=0.05)
@@ -113,7 +112,7 @@ def test_networks_that_err_alike_and_apart_are_both_kept() -> None:
     """Errors of variances a and b that know nothing of each other: b / (a + b) is best."""
     said = Said(0.6, 0.9)
     judged = said.judged()
-    weight = judged.gate.weight(said.user_counts, said.item_counts)
+    weight = judged.stacking.weight(said.user_counts, said.item_counts)
     best = 0.9**2 / (0.6**2 + 0.9**2)
     assert weight.mean() == pytest.approx(best, abs=0.02)
     np.testing.assert_allclose(weight, best, rtol=0, atol=0.12)
@@ -121,22 +120,22 @@ def test_networks_that_err_alike_and_apart_are_both_kept() -> None:
     assert judged.rmse == pytest.approx(0.6 * np.sqrt(best), rel=0.03)
 
 
-def test_the_gate_follows_the_numbers_of_ratings() -> None:
+def test_the_weight_follows_the_numbers_of_ratings() -> None:
     """One network is right about users with many ratings, the other about items with many."""
     said = Said(1.0, 1.0, n=20_000)
     rng = np.random.default_rng(1)
     for predicted, counts in ((said.by_user, said.user_counts), (said.by_item, said.item_counts)):
         predicted[:] = said.actual + rng.normal(size=len(counts)) / np.sqrt(1 + counts)
-    gate = said.judged().gate
+    weight = said.judged().stacking
     few, many = np.array(2), np.array(200)
-    assert gate.weight(many, few) > 0.85
-    assert gate.weight(few, many) < 0.15
-    assert gate.weight(many, many) == pytest.approx(0.5, abs=0.05)
+    assert weight.weight(many, few) > 0.85
+    assert weight.weight(few, many) < 0.15
+    assert weight.weight(many, many) == pytest.approx(0.5, abs=0.05)
 
 
 def test_of_few_ratings_the_plain_mean_is_left() -> None:
     said = Said(0.01, 1.0, n=1)
-    assert said.judged().gate.weight(np.array(3), np.array(3)) == pytest.approx(0.5, abs=0.1)
+    assert said.judged().stacking.weight(np.array(3), np.array(3)) == pytest.approx(0.5, abs=0.1)
 
 
 def test_networks_that_agree_are_not_both_kept() -> None:
@@ -163,60 +162,45 @@ def test_answers_of_both_are_brought_into_one_order() -> None:
         said.user_counts[order],
     )
     found, expected = Judged.of(by_user, by_item), said.judged()
-    np.testing.assert_array_equal(found.gate.coefficients, expected.gate.coefficients)
+    np.testing.assert_array_equal(found.stacking.coefficients, expected.stacking.coefficients)
     assert found.rmse == expected.rmse
 
 
-# The matrix
+# What is predicted
 
 
-def test_every_question_is_answered_as_the_gate_says() -> None:
-    model = uneven()
-    matrix = matrix_of(model)
-    weight = UNEVEN.weight(matrix.row_counts[:, None], matrix.column_counts)
+def test_every_question_is_answered_as_the_weight_says() -> None:
+    found = ensemble_of(uneven())
+    weight = UNEVEN.weight(found.user_counts[:, None], found.item_counts)
     assert len(np.unique(weight)) > 100
     assert (weight.min(), weight.max()) == (0, 1)
-    rows, columns = np.indices(weight.shape, np.int32).reshape(2, -1)
-    by_user, by_item = (part.entries(rows, columns).reshape(weight.shape) for part in (matrix.by_user, matrix.by_item))
+    users, items = np.indices(weight.shape, np.int32).reshape(2, -1)
+    by_user, by_item = (part.entries(users, items).reshape(weight.shape) for part in (found.by_user, found.by_item))
     expected = weight * by_user + (1 - weight) * by_item
 
-    def same(found: Floats, wanted: Floats) -> None:
-        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    def same(told: Floats, wanted: Floats) -> None:
+        np.testing.assert_allclose(told, wanted, rtol=0, atol=1e-5)
 
-    same(matrix.entries(rows, columns), expected.ravel())
-    same(matrix.row(7), expected[7])
-    same(matrix.column(9), expected[:, 9])
+    same(found.entries(users, items), expected.ravel())
+    same(found.user(7), expected[7])
     some = np.array([3, 60, 5])
-    same(matrix.many_rows(some), expected[some])
-    same(matrix.many_columns(some), expected[:, some].T)
-    same(
-        matrix.new_row_at(*matrix.known.row(7), None, some.astype(np.int32)), matrix.new_row(*matrix.known.row(7))[some]
-    )
-    rated = matrix.known.column(9)
-    same(matrix.new_column_at(*rated, None, some.astype(np.int32)), matrix.new_column(*rated)[some])
+    same(found.users(some), expected[some])
+    same(found.new_user_at(*found.known.row(7), None, some.astype(np.int32)), found.new_user(*found.known.row(7))[some])
 
 
 def test_shares_add_up() -> None:
-    """To the prediction less what the gate, as it is for these ratings, makes of the two that know of none."""
-    matrix = matrix_of(uneven())
+    """To the prediction less what the weight, as it is for these ratings, makes of the two that know of none."""
+    found = ensemble_of(uneven())
     nothing = (np.empty(0, np.int32), np.empty(0, np.float32))
-    for row in (0, 5, 77):
-        rated = matrix.known.row(row)
-        asked = np.arange(0, len(matrix.column_counts), 3, dtype=np.int32)
-        shares = matrix.row_shares(Given(*rated, None, (), row), asked)
+    for user in (0, 5, 77):
+        rated = found.known.row(user)
+        asked = np.arange(0, len(found.item_counts), 3, dtype=np.int32)
+        shares = found.user_shares(Given(*rated, None, (), user), asked)
         assert shares.ratings.shape == (len(asked), len(rated[0]))
-        weight = UNEVEN.weight(np.array(len(rated[0])), matrix.column_counts[asked])
-        by_user, by_item = (part.new_row(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
+        weight = UNEVEN.weight(np.array(len(rated[0])), found.item_counts[asked])
+        by_user, by_item = (part.new_user(*nothing)[asked] for part in (found.by_user, found.by_item))
         base = by_item + weight * (by_user - by_item)
-        np.testing.assert_allclose(base + shares.ratings.sum(1), matrix.row(row)[asked], rtol=0, atol=1e-3)
-    for column in (0, 5, 77):
-        rated = matrix.known.column(column)
-        asked = np.arange(0, len(matrix.row_counts), 3, dtype=np.int32)
-        shares = matrix.column_shares(Given(*rated, None, (), column), asked)
-        weight = UNEVEN.weight(matrix.row_counts[asked], np.array(len(rated[0])))
-        by_user, by_item = (part.new_column(*nothing)[asked] for part in (matrix.by_user, matrix.by_item))
-        base = by_item + weight * (by_user - by_item)
-        np.testing.assert_allclose(base + shares.ratings.sum(1), matrix.column(column)[asked], rtol=0, atol=1e-3)
+        np.testing.assert_allclose(base + shares.ratings.sum(1), found.user(user)[asked], rtol=0, atol=1e-3)
 
 
 def test_an_explanation_is_whole() -> None:
@@ -230,13 +214,13 @@ def test_an_explanation_is_whole() -> None:
 
 
 def test_both_are_not_worse_than_the_better() -> None:
-    """By more than a gate that was learned on a few hundred validation ratings may be wrong."""
+    """By more than a weight that was learned on a few hundred validation ratings may be wrong."""
     _, test = larger_world()
     model = _judged()
-    matrix = matrix_of(model)
+    found_by = ensemble_of(model)
     pairs = (test.user_index.astype(np.int32), test.item_index.astype(np.int32))
     found = {name: rmse(part.entries(*pairs), test.values) for name, part in (
-        ("both", matrix), ("user", matrix.by_user), ("item", matrix.by_item))}  # fmt: skip
+        ("both", found_by), ("user", found_by.by_user), ("item", found_by.by_item))}  # fmt: skip
     assert found["both"] < 1.003 * min(found["user"], found["item"])
     assert found["both"] < max(found["user"], found["item"])
     assert {record.rows for record in model.history} == {"user", "item"}
@@ -246,9 +230,9 @@ def test_what_is_kept_comes_back(tmp_path: Path) -> None:
     for model, (_, test) in ((uneven(), world()), (_judged(), larger_world())):
         model.save(tmp_path / "model")
         loaded = CFN.load(tmp_path / "model")
-        gate, again = matrix_of(model).gate, matrix_of(loaded).gate
-        np.testing.assert_array_equal(again.coefficients, gate.coefficients)
-        np.testing.assert_array_equal(again.centres, gate.centres)
+        weight, again = ensemble_of(model).stacking, ensemble_of(loaded).stacking
+        np.testing.assert_array_equal(again.coefficients, weight.coefficients)
+        np.testing.assert_array_equal(again.centres, weight.centres)
         np.testing.assert_array_equal(loaded.predict(test), model.predict(test))
         assert loaded.history == model.history
         assert loaded.facts() == model.facts()
@@ -272,17 +256,8 @@ def test_a_network_of_no_help_is_not_kept(worse: str, monkeypatch: pytest.Monkey
 
 def test_without_validation_ratings_each_counts_half() -> None:
     model = _fitted()
-    assert matrix_of(model).gate.weight(np.array([0, 5, 900]), np.array([3, 0, 4])).tolist() == [0.5] * 3
+    assert ensemble_of(model).stacking.weight(np.array([0, 5, 900]), np.array([3, 0, 4])).tolist() == [0.5] * 3
     assert model.measures["validation_rmse"] is None
-
-
-def test_a_damaged_gate_is_refused(tmp_path: Path) -> None:
-    for number, gate in enumerate((Gate(np.full(4, np.nan), np.zeros(2)), Gate(np.zeros(3), np.zeros(2)))):
-        model = copy.deepcopy(_fitted())
-        matrix_of(model).gate = gate
-        model.save(tmp_path / str(number))
-        with pytest.raises(ModelFileError, match=r"damaged|a number that is none"):
-            CFN.load(tmp_path / str(number))
 
 
 def test_progress_goes_from_one_network_to_the_other() -> None:

@@ -19,12 +19,10 @@ from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
-from cofill.models.cfn.fold_in import ColumnPrior, with_one
+from cofill.models.cfn.attribution import along_the_path
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.plain.network import PlainNetwork
-from cofill.models.cfn.shares import along_the_path, of_closed_form
 from cofill.models.explanation import Explanation
-from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.recommender import Recommender
 
 Floats = npt.NDArray[np.float32]
@@ -75,11 +73,11 @@ VARIETIES: tuple[dict[str, Any], ...] = (
     {"orientation": "user"},
     {"orientation": "user", "described": True},
     {"orientation": "user", "hidden": (26, 24, 26), "activation": "sigmoid", "output": "tanh", "described": True},
-    {"orientation": "user", "trust_length": 0.0, "mean_damping": 0.0, "length_power": 0.0},
+    {"orientation": "user", "mean_damping": 0.0, "length_power": 0.0},
     {"orientation": "item"},
     {"orientation": "item", "described": True},
     {"orientation": "item", "output": "tanh", "described": True},
-    {"orientation": "item", "mean_damping": 0.0, "solve_columns": False},
+    {"orientation": "item", "mean_damping": 0.0},
 )
 
 ratings_of_somebody = st.dictionaries(st.integers(1, ITEMS), st.integers(1, 10).map(lambda half: half / 2), max_size=30)
@@ -140,7 +138,7 @@ def test_of_trained_users_little_remains(variety: dict[str, Any]) -> None:
     if variety["orientation"] == "user":
         assert max(shares) < 0.001
     else:
-        assert np.mean(shares) < (0.05 if variety.get("solve_columns", True) else 0.25)
+        assert np.mean(shares) < 0.05
 
 
 @settings(max_examples=20, deadline=None)
@@ -207,7 +205,7 @@ def test_the_strongest_agree_with_leaving_them_out(orientation: str) -> None:
     model = _cfn(orientation=orientation)
     agree = []
     for user in range(1, USERS, 8):
-        indices, known = model.matrix.known.row(model.users.index(user))
+        indices, known = model.predictor.known.row(model.users.index(user))
         ratings = {model.items.id(int(at)): float(rating) for at, rating in zip(indices, known, strict=True)}
         for explanation in whys(model, ratings, [9, 33]):
             for entry in explanation.contributions[:3]:
@@ -279,32 +277,6 @@ def test_the_path_is_that_of_the_network() -> None:
     np.testing.assert_allclose(found.by_input, by_input, rtol=0, atol=2e-4)
     np.testing.assert_allclose(found.by_feature, by_feature, rtol=0, atol=2e-4)
     np.testing.assert_allclose(found.start, outputs(0, x, s).detach().numpy(), rtol=0, atol=1e-5)
-
-
-@settings(max_examples=25, deadline=None)
-@given(n=st.integers(0, 12), seed=st.integers(0, 99))
-def test_the_closed_form_is_that_of_fold_in(n: int, seed: int) -> None:
-    """Each rating alone, the others as expected, moves the weights that `ColumnPrior.solve` finds by its share."""
-    rng = np.random.default_rng(seed)
-
-    def normal(*shape: int) -> Floats:
-        return rng.normal(size=shape).astype(np.float32)
-
-    slope = FeatureRegression(normal(3, 7))  # two features
-    prior = ColumnPrior(normal(7), slope, normal(7, 4), np.ones(4, np.float32), noise=0.3)
-    codes, asked, targets, features = normal(n, 6), normal(5, 6), normal(n), normal(2)
-    found = of_closed_form(prior, codes, targets, features, asked, squash=False)
-    nothing = prior.expected(np.zeros((1, 2), np.float32))[0]
-    left = targets - with_one(codes) @ nothing
-    np.testing.assert_allclose(found.start, with_one(asked) @ nothing, rtol=0, atol=1e-4)
-    for at in range(n):
-        alone = np.where(np.arange(n) == at, left, np.float32(0))
-        moved = with_one(asked) @ prior.solve(with_one(codes), alone)
-        np.testing.assert_allclose(found.by_rating[:, at], moved, rtol=0, atol=2e-3)
-    expected = prior.expected(features[None])[0]
-    whole = with_one(asked) @ (expected + prior.solve(with_one(codes), targets - with_one(codes) @ expected))
-    together = found.start + found.by_rating.sum(1) + found.by_feature.sum(1)
-    np.testing.assert_allclose(together, whole, rtol=0, atol=5e-3)
 
 
 # Other algorithms

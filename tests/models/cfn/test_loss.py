@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from cofill import CFN
-from cofill.errors import SettingsError
 from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.nn import DenoisingLoss
 
@@ -39,11 +37,3 @@ def test_the_kernels_have_the_loss_of_torch_and_its_derivative() -> None:
     assert found[:, 0].sum() / 7 == pytest.approx(total.item(), rel=1e-5)
     assert leaf.grad is not None
     np.testing.assert_allclose(found[:, 1] / 7, leaf.grad.numpy(), rtol=1e-5)
-
-
-def test_a_loss_without_a_closed_form_is_refused_where_columns_are_solved_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ratings = [("ann", "x", 4), ("ann", "y", 2), ("bob", "x", 5), ("bob", "y", 1)]
-    CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)
-    monkeypatch.setattr(Loss, "is_squared_error", False)
-    with pytest.raises(SettingsError, match=r"the closed form of a column's output weights needs squared error"):
-        CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)

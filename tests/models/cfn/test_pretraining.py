@@ -14,7 +14,6 @@ from tests.models.contract import rmse
 QUICK: dict[str, Any] = {
     "batch": 5, "threads": 1, "validation": 0.0, "weight_decay": 0.1, "learning_rate": 0.03,
     "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
-    "solve_columns": False,
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
 from cofill.models.cfn.training import TrainingState
 from cofill.models.history import EpochRecord, LoweredRate
-from cofill.models.known import KnownRatings
+from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
@@ -43,7 +43,7 @@ def ratings() -> Ratings:
 
 
 def weights(model: CFN) -> list[bytes]:
-    return [weight.tobytes() for weight in model.completion.network.weights().values()]
+    return [weight.tobytes() for weight in model.network_predictor.network.weights().values()]
 
 
 # Lowering
@@ -69,7 +69,7 @@ def test_without_validation_too(epochs: int) -> None:
     model = CFN(**TOO_LARGE | {"validation": 0.0, "epochs": epochs, "batch": 1000}).fit(ratings())
     assert model.history[-1].lowered
     assert [record.epoch for record in model.history] == list(range(1, epochs + 1))
-    network = model.completion.network
+    network = model.network_predictor.network
     assert all(np.isfinite(weight).all() for weight in network.weights().values())
     assert model.history[-1].loss < 1
 

@@ -63,7 +63,7 @@ def test_it_stops_when_validation_no_longer_gets_better() -> None:
 @pytest.mark.parametrize("orientation", ["user", "item"])
 def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
-    model = overfitting(refit=False, orientation=orientation, trust_length=0.0, solve_columns=False)
+    model = overfitting(refit=False, orientation=orientation)
     rows = ratings().rows("item" if model.orientation == "item" else "user")
     part, held_out = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
@@ -74,7 +74,7 @@ def test_the_best_weights_are_kept(orientation: str) -> None:
     whole = ratings()
     kept = Ratings(whole.users, whole.items, users[order], items[order], part.values[order], None, whole.scale)
     without.fit(kept)
-    without.completion.network.take(model.completion.network.weights())
+    without.network_predictor.network.take(model.network_predictor.network.weights())
     rows_asked, columns_asked = held_out.entry_rows.astype(np.int32), held_out.entry_columns
     asked = (rows_asked, columns_asked) if orientation == "user" else (columns_asked, rows_asked)
     warm = (without.user_counts()[asked[0]] > 0) & (without.item_counts()[asked[1]] > 0)
@@ -205,13 +205,13 @@ def test_every_noise_trains(noise: str) -> None:
 def test_a_column_that_was_never_trained_says_nothing() -> None:
     """Without a refit, a column may have all of its ratings held out: its first random weights mean nothing."""
     few: dict[str, Any] = {"epochs": 2, "hidden": 8, "threads": 1, "validation": 0.5, "decoder": "network"}
-    model = CFN(refit=False, weight_decay=0.0, solve_columns=False, **few)
+    model = CFN(refit=False, weight_decay=0.0, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
-    rows = model.completion.known.trained
+    rows = model.network_predictor.by_row.trained
     part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
-    assert not model.completion.network.output.weight[held_out].any()
+    assert not model.network_predictor.network.output.weight[held_out].any()
 
 
 def test_a_first_epoch_that_costs_nothing_is_no_divergence() -> None:

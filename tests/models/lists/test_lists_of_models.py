@@ -16,7 +16,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.models.cfn.cfn import CFN
+from cofill.models.cfn.model import CFN
 from cofill.models.list_model import ListModel
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.rules import Selection
@@ -417,10 +417,10 @@ def test_to_replace_is_on_top_of_the_training_alone() -> None:
     model.add_interactions([(*pair, 3.0)], replacing=True)
     model.add_interactions([(*pair, 4.0)], replacing=True)
     user, item = model.users.index(pair[0]), model.items.index(pair[1])
-    items, weights = model.matrix.known.row(user)
+    items, weights = model.predictor.known.row(user)
     assert weights[items == item] == [6.0]
     model.add_interactions([(*pair, 100.0)], replacing=True)
-    items, weights = model.matrix.known.row(user)
+    items, weights = model.predictor.known.row(user)
     assert weights[items == item] == [9.0]
 
 
@@ -434,7 +434,7 @@ def test_who_was_forgotten_begins_anew() -> None:
     model.forget_users([pair[0]])
     for weight in (1.0, 2.0):  # the second finds what the first has left
         model.add_interactions([(*pair, weight)], replacing=True)
-        items, weights = model.matrix.known.row(model.users.index(pair[0]))
+        items, weights = model.predictor.known.row(model.users.index(pair[0]))
         assert weights[items == model.items.index(pair[1])] == [weight]
 
 
@@ -460,11 +460,11 @@ def test_who_is_forgotten_is_nobody_and_others_are_as_before_they_came(orientati
     model.forget_users([trained])
     np.testing.assert_allclose(model.score(trained), model.score("never heard of"), atol=1e-5)
     assert model.user_counts()[model.users.index(trained)] == 0
-    assert not model.matrix.row_features.described[model.users.index(trained)]
+    assert not model.predictor.user_features.described[model.users.index(trained)]
     model.save(tmp_path)
     again = CFN.load(tmp_path)
     np.testing.assert_allclose(again.score(trained), model.score(trained), atol=1e-5)
-    assert not again.matrix.row_features.described[again.users.index(trained)]
+    assert not again.predictor.user_features.described[again.users.index(trained)]
 
 
 def test_text_ids_join_a_history_of_integers(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def objective(ratings: Ratings, factors: ALSWRFactors, weight_decay: float) -> f
 
 
 def fitted(train: Ratings, **changes: Any) -> ALSWRFactors:
-    factors = ALSWR(**{"rank": 8, "weight_decay": 0.08, "threads": 1} | changes).fit(train).matrix.factors
+    factors = ALSWR(**{"rank": 8, "weight_decay": 0.08, "threads": 1} | changes).fit(train).predictor.factors
     assert isinstance(factors, ALSWRFactors)
     return factors
 
@@ -161,7 +161,7 @@ def test_cmfrec_finds_the_same_minimum() -> None:
     columns = {"UserId": train.user_index, "ItemId": train.item_index, "Rating": in_stars.values.astype(np.float64)}
     theirs.fit(pandas.DataFrame(columns))
     ours = ALSWR(rank=8, weight_decay=0.08, iterations=60, threads=1).fit(train)
-    factors = ours.matrix.factors
+    factors = ours.predictor.factors
     assert isinstance(factors, ALSWRFactors)
     users = theirs.A_[np.argsort(theirs.user_mapping_)].astype(np.float32)
     items = theirs.B_[np.argsort(theirs.item_mapping_)].astype(np.float32)

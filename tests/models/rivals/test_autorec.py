@@ -40,7 +40,7 @@ class TestUserAutoRec(LearnerContract):
 
 def objective(model: AutoRec, ratings: Ratings) -> float:
     """sum over rows of |r - h(r)|^2 over what is known / rows + lambda / 2 (|W|^2 + |V|^2), as the paper writes it."""
-    network, scaling = model.completion.network, model.completion.scaling
+    network, scaling = model.network_predictor.network, model.network_predictor.scaling
     weights = {name: weight.astype(np.float64) for name, weight in network.weights().items()}
     known = ratings.rows("item" if model.orientation == "item" else "user")
     total = 0.0
@@ -102,7 +102,7 @@ def test_a_file_holds_the_settings_of_autorec_alone(tmp_path: Path) -> None:
 
 def test_settings_of_a_denoising_network_are_refused() -> None:
     assert set(AutoRecSettings.its_own) <= set(AutoRecSettings.model_fields)
-    for name in ("noise", "noise_ratio", "alpha", "beta", "pretrain", "batch", "solve_columns", "engine", "nois"):
+    for name in ("noise", "noise_ratio", "alpha", "beta", "pretrain", "batch", "neighbours", "engine", "nois"):
         with pytest.raises(SettingsError, match=rf"^AutoRec has no setting '{name}'; leave it out. It has seed, "):
             AutoRecSettings.of({name: CFNSettings.model_fields[name].default if name != "nois" else 1})
     with pytest.raises(SettingsError, match=r"the setting 'hidden' .*at most 1 item"):

@@ -118,7 +118,7 @@ def test_ratings_from_the_model_are_understood() -> None:
     train, rest, truth = made_up(0.5)
     model = BPMF(rank=4, samples=30, threads=1).fit(train)
     in_stars = 4.0 * ((train.scale.high - train.scale.low) / 4) ** 2
-    assert model.matrix.factors.arrays()["precision"].mean() == pytest.approx(in_stars, rel=0.1)
+    assert model.predictor.factors.arrays()["precision"].mean() == pytest.approx(in_stars, rel=0.1)
     assert rmse(model.predict(rest), truth) < 0.2
 
 
@@ -132,17 +132,17 @@ def test_predictions_are_the_mean_over_the_samples() -> None:
     """Each sample's own vectors can be had back from the wide ones."""
     _, train, _, _, _ = parts()
     model = BPMF(samples=3, rank=4, burn_in=5, threads=1).fit(train)
-    factors = model.matrix.factors
+    factors = model.predictor.factors
     users, items = (vectors[:, :-1].reshape(-1, 3, 4) * np.sqrt(3) for vectors in (factors.users, factors.items))
     stars = Stars(train.scale)
     means = stars.up(np.einsum("usk,isk->sui", users, items).mean(0) + stars.down(train.values).mean())
-    np.testing.assert_allclose(model.matrix.many_rows(np.arange(9)), means[:9], atol=1e-4)
+    np.testing.assert_allclose(model.predictor.users(np.arange(9)), means[:9], atol=1e-4)
 
 
 def test_somebody_new_is_expected_in_every_sample() -> None:
     """Against the posterior mean of one sample at a time; an item in the same way, with the items' priors."""
     model = BPMF(samples=3, rank=4, burn_in=5, threads=1).fit(parts().train)
-    factors = model.matrix.factors
+    factors = model.predictor.factors
     assert isinstance(factors, BPMFFactors)
     rng = np.random.default_rng(0)
     ratings, learned = rng.integers(1, 6, 3000).astype(np.float32), factors.arrays()
@@ -163,12 +163,12 @@ def test_somebody_new_is_expected_in_every_sample() -> None:
 
 def test_the_paper_holds_the_precision() -> None:
     model = BPMF(samples=3, burn_in=2, precision=2, threads=1).fit(parts().train)
-    np.testing.assert_array_equal(model.matrix.factors.arrays()["precision"], 2.0)
+    np.testing.assert_array_equal(model.predictor.factors.arrays()["precision"], 2.0)
 
 
 def test_any_number_of_threads_gives_the_same_vectors() -> None:
     train = parts().train
-    one, three = (BPMF(samples=3, burn_in=2, threads=threads).fit(train).matrix.factors for threads in (1, 3))
+    one, three = (BPMF(samples=3, burn_in=2, threads=threads).fit(train).predictor.factors for threads in (1, 3))
     np.testing.assert_array_equal(one.users, three.users)
     np.testing.assert_array_equal(one.items, three.items)
 

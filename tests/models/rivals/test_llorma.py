@@ -97,7 +97,7 @@ def test_it_is_its_definition(width: float, reached: tuple[float, float]) -> Non
     model = LLORMA(**changes).fit(ratings)
     expected, share = slow_llorma(ratings, LLORMASettings(**changes))
     assert reached[0] <= share <= reached[1]
-    np.testing.assert_allclose(model.matrix.many_rows(np.arange(len(ratings.users))), expected, atol=2e-3)
+    np.testing.assert_allclose(model.predictor.users(np.arange(len(ratings.users))), expected, atol=2e-3)
 
 
 def test_the_objective_falls_with_every_iteration() -> None:
@@ -134,8 +134,8 @@ def test_a_ridge_is_where_the_gradient_vanishes() -> None:
 
 def test_threads_make_no_difference() -> None:
     one, two = (LLORMA(**{**QUICK, "threads": threads}).fit(parts().train) for threads in (1, 2))
-    np.testing.assert_array_equal(one.matrix.factors.users, two.matrix.factors.users)
-    np.testing.assert_array_equal(one.matrix.factors.items, two.matrix.factors.items)
+    np.testing.assert_array_equal(one.predictor.factors.users, two.predictor.factors.users)
+    np.testing.assert_array_equal(one.predictor.factors.items, two.predictor.factors.items)
 
 
 def test_local_models_together_are_better_than_one() -> None:
@@ -150,8 +150,8 @@ def test_later_ratings_leave_a_trained_user_where_the_anchors_saw_them() -> None
     model = LLORMA(**QUICK).fit(parts().train)
     changed = copy.deepcopy(model).add_ratings(cells([(1, 2, 0.5), (1, 3, 5.0), (2, 9, 4.0)], (0.5, 5)))
     reach = slice(QUICK["rank"], QUICK["rank"] + QUICK["anchors"])
-    np.testing.assert_array_equal(changed.matrix.row_vectors()[0, reach], model.matrix.row_vectors()[0, reach])
-    assert (changed.matrix.row_vectors()[0] != model.matrix.row_vectors()[0]).any()
+    np.testing.assert_array_equal(changed.predictor._users[0, reach], model.predictor._users[0, reach])
+    assert (changed.predictor._users[0] != model.predictor._users[0]).any()
     train = parts().train
     first = train.select(train.user_index == 0)
     again = copy.deepcopy(model).add_ratings(first)

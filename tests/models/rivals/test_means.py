@@ -48,25 +48,18 @@ def test_a_rival_of_your_own_is_kept_too(tmp_path: Path) -> None:
 
 def test_where_means_say_nothing_about_likeness_lists_do() -> None:
     model = Means().fit(parts().train)
-    assert model.matrix.column_vectors().shape[1] == 0
+    assert model.predictor.item_vectors().shape[1] == 0
     found = model.similar(1, 5)
     assert len(found) == 5
     assert all(0 < entry.similarity < 1 for entry in found)
 
 
-def test_all_ways_of_asking_a_matrix_agree() -> None:
-    """Columns are never asked for as long as rows are users, but the matrix fills in both ways."""
-    matrix = ALSWR(rank=4, iterations=2).fit(parts().train).matrix
-    rows, columns = np.arange(20), np.arange(15)
-    grid = np.meshgrid(rows.astype(np.int32), columns.astype(np.int32), indexing="ij")
-    expected = matrix.entries(grid[0].ravel(), grid[1].ravel()).reshape(20, 15)
-    np.testing.assert_allclose(matrix.many_rows(rows)[:, :15], expected, atol=1e-5)
-    np.testing.assert_allclose(matrix.many_columns(columns)[:, :20].T, expected, atol=1e-5)
-    np.testing.assert_allclose(matrix.row(3)[:15], expected[3], atol=1e-5)
-    np.testing.assert_allclose(matrix.column(3)[:20], expected[:, 3], atol=1e-5)
-    nothing = matrix.new_column(np.empty(0, np.int32), np.empty(0, np.float32))
-    of_nothing = matrix.entries(np.arange(5, dtype=np.int32), np.full(5, -1, np.int32))
-    np.testing.assert_allclose(nothing[:5], of_nothing, atol=1e-5)
+def test_all_ways_of_asking_agree() -> None:
+    predictor = ALSWR(rank=4, iterations=2).fit(parts().train).predictor
+    users, items = np.meshgrid(np.arange(20, dtype=np.int32), np.arange(15, dtype=np.int32), indexing="ij")
+    expected = predictor.entries(users.ravel(), items.ravel()).reshape(20, 15)
+    np.testing.assert_allclose(predictor.users(np.arange(20))[:, :15], expected, atol=1e-5)
+    np.testing.assert_allclose(predictor.user(3)[:15], expected[3], atol=1e-5)
 
 
 @pytest.mark.parametrize(("factor", "shift"), [(20.0, 0.0), (0.2, 0.0), (4.0, -11.0), (1.0, 100.0)])

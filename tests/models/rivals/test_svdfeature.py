@@ -79,7 +79,7 @@ def test_an_epoch_is_the_definition_taken_rating_by_rating() -> None:
 def test_a_new_user_is_at_the_minimum_of_the_loss() -> None:
     """The gradient of the objective vanishes there, in the factors and in the bias."""
     model = SVDFeature(**QUICK).fit(parts().train)
-    factors = model.matrix.factors
+    factors = model.predictor.factors
     stars = Stars(parts().train.scale).down(parts().train.values)
     items, ratings = factors.items[:30], stars[:30]
     user = factors.user_from(items, ratings).astype(np.float64)

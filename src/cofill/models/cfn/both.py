@@ -1,4 +1,4 @@
-"""Two networks in one model: one reads users, one reads items, and a gate decides how much each is believed."""
+"""Two networks in one model: one reads users, one reads items, and a weight for each pair (stacking)."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -6,12 +6,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.described import SideFeatures
-from cofill.data.ratings import Scale
 from cofill.models.cfn.training import ValidationAnswers
 from cofill.models.explanation import Given, Shares
-from cofill.models.known import KnownRatings
-from cofill.models.matrix import Flags, Floats, Ints, Longs, Matrix
+from cofill.models.predictor import Floats, Ints, Longs, Predictor
 
 Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.integer]
@@ -22,7 +19,7 @@ _LEAST_HELP = 5e-4
 
 
 @dataclass(frozen=True)
-class Gate:
+class StackingWeight:
     """The weight of the network that reads users, beside the one that reads items, for a user and an item.
 
         w = a + b log(1 + n_u) + c log(1 + n_i) + d log(1 + n_u) log(1 + n_i), not below 0 and not above 1
@@ -65,14 +62,14 @@ def _inputs(user: Doubles, item: Doubles) -> Doubles:
 
 
 class Judged:
-    """What both networks say of validation ratings: which of them are worth keeping, and the gate between them."""
+    """What both networks say of validation ratings: which of them are worth keeping, and the weight between them."""
 
     def __init__(
         self, by_user: Floats, by_item: Floats, actual: Floats, user_counts: Counts, item_counts: Counts
     ) -> None:
         """Of the same ratings, clipped to the scale."""
-        self.gate = Gate.fit(by_user, by_item, actual, user_counts, item_counts)
-        weight = self.gate.weight(user_counts, item_counts)
+        self.stacking = StackingWeight.fit(by_user, by_item, actual, user_counts, item_counts)
+        weight = self.stacking.weight(user_counts, item_counts)
         both = by_item + weight * (by_user - by_item)
         self._errors = [float(np.mean((said - actual) ** 2, dtype=np.float64)) for said in (by_user, by_item, both)]
 
@@ -98,173 +95,80 @@ class Judged:
         return True, True
 
 
-class BothMatrix(Matrix):
-    """Users x items, predicted by a network with rows of users and one with rows of items."""
+class Ensemble(Predictor):
+    """The weighted sum of a network with rows of users and of one with rows of items (stacking)."""
 
-    def __init__(self, by_user: Matrix, by_item: Matrix, gate: Gate) -> None:
-        """Both are users x items, and have known ratings and features of their own."""
-        self.by_user, self.by_item, self.gate = by_user, by_item, gate
+    def __init__(self, by_user: Predictor, by_item: Predictor, stacking: StackingWeight) -> None:
+        """Both share their known ratings and features, which change here alone."""
+        super().__init__(by_user.known, by_user.scale, by_user.means, by_user.user_features, by_user.item_features)
+        self.by_user, self.by_item, self.stacking = by_user, by_item, stacking
+        self.user_counts, self.item_counts = by_user.user_counts.copy(), by_user.item_counts.copy()
 
-    # What there is
-
-    @property
-    def known(self) -> KnownRatings:
-        return self.by_user.known
-
-    @property
-    def scale(self) -> Scale:
-        return self.by_user.scale
-
-    @property
-    def row_features(self) -> SideFeatures:
-        return self.by_user.row_features
-
-    @property
-    def column_features(self) -> SideFeatures:
-        return self.by_user.column_features
-
-    @property
-    def row_counts(self) -> Longs:
-        return self.by_user.row_counts
-
-    @property
-    def column_counts(self) -> Longs:
-        return self.by_user.column_counts
-
-    def row_known(self) -> Flags:
-        return self.by_user.row_known()
-
-    def column_known(self) -> Flags:
-        return self.by_user.column_known()
-
-    def row_vectors(self) -> Floats:
-        return self.by_user.row_vectors()
-
-    def column_vectors(self) -> Floats:
-        return self.by_item.column_vectors()
+    def item_vectors(self) -> Floats:
+        return self.by_item.item_vectors()
 
     # Questions
 
-    def row(self, row: int) -> Floats:
-        weight = self.gate.weight(self.row_counts[row], self.column_counts)
-        return _mixed(self.by_user.row(row), self.by_item.row(row), weight)
+    def users(self, users: Longs) -> Floats:
+        weight = self.stacking.weight(self.user_counts[users][:, None], self.item_counts)
+        return _mixed(self.by_user.users(users), self.by_item.users(users), weight)
 
-    def column(self, column: int) -> Floats:
-        weight = self.gate.weight(self.row_counts, self.column_counts[column])
-        return _mixed(self.by_user.column(column), self.by_item.column(column), weight)
+    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        given = (items, ratings, features)
+        weight = self.stacking.weight(np.array(len(ratings)), self.item_counts)
+        return _mixed(self.by_user.new_user(*given), self.by_item.new_user(*given), weight)
 
-    def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        weight = self.gate.weight(np.array(len(ratings)), self.column_counts)
+    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        given = (items, ratings, features, asked)
+        weight = self.stacking.weight(np.array(len(ratings)), self.item_counts[asked])
+        return _mixed(self.by_user.new_user_at(*given), self.by_item.new_user_at(*given), weight)
+
+    def entries(self, users: Ints, items: Ints) -> Floats:
         return _mixed(
-            self.by_user.new_row(columns, ratings, features), self.by_item.new_row(columns, ratings, features), weight
+            self.by_user.entries(users, items), self.by_item.entries(users, items), self._weight_at(users, items)
         )
 
-    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        weight = self.gate.weight(self.row_counts, np.array(len(ratings)))
-        return _mixed(
-            self.by_user.new_column(rows, ratings, features), self.by_item.new_column(rows, ratings, features), weight
-        )
+    def _weight_at(self, users: Ints, items: Ints) -> Floats:
+        user_counts = np.where(users >= 0, self.user_counts[users], 0)
+        item_counts = np.where(items >= 0, self.item_counts[items], 0)
+        return self.stacking.weight(user_counts, item_counts)
 
-    def new_row_at(self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
-        weight = self.gate.weight(np.array(len(ratings)), self.column_counts[asked])
-        return _mixed(
-            self.by_user.new_row_at(columns, ratings, features, asked),
-            self.by_item.new_row_at(columns, ratings, features, asked),
-            weight,
-        )
+    def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
+        """The mean of both, weighted as they are: that of their sum is not larger."""
+        by_user, by_item = (part.interval_radius(users, items, predicted) for part in self._parts)
+        return None if by_user is None or by_item is None else _mixed(by_user, by_item, self._weight_at(users, items))
 
-    def new_column_at(self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
-        weight = self.gate.weight(self.row_counts[asked], np.array(len(ratings)))
-        return _mixed(
-            self.by_user.new_column_at(rows, ratings, features, asked),
-            self.by_item.new_column_at(rows, ratings, features, asked),
-            weight,
-        )
-
-    def entries(self, rows: Ints, columns: Ints) -> Floats:
-        weight = self._weight_at(rows, columns)
-        return _mixed(self.by_user.entries(rows, columns), self.by_item.entries(rows, columns), weight)
-
-    def _weight_at(self, rows: Ints, columns: Ints) -> Floats:
-        row_counts = np.where(rows >= 0, self.row_counts[rows], 0)
-        column_counts = np.where(columns >= 0, self.column_counts[columns], 0)
-        return self.gate.weight(row_counts, column_counts)
-
-    def half_widths(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
-        """The mean of both, weighed by the gate: their mixture is not worse than that."""
-        by_user, by_item = (part.half_widths(rows, columns, predicted) for part in self._parts)
-        return _mixed_widths(by_user, by_item, self._weight_at(rows, columns))
-
-    def new_row_half_widths(
-        self, columns: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    def new_user_interval_radius(
+        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
     ) -> Floats | None:
-        about = (columns, ratings, features, asked, predicted)
-        by_user, by_item = (part.new_row_half_widths(*about) for part in self._parts)
-        return _mixed_widths(by_user, by_item, self.gate.weight(np.array(len(ratings)), self.column_counts[asked]))
+        given = (items, ratings, features, asked, predicted)
+        by_user, by_item = (part.new_user_interval_radius(*given) for part in self._parts)
+        weight = self.stacking.weight(np.array(len(ratings)), self.item_counts[asked])
+        return None if by_user is None or by_item is None else _mixed(by_user, by_item, weight)
 
-    def new_column_half_widths(
-        self, rows: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
-    ) -> Floats | None:
-        about = (rows, ratings, features, asked, predicted)
-        by_user, by_item = (part.new_column_half_widths(*about) for part in self._parts)
-        return _mixed_widths(by_user, by_item, self.gate.weight(self.row_counts[asked], np.array(len(ratings))))
-
-    def quickest_order(self, rows: Ints, columns: Ints) -> Longs:
-        return self.by_item.quickest_order(rows, columns)
-
-    def many_rows(self, rows: Longs) -> Floats:
-        weight = self.gate.weight(self.row_counts[rows][:, None], self.column_counts)
-        return _mixed(self.by_user.many_rows(rows), self.by_item.many_rows(rows), weight)
-
-    def many_columns(self, columns: Longs) -> Floats:
-        weight = self.gate.weight(self.row_counts, self.column_counts[columns][:, None])
-        return _mixed(self.by_user.many_columns(columns), self.by_item.many_columns(columns), weight)
-
-    def row_shares(self, given: Given, columns: Ints) -> Shares:
-        weight = self.gate.weight(np.array(len(given.ratings)), self.column_counts[columns])
-        return _mixed_shares(self.by_user.row_shares(given, columns), self.by_item.row_shares(given, columns), weight)
-
-    def column_shares(self, given: Given, rows: Ints) -> Shares:
-        weight = self.gate.weight(self.row_counts[rows], np.array(len(given.ratings)))
-        return _mixed_shares(self.by_user.column_shares(given, rows), self.by_item.column_shares(given, rows), weight)
-
-    @property
-    def _parts(self) -> tuple[Matrix, Matrix]:
-        return self.by_user, self.by_item
+    def user_shares(self, given: Given, items: Ints) -> Shares:
+        """Shares of a weighted sum are weighted alike, with the weights as they are for these ratings."""
+        weight = self.stacking.weight(np.array(len(given.ratings)), self.item_counts[items]).astype(np.float64)[:, None]
+        parts = (part.user_shares(given, items) for part in self._parts)
+        return Shares(*(by_item + weight * (by_user - by_item) for by_user, by_item in zip(*parts, strict=True)))
 
     # Changes
 
-    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> None:
-        for part in self._parts:
-            part.add(rows, columns, ratings)
+    @property
+    def _parts(self) -> tuple[Predictor, Predictor]:
+        return self.by_user, self.by_item
 
-    def remove(self, rows: Ints, columns: Ints) -> None:
+    def _grow(self, users: int, items: int) -> tuple[Longs, Longs]:
+        new = super()._grow(users, items)
         for part in self._parts:
-            part.remove(rows, columns)
+            part._grow(users, items)
+        return new
 
-    def grow(self, rows: int, columns: int) -> None:
+    def _follow(self, users: list[int], items: list[int]) -> None:
         for part in self._parts:
-            part.grow(rows, columns)
-
-    def describe_rows(self, rows: Ints, features: Floats) -> None:
-        for part in self._parts:
-            part.describe_rows(rows, features)
-
-    def describe_columns(self, columns: Ints, features: Floats) -> None:
-        for part in self._parts:
-            part.describe_columns(columns, features)
+            part._refresh(np.array(users, np.int64), np.array(items, np.int64))
 
 
 def _mixed(by_user: Floats, by_item: Floats, weight: Floats) -> Floats:
     mixed: Floats = by_item + weight * (by_user - by_item)
     return mixed
-
-
-def _mixed_widths(by_user: Floats | None, by_item: Floats | None, weight: Floats) -> Floats | None:
-    return None if by_user is None or by_item is None else _mixed(by_user, by_item, weight)
-
-
-def _mixed_shares(by_user: Shares, by_item: Shares, weight: Floats) -> Shares:
-    """Shares of a weighted sum are weighted alike. With the gate as it is for these ratings."""
-    share = weight.astype(np.float64)[:, None]
-    return Shares(*(item + share * (user - item) for user, item in zip(by_user, by_item, strict=True)))

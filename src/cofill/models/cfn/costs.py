@@ -42,7 +42,7 @@ def phases_of(settings: CFNSettings, column_counts: Longs, rows: str = "") -> li
             found.append(Phase(LEARN, _LEARN_AT_ALL + _LEARN * min(pairs, _MOST_PAIRS)))
     if settings.refit or not validates:
         found.append(Phase(TRAIN, epoch, settings.epochs, may_be_fewer=validates))
-    if process or settings.solve_columns:
+    if process:
         found.append(Phase(SOLVE, _SOLVE * float((counts**1.5).sum()) * width))
     return [phase._replace(what=of_rows(phase.what, rows)) for phase in found]
 

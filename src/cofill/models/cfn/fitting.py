@@ -36,8 +36,8 @@ from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
-from cofill.models.known import KnownRatings
 from cofill.models.means import FittedMeans
+from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 
 # The share of known ratings for which the default weight decay was found: nine tenths of MovieLens-1M.

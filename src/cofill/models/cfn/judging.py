@@ -12,16 +12,17 @@ import numpy.typing as npt
 
 from cofill.config import CFNSettings
 from cofill.exchange import total
-from cofill.models.cfn.decoded import DecodedMatrix, Decoder
+from cofill.models.cfn.codes import ReadRows
+from cofill.models.cfn.decoding import Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder, across, whole_variance
-from cofill.models.cfn.row_codes import ReadRows
+from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.decoder.amplitudes import Learned, halves_of
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.decoder.solving import DecodedColumns
 from cofill.models.draws import draws_of, seed_of
-from cofill.models.known import AllColumns, KnownRatings
+from cofill.models.observed import AllColumns, KnownRatings
 from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]
@@ -56,8 +57,8 @@ def judged_by_halves(
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
     near = first.neighbours(learned.amplitudes, settings)
 
-    def matrix_of(amplitudes: Amplitudes, solved: DecodedColumns) -> DecodedMatrix:
-        return DecodedMatrix(
+    def predictor_of(amplitudes: Amplitudes, solved: DecodedColumns) -> UserRows:
+        return UserRows(
             replace(first.network, output=replace(first.network.output)),  # its output weights are replaced
             scaling,
             known,
@@ -73,10 +74,10 @@ def judged_by_halves(
     for half, amplitudes in enumerate(learned.crossed):
         solved = first.solve(amplitudes, only=chosen & (halves == half))
         at = np.flatnonzero(halves[columns] == half)
-        said = matrix_of(amplitudes, solved).entries(rows[at], columns[at])
+        said = predictor_of(amplitudes, solved).entries(rows[at], columns[at])
         predicted[at] = np.clip(said, scaling.scale.low, scaling.scale.high)
     # Variances are those of the model that is saved: how large they are depends on amplitudes more than errors do.
-    posterior = matrix_of(learned.amplitudes, solved).uncertain(rows, columns)
+    posterior = predictor_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
     told: tuple[Floats, Floats] = predicted - validation.ratings[asked], across(predicted, scaling.scale)

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.known import Arrays, KnownRatings, known_arrays
 from cofill.models.lists.grades import Grades
+from cofill.models.observed import Arrays, KnownRatings, known_arrays
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

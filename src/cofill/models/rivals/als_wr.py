@@ -24,7 +24,7 @@ from pydantic import Field
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.matrix import Floats
+from cofill.models.predictor import Floats
 from cofill.models.rivals.factors import Arrays, Factors
 from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
 

@@ -19,9 +19,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from cofill.config import Activation, CFNSettings, Decoder, Settings
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.engines import TrainingEngine
 from cofill.models.cfn.full_batch import FullBatchEngine
+from cofill.models.cfn.model import CFN
 from cofill.models.cfn.network import CFNetwork
 
 _WEIGHT_DECAY = {"user": 0.0166, "item": 0.027}
@@ -71,9 +71,6 @@ class AutoRecSettings(CFNSettings):
     batch: int = 2**31 - 1
     learning_rate_decay: float = 0.0
     decoder: Decoder = "network"
-    trust_length: float = 0.0
-    trust_features: float = 0.0
-    solve_columns: bool = False
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""What a factorisation has learned, and the matrix that it fills in for ids old and new."""
+"""What a factorisation has learned, and what it predicts for ids old and new."""
 
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, Self
@@ -7,9 +7,9 @@ import numpy as np
 
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.known import KnownRatings
-from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
 from cofill.models.means import FittedMeans
+from cofill.models.observed import KnownRatings
+from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, grown
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
@@ -94,8 +94,8 @@ class Factors(ABC):
         return cls(**arrays)
 
 
-class FactorMatrix(FilledMatrix):
-    """Predictions of a factorisation: rows are users, columns are items.
+class FactorMatrix(Predictor):
+    """Predictions of a factorisation.
 
     Ids that have no ratings and no features get the fitted means. Users and items whose ratings have changed are solved
     for anew while the other side stays as it was trained: one that was trained moves by as much as its closed form
@@ -122,134 +122,108 @@ class FactorMatrix(FilledMatrix):
         means = FittedMeans(
             known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
-        super().__init__(known, means, users, items)
+        super().__init__(known, scale, means, users, items)
         self.factors = factors
-        self._scale, self._stars = scale, Stars(scale)
-        self._row_trained = (self.row_counts > 0) | users.trained_described
-        self._column_trained = (self.column_counts > 0) | items.trained_described
-        self._row_known, self._column_known = self._row_trained.copy(), self._column_trained.copy()
-        self._rows, self._columns = factors.users.copy(), factors.items.copy()  # as they stand now
+        self._stars = Stars(scale)
+        self._user_trained = (self.user_counts > 0) | users.trained_described
+        self._item_trained = (self.item_counts > 0) | items.trained_described
+        self._user_known, self._item_known = self._user_trained.copy(), self._item_trained.copy()
+        self._users, self._items = factors.users.copy(), factors.items.copy()  # as they stand now
         self._catch_up()
-
-    @property
-    def scale(self) -> Scale:
-        return self._scale
 
     # Changes
 
     def _make_room(self) -> None:
-        self._row_known, self._column_known = grown(self._row_known, self.rows), grown(self._column_known, self.columns)
-        self._rows, self._columns = grown(self._rows, self.rows), grown(self._columns, self.columns)
+        users, items = self.known.rows, self.known.columns
+        self._user_known, self._item_known = grown(self._user_known, users), grown(self._item_known, items)
+        self._users, self._items = grown(self._users, users), grown(self._items, items)
 
-    def _row_changed(self, row: int, columns: Ints, ratings: Floats) -> None:
-        usable = _flags(self._column_trained, columns)
-        self._row_known[row] = bool(self.row_features.described[row]) or bool(usable.any())
-        if self.row_as_trained(row):
-            self._rows[row] = self.factors.users[row]
+    def _follow(self, users: list[int], items: list[int]) -> None:
+        moved = set(items)
+        for user in users:
+            self._user_changed(user)
+            if not _flag(self._user_trained, user):
+                moved |= self.known.later_in_row(user).keys()  # what is known of these items is fitted to this user
+        for item in sorted(moved):
+            self._item_changed(item)
+
+    def _user_changed(self, user: int) -> None:
+        items, ratings = self.known.row(user)
+        usable = _flags(self._item_trained, items)
+        self._user_known[user] = bool(self.user_features.described[user]) or bool(usable.any())
+        if self.user_as_trained(user):
+            self._users[user] = self.factors.users[user]
             return
-        now = self._of_user(columns[usable], ratings[usable])
-        if self._row_was_trained(row):
-            before = self._of_user(*self.known.trained.row(row))
-            self._rows[row] = self.factors.user_moved(self.factors.users[row], before, now)
-        elif self._row_known[row]:
-            self._rows[row] = self.factors.user_from(*now)
+        now = self._of_user(items[usable], ratings[usable])
+        if _flag(self._user_trained, user):
+            before = self._of_user(*self.known.trained.row(user))
+            self._users[user] = self.factors.user_moved(self.factors.users[user], before, now)
+        elif self._user_known[user]:
+            self._users[user] = self.factors.user_from(*now)
 
-    def _column_changed(self, column: int, rows: Ints, ratings: Floats) -> None:
-        self._column_known[column] = self.column_features.described[column] or bool(self._usable_rows(rows).any())
-        if self.column_as_trained(column):
-            self._columns[column] = self.factors.items[column]
+    def _item_changed(self, item: int) -> None:
+        users, ratings = self.known.column(item)
+        self._item_known[item] = self.item_features.described[item] or bool(self._usable_users(users).any())
+        if self.item_as_trained(item):
+            self._items[item] = self.factors.items[item]
             return
-        now = self._of_item(rows, ratings)
-        if _flag(self._column_trained, column):
-            before = self._of_item(*self.known.trained_columns.row(column))
-            self._columns[column] = self.factors.item_moved(self.factors.items[column], before, now)
-        elif self._column_known[column]:
-            self._columns[column] = self.factors.item_from(*now)
-
-    def _row_was_trained(self, row: int) -> bool:
-        return _flag(self._row_trained, row)
+        now = self._of_item(users, ratings)
+        if _flag(self._item_trained, item):
+            before = self._of_item(*self.known.trained_columns.row(item))
+            self._items[item] = self.factors.item_moved(self.factors.items[item], before, now)
+        elif self._item_known[item]:
+            self._items[item] = self.factors.item_from(*now)
 
     def _of_user(self, items: Ints, ratings: Floats) -> Given:
         return Given(self.factors.items[items], self._stars.down(ratings))
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
         """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
-        usable = self._usable_rows(users)
+        usable = self._usable_users(users)
         users, ratings = users[usable], ratings[usable]
-        old = _flags(self._row_trained, users)
-        vectors = self._rows[users]
+        old = _flags(self._user_trained, users)
+        vectors = self._users[users]
         vectors[old] = self.factors.users[users[old]]
         return Given(vectors, self._stars.down(ratings))
 
-    def _usable_rows(self, rows: Ints) -> Flags:
+    def _usable_users(self, users: Ints) -> Flags:
         """(n,): which of these are known, now or from the training; of those that lost all, the latter counts."""
-        return self._row_known[rows] | _flags(self._row_trained, rows)
+        return self._user_known[users] | _flags(self._user_trained, users)
 
     # Predictions
 
-    def row(self, row: int) -> Floats:
-        scores: Floats = self.many_rows(np.array([row]))[0]
-        return scores
-
-    def column(self, column: int) -> Floats:
-        scores: Floats = self.many_columns(np.array([column]))[0]
-        return scores
-
-    def new_row(self, columns: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        means: Floats = self.means.overall + self.means.column
-        means += self.means.row_of(columns, ratings, np.empty(0, np.float32))
-        usable = _flags(self._column_trained, columns)
-        if not usable.any():
-            return means
-        user = self.factors.user_from(*self._of_user(columns[usable], ratings[usable]))
-        means[self._column_known] = self._scores(user[None], self._columns)[0, self._column_known]
+    def users(self, users: Longs) -> Floats:
+        means = super().users(users)
+        usable = self._user_known[users][:, None] & self._item_known
+        np.copyto(means, self._scores(self._users[users], self._items), where=usable)
         return means
 
-    def new_column(self, rows: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
-        means: Floats = self.means.overall + self.means.row
-        means += self.means.column_of(rows, ratings, np.empty(0, np.float32))
-        if not self._usable_rows(rows).any():
-            return means
-        item = self.factors.item_from(*self._of_item(rows, ratings))
-        means[self._row_known] = self._scores(self._rows, item[None])[self._row_known, 0]
+    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        means = super().new_user(items, ratings, np.empty(0, np.float32))
+        usable = _flags(self._item_trained, items)
+        if usable.any():
+            user = self.factors.user_from(*self._of_user(items[usable], ratings[usable]))
+            means[self._item_known] = self._scores(user[None], self._items)[0, self._item_known]
         return means
 
-    def _fill_entries(self, predicted: Floats, seen: Longs, rows: Ints, columns: Ints) -> None:
-        usable = seen[self._row_known[rows[seen]] & self._column_known[columns[seen]]]
+    def _fill_entries(self, predicted: Floats, seen: Longs, users: Ints, items: Ints) -> None:
+        usable = seen[self._user_known[users[seen]] & self._item_known[items[seen]]]
         # A chunk of pairs of vectors stays below a hundred megabytes, however wide they are.
-        size = max(25_000_000 // max(self._rows.shape[1], 1), 1)
+        size = max(25_000_000 // max(self._users.shape[1], 1), 1)
         for first in range(0, len(usable), size):
             at = usable[first : first + size]
-            predicted[at] = self._stars.up(self.factors.pairs(self._rows[rows[at]], self._columns[columns[at]]))
+            predicted[at] = self._stars.up(self.factors.pairs(self._users[users[at]], self._items[items[at]]))
 
-    def many_rows(self, rows: Longs) -> Floats:
-        means = self.means_of_rows(rows)
-        usable = self._row_known[rows][:, None] & self._column_known
-        np.copyto(means, self._scores(self._rows[rows], self._columns), where=usable)
-        return means
-
-    def many_columns(self, columns: Longs) -> Floats:
-        means = self.means_of_columns(columns)
-        usable = self._column_known[columns][:, None] & self._row_known
-        np.copyto(means, self._scores(self._rows, self._columns[columns]).T, where=usable)
-        return means
-
-    def _scores(self, rows: Floats, columns: Floats) -> Floats:
-        return self._stars.up(self.factors.scores(rows, columns))
+    def _scores(self, users: Floats, items: Floats) -> Floats:
+        return self._stars.up(self.factors.scores(users, items))
 
     # Representations
 
-    def row_vectors(self) -> Floats:
-        return self.factors.tastes(self._rows)
+    def item_vectors(self) -> Floats:
+        return self.factors.tastes(self._items)
 
-    def column_vectors(self) -> Floats:
-        return self.factors.tastes(self._columns)
-
-    def row_known(self) -> Flags:
-        return self._row_known
-
-    def column_known(self) -> Flags:
-        return self._column_known
+    def item_known(self) -> Flags:
+        return self._item_known
 
 
 def _flag(flags: Flags, index: int) -> bool:

@@ -5,8 +5,8 @@ from typing import ClassVar
 import numpy as np
 
 from cofill.config import Settings
-from cofill.models.matrix import Floats
 from cofill.models.means import FittedMeans
+from cofill.models.predictor import Floats
 from cofill.models.rivals.factors import Arrays, Factors
 from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
 

@@ -15,7 +15,7 @@ from cofill.crew import cores
 from cofill.data.described import DescribedRatings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.known import KnownRatings, known_arrays, known_from
+from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.rivals.factors import FactorMatrix, Factors, Stars
 from cofill.progress import Step
@@ -89,10 +89,10 @@ class Rival(Recommender):
         )
 
     @property
-    def matrix(self) -> FactorMatrix:
-        matrix = super().matrix
-        assert isinstance(matrix, FactorMatrix)
-        return matrix
+    def predictor(self) -> FactorMatrix:
+        predictor = super().predictor
+        assert isinstance(predictor, FactorMatrix)
+        return predictor
 
     @property
     def _damping(self) -> float | None:
@@ -102,19 +102,19 @@ class Rival(Recommender):
     # Keeping
 
     def parameters(self) -> int:
-        return sum(array.size for array in self.matrix.factors.arrays().values())
+        return sum(array.size for array in self.predictor.factors.arrays().values())
 
     def _kept(self) -> Kept:
-        matrix = self.matrix
-        described = {"users": matrix.row_features, "items": matrix.column_features}
-        weights = matrix.factors.arrays()
+        predictor = self.predictor
+        described = {"users": predictor.user_features, "items": predictor.item_features}
+        weights = predictor.factors.arrays()
         weights |= {f"described.{side}": features.trained_described for side, features in described.items()}
-        return Kept(weights, known_arrays(matrix.known))
+        return Kept(weights, known_arrays(predictor.known))
 
     def _restored(self, kept: Kept, scale: Scale, users: object, items: object) -> FactorMatrix:
         weights = dict(kept.weights)
         users_described, items_described = weights.pop("described.users"), weights.pop("described.items")
-        known = known_from(kept.ratings, scale, len(self.users), len(self.items))
+        known = known_from(kept.ratings, len(self.users), len(self.items))
         factors = self.factors_class.restored(weights)
         if factors.users.ndim != 2 or factors.items.ndim != 2 or factors.users.shape[1] != factors.items.shape[1]:
             raise ValueError("the vectors of users and items differ in width")

@@ -21,7 +21,7 @@ from pydantic import Field
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
-from cofill.models.matrix import Floats, Ints, Longs
+from cofill.models.predictor import Floats, Ints, Longs
 from cofill.models.rivals.factors import STARS, Arrays, Factors, Given
 from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
 

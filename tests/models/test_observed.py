@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.known import Arrays, KnownRatings, known_arrays, known_from
+from cofill.models.observed import KnownRatings, known_arrays, known_from
 
-SCALE = Scale(1, 5)
 ROWS, COLUMNS = 3, 4
 MOST = 6  # rows and columns that later ratings may have
 TRAINED = {(0, 0): 1.0, (0, 2): 5.0, (1, 1): 3.3, (2, 0): 2.0, (2, 1): 4.0, (2, 3): 1.0}
@@ -99,47 +97,9 @@ def test_only_what_it_came_to_counts(steps: list[Step], random: Any) -> None:
 @given(changes)
 def test_what_is_kept_comes_back(steps: list[Step]) -> None:
     known = changed(steps)[0]
-    back = known_from(known_arrays(known), SCALE, known.rows, known.columns)
+    back = known_from(known_arrays(known), known.rows, known.columns)
     assert state(back) == state(known)
     assert (back.rows, back.columns) == (known.rows, known.columns)
-
-
-def test_an_older_file_knows_of_nothing_that_is_gone() -> None:
-    arrays = known_arrays(changed([(0, 1, 4.0)])[0])
-    del arrays["removed.rows"], arrays["removed.columns"]
-    back = known_from(arrays, SCALE, ROWS, COLUMNS)
-    assert back.later_in_row(0) == {1: 4.0}
-    assert back.removed()[0].tolist() == []
-
-
-def test_a_later_rating_of_an_older_file_that_equals_the_trained_one_is_none() -> None:
-    arrays: Arrays = known_arrays(fresh())
-    arrays |= {
-        "later.rows": np.array([1], np.int32),
-        "later.columns": np.array([1], np.int32),
-        "later.ratings": np.array([3.3], np.float32),
-    }
-    assert state(known_from(arrays, SCALE, ROWS, COLUMNS)) == state(fresh())
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "words"),
-    [
-        ([0], [1], "a rating is said to be removed that was not trained on"),
-        ([-1], [3], "a rating is said to be removed that was not trained on"),
-        ([0], [-1], "a rating is said to be removed that was not trained on"),
-        ([99], [0], "a rating is said to be removed that was not trained on"),
-        ([0, 0], [0, 0], "a rating is said to be removed that was not trained on"),
-        ([2], [3], "a rating is said to be removed that was not trained on"),  # it came again later
-        ([0, 2], [0], "the removed ratings have no consistent length"),
-        ([0.0], [0.0], "the removed ratings have no consistent length"),
-    ],
-)
-def test_what_was_never_there_cannot_be_gone(rows: list[Any], columns: list[Any], words: str) -> None:
-    arrays = known_arrays(changed([(2, 3, 5.0)])[0])
-    arrays |= {"removed.rows": np.array(rows), "removed.columns": np.array(columns)}
-    with pytest.raises(ValueError, match=words):
-        known_from(arrays, SCALE, ROWS, COLUMNS)
 
 
 @settings(deadline=None)

@@ -14,32 +14,24 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.card import Sides
-from cofill.models.cfn.both import BothMatrix, Gate, Judged
+from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
-from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, TRAIN, list_phase, of_rows, phases_of, sides_of
+from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, list_phase, of_rows, phases_of, sides_of
+from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, taken
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.oriented import (
-    BY_COLUMN,
-    BY_RATING,
-    SHARE_OF_SOLVING,
-    NetworkMatrix,
-    filled_in,
-    kept_of,
-    restored,
-    taken,
-)
+from cofill.models.cfn.predictor import ItemRows, UserRows
 from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.keeping import all_columns
-from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
-from cofill.models.matrix import Floats, Matrix
+from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.portion import Portion
+from cofill.models.predictor import Floats, Predictor
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.shards import KeptByColumn
 from cofill.progress import Forecast, Progress, Step
@@ -48,7 +40,8 @@ _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user":
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
 _PHASES = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 _SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
-_NO_CAP = 1e12
+_SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
+_PREDICTORS: dict[Orientation, type[CFNPredictor]] = {"user": UserRows, "item": ItemRows}
 
 _Side = TypeVar("_Side")
 
@@ -61,7 +54,7 @@ class CFN(Recommender):
     >>> model.recommend({"Alien": 5, "Notting Hill": 1})
 
     `orientation="item"`: a row is an item (V-CFN); `"user"`: a row is a user (U-CFN); `"both"`: a network of each
-    kind, and a gate between them. Every field of `CFNSettings` can be given by name. Whatever the orientation, users
+    kind, and a weight between them. Every field of `CFNSettings` can be given by name. Whatever the orientation, users
     and items that were never seen are folded in from their ratings, from what their side features tell, or from both;
     ids of which nothing is known get the fitted means.
     """
@@ -86,29 +79,16 @@ class CFN(Recommender):
     def orientation(self) -> Networks:
         return self.settings.orientation
 
-    # The border: a network whose rows are items is seen from above as a transposed matrix
+    @property
+    def networks(self) -> dict[Orientation, CFNPredictor]:
+        """The predictors of the networks, by what their rows are."""
+        predictor = self.predictor
+        parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
+        return {side: part for part in parts for side, made in _PREDICTORS.items() if isinstance(part, made)}
 
     @property
-    def networks(self) -> dict[Orientation, NetworkMatrix]:
-        """The matrices in rows and columns of the networks, by what their rows are."""
-        matrix = self.matrix
-        if isinstance(matrix, BothMatrix):
-            found = {"item": matrix.by_item.transposed(), "user": matrix.by_user}
-        elif isinstance(matrix, NetworkMatrix):
-            found = {"user": matrix}
-        else:
-            found = {"item": matrix.transposed()}
-        networks: dict[Orientation, NetworkMatrix] = {}
-        for side in _SIDES:
-            if side in found:
-                network = found[side]
-                assert isinstance(network, NetworkMatrix)
-                networks[side] = network
-        return networks
-
-    @property
-    def completion(self) -> NetworkMatrix:
-        """The matrix in rows and columns of the network; where there are two, of the one that reads items."""
+    def network_predictor(self) -> CFNPredictor:
+        """The predictor of the network; where there are two, of the one that reads items."""
         return next(iter(self.networks.values()))
 
     # Fitting
@@ -127,19 +107,20 @@ class CFN(Recommender):
             progress, [*phases, list_phase(len(data.ratings), len(data.ratings.items), self.settings.list_rank)]
         )
 
-    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         self._own_settings = {}
+        by_user, by_item = data.ratings.rows("user"), data.ratings.rows("item")
+        known = KnownRatings(by_user, by_item)
         if self.orientation != "both":
-            matrix, fitted = self._learn_one(data, fitting, self.orientation)
+            predictor, fitted = self._learn_one(data, known, fitting, self.orientation)
             self.history = fitted.history
             self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-            return _turned(matrix, self.orientation)
+            return predictor
         # Both are judged by the same ratings.
-        by_user = data.ratings.rows("user")
         flags = np.zeros(by_user.nnz, np.bool_)
         flags[validation_entries(by_user, self.settings, _portion("user", data.ratings))] = True
         held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
-        matrices: dict[Orientation, Matrix] = {}
+        predictors: dict[Orientation, Predictor] = {}
         fits: dict[Orientation, Fitted] = {}
         for side in _SIDES:
             # The file of the second network is not left behind: the first one's is what is resumed from.
@@ -147,27 +128,24 @@ class CFN(Recommender):
             if checkpoint is not None and side == "user":
                 checkpoint = _second(checkpoint)
             part = fitting._replace(checkpoint=checkpoint, progress=_part_of(fitting.progress, side))
-            matrix, fits[side] = self._learn_one(data, part, side, np.flatnonzero(held_out[side]))
-            matrices[side] = _turned(matrix, side)
+            predictors[side], fits[side] = self._learn_one(data, known, part, side, np.flatnonzero(held_out[side]))
         if fitting.checkpoint is not None:
             _second(fitting.checkpoint).unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
-        return self._joined(matrices, fits, data)
+        return self._joined(predictors, fits)
 
     def _learn_one(
         self,
         data: DescribedRatings,
+        known: KnownRatings,
         fitting: Fitting,
         side: Orientation,
         held_out: npt.NDArray[np.int64] | None = None,
-    ) -> tuple[NetworkMatrix, Fitted]:
+    ) -> tuple[CFNPredictor, Fitted]:
         """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
-        users, items = (data.users, data.items) if held_out is None else (data.users.copy(), data.items.copy())
-        row_features, column_features = _rows_and_columns(side, users, items)
-        rows, columns = _rows_and_columns(side, data.ratings.rows("user"), data.ratings.rows("item"))
-        known, portion = KnownRatings(rows, columns), _portion(side, data.ratings)
-        about = row_features, column_features
-        return self._learn_portion(side, known, data.ratings.scale, about, portion, fitting, held_out=held_out)
+        by_row, portion = known if side == "user" else known.transposed(), _portion(side, data.ratings)
+        about = _rows_and_columns(side, data.users, data.items)
+        return self._learn_portion(side, by_row, data.ratings.scale, about, portion, fitting, held_out=held_out)
 
     def _learn_portion(
         self,
@@ -180,7 +158,7 @@ class CFN(Recommender):
         *,
         held_out: npt.NDArray[np.int64] | None = None,
         checkpoint: TrainingCheckpoint | None = None,
-    ) -> tuple[NetworkMatrix, Fitted]:
+    ) -> tuple[CFNPredictor, Fitted]:
         """From the ratings of the columns that this process has, which may be all, and features of rows and columns.
 
         `checkpoint` stands in the place of that of the fitting.
@@ -204,16 +182,20 @@ class CFN(Recommender):
             tell_decoder=_tell_decoder(fitting.progress, settings),
             new_engine=self.new_engine,
         )
-        matrix = filled_in(
+
+        def solved(share: float) -> None:
+            fitting.progress(Step(SOLVE, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
+
+        predictor = _PREDICTORS[side].of_fit(
             fitted,
             known,
             settings,
             row_features=row_features,
             column_features=column_features,
             portion=portion,
-            progress=fitting.progress,
+            share_solved=solved if settings.decoder == "process" else None,
         )
-        return matrix, fitted
+        return predictor, fitted
 
     def learn_portion(
         self,
@@ -230,10 +212,10 @@ class CFN(Recommender):
         assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
         fitting = Fitting(progress, None, resume)
         side = self.orientation
-        matrix, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
+        predictor, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self._matrix, self._spread = _turned(matrix, side), None
+        self._predictor, self._spread = predictor, None
 
     def fit_lists(
         self,
@@ -247,30 +229,26 @@ class CFN(Recommender):
     ) -> None:
         """The list scorer of a model that was learned in portions; from what its own people did, or `known` ones."""
         grades = self._grades(self.scale, rated=True)
-        feedback = Feedback(GradedRatings.of(known or self.matrix.known, grades, decay))
+        feedback = Feedback(GradedRatings.of(known or self.predictor.known, grades, decay))
 
         def done(share: float) -> None:
             progress(Step(LISTS, share, 1.0, 1.0))
 
         self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
-    def _joined(
-        self, matrices: dict[Orientation, Matrix], fits: dict[Orientation, Fitted], data: DescribedRatings
-    ) -> Matrix:
-        """Both networks and their gate, or the one that is better alone."""
-        judged = {side: fits[side].judged for side in _SIDES}
-        best: Orientation = "item"
-        if judged["user"] is None or judged["item"] is None:  # no ratings to judge by: each counts half
-            gate = Gate(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2))
-            self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
-            return BothMatrix(matrices["user"], matrices["item"], gate)
-        found = Judged.of(judged["user"], judged["item"])
+    def _joined(self, predictors: dict[Orientation, Predictor], fits: dict[Orientation, Fitted]) -> Predictor:
+        """Both networks, weighted, or the one that is better alone."""
+        by_user, by_item = predictors["user"], predictors["item"]
+        of_user, of_item = fits["user"].judged, fits["item"].judged
+        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
+        if of_user is None or of_item is None:  # no ratings to judge by: each counts half
+            return Ensemble(by_user, by_item, StackingWeight(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2)))
+        found = Judged.of(of_user, of_item)
+        self.measures["validation_rmse"] = after_refit(found.rmse, self.settings)
         keeps_user, keeps_item = found.keeps
-        self.measures = {"epochs": fits["item"].epochs, "validation_rmse": after_refit(found.rmse, self.settings)}
         if keeps_user and keeps_item:
-            return BothMatrix(matrices["user"], matrices["item"], found.gate)
-        best = "user" if keeps_user else "item"
-        return matrices[best]
+            return Ensemble(by_user, by_item, found.stacking)
+        return by_user if keeps_user else by_item
 
     def _settings_of(self, side: Orientation) -> CFNSettings:
         """The settings of one network: where there are two, each has the defaults of its rows."""
@@ -285,10 +263,10 @@ class CFN(Recommender):
 
     def facts(self) -> list[tuple[str, str]]:
         found = []
-        for side, matrix in self.networks.items():
-            settings = self._settings_of(side)
-            layers = [matrix.columns, *settings.hidden, matrix.columns]
-            width = matrix.row_features.width
+        for side, predictor in self.networks.items():
+            settings, columns = self._settings_of(side), predictor.by_row.columns
+            layers = [columns, *settings.hidden, columns]
+            width = predictor.row_features.width
             beside = f", and {width:,} feature columns at every layer" if width else ""
             found += [
                 ("a row of the network is", _ROWS[side]),
@@ -301,27 +279,25 @@ class CFN(Recommender):
     # Keeping
 
     def parameters(self) -> int:
-        return sum(array.size for matrix in self.networks.values() for array in matrix.network.weights().values())
+        return sum(array.size for part in self.networks.values() for array in part.network.weights().values())
 
     def _kept(self) -> Kept:
-        networks = self.networks
         if self.orientation != "both":
-            weights, numbers = kept_of(self.completion)
-            return Kept(weights, known_arrays(self.completion.known), numbers)
-        arrays: Arrays = {}
-        kept_numbers: dict[str, float] = {}
+            arrays, numbers = self.network_predictor.state()
+            return Kept(arrays, known_arrays(self.network_predictor.by_row), numbers)
+        arrays, numbers = {}, {}
         # A file says them all: the defaults of a later version may be others.
         own = settings_by_rows(type(self.settings)) - self.settings.model_fields_set
         own_settings: dict[str, dict[str, Any]] = {}
-        for side, matrix in networks.items():
+        for side, part in self.networks.items():
             own_settings[side] = self._settings_of(side).model_dump(mode="json", include=own)
-            weights, numbers = kept_of(matrix)
-            arrays |= {f"{side}.{name}": array for name, array in weights.items()}
-            kept_numbers |= {f"{side}.{name}": number for name, number in numbers.items()}
-        if isinstance(self.matrix, BothMatrix):
-            gate = self.matrix.gate
-            arrays |= {"gate.coefficients": gate.coefficients, "gate.centres": gate.centres}
-        return Kept(arrays, known_arrays(self.matrix.known), kept_numbers, own_settings)
+            of_part, numbers_of_part = part.state()
+            arrays |= {f"{side}.{name}": array for name, array in of_part.items()}
+            numbers |= {f"{side}.{name}": number for name, number in numbers_of_part.items()}
+        if isinstance(self.predictor, Ensemble):
+            stacking = self.predictor.stacking
+            arrays |= {"stacking.coefficients": stacking.coefficients, "stacking.centres": stacking.centres}
+        return Kept(arrays, known_arrays(self.predictor.known), numbers, own_settings)
 
     def _kept_by_column(self) -> KeptByColumn:
         if self.orientation == "both":
@@ -329,94 +305,64 @@ class CFN(Recommender):
                 "a model with orientation 'both' is saved in one piece, for what are columns to one of its networks "
                 "are rows to the other; leave out shards"
             )
-        matrix, known = self.completion, self.matrix.known
-        weights, numbers = kept_of(matrix)
+        predictor = self.network_predictor
+        by_row = predictor.by_row
+        arrays, numbers = predictor.state()
 
         def rows() -> Arrays:
-            counts, spread = matrix.known.trained_counts(), known.spread()
-            return matrix.read_rows().arrays() | {"counts": counts, "spread": np.array([spread])}
+            counts, spread = by_row.trained_counts(), self.predictor.known.spread()
+            return predictor.read_rows().arrays() | {"counts": counts, "spread": np.array([spread])}
 
-        kept = Kept(weights, known_arrays(matrix.known.transposed()), numbers, by_column=True)
+        kept = Kept(arrays, known_arrays(by_row.transposed()), numbers, by_column=True)
         columns: Sides = "users" if self.orientation == "item" else "items"
-        return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(matrix.known.trained_counts().sum()), rows)
+        return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(by_row.trained_counts().sum()), rows)
 
-    @classmethod
-    def settings_of_format(cls, settings: Mapping[str, Any], version: int) -> dict[str, Any]:
-        added: dict[str, Any] = {}
-        if version < 3 and cls.kind == "cfn":
-            added["presence"] = 0.0
-        if version < 5:
-            added["length_cap"] = _NO_CAP
-        if version < 7 and cls.kind == "cfn":
-            added["decoder"] = "network"
-        return {**added, **settings}
-
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Matrix:
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        sizes = len(self.users), len(self.items)
         if self.orientation != "both":
-            rows, columns = _rows_and_columns(self.orientation, len(self.users), len(self.items))
-            read = kept.rows
+            rows, columns = _rows_and_columns(self.orientation, *sizes)
             if kept.by_column:
-                whole = None if read is None else all_columns(read)
-                known = known_from(kept.ratings, scale, columns, rows, whole).transposed()
+                whole = None if kept.rows is None else all_columns(kept.rows)
+                by_row = known_from(kept.ratings, columns, rows, whole).transposed()
             else:
-                known = known_from(kept.ratings, scale, rows, columns)
-            return self._restored_one(
-                self.orientation, dict(kept.weights), kept.numbers, known, scale, users, items, read
-            )
+                by_row = known_from(kept.ratings, rows, columns)
+            about = _rows_and_columns(self.orientation, users, items)
+            return self._restored_one(self.orientation, kept.weights, kept.numbers, by_row, scale, about, kept.rows)
         self._own_settings = kept.own_settings
-        known = known_from(kept.ratings, scale, len(self.users), len(self.items))
-        weights = dict(kept.weights)
-        gate = taken(weights, "gate.")
-        matrices: dict[Orientation, Matrix] = {}
+        known, weights = known_from(kept.ratings, *sizes), dict(kept.weights)
+        features = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
+        parts: dict[Orientation, Predictor] = {}
         for side in _SIDES:
-            own = taken(weights, f"{side}.")
-            if not own:
-                continue
-            numbers = {
-                name.removeprefix(f"{side}."): number
-                for name, number in kept.numbers.items()
-                if name.startswith(f"{side}.")
-            }
-            ratings = known if side == "user" else known.copied().transposed()
-            of_users, of_items = ((features.copy() if features else None) for features in (users, items))
-            matrices[side] = self._restored_one(side, own, numbers, ratings, scale, of_users, of_items)
-        if len(matrices) == 2:
-            coefficients, centres = gate["coefficients"], gate["centres"]
-            if coefficients.shape != (4,) or centres.shape != (2,) or not np.isfinite(coefficients).all():
-                raise ValueError("the gate between the networks is damaged")
-            return BothMatrix(matrices["user"], matrices["item"], Gate(coefficients, centres))
-        if not matrices:
-            raise ValueError("there is no network inside")
-        return next(iter(matrices.values()))
+            if own := taken(weights, f"{side}."):
+                begin = f"{side}."
+                numbers = {name.removeprefix(begin): n for name, n in kept.numbers.items() if name.startswith(begin)}
+                by_row = known if side == "user" else known.transposed()
+                about = _rows_and_columns(side, *features)
+                parts[side] = self._restored_one(side, own, numbers, by_row, scale, about)
+        if len(parts) == 1:
+            return next(iter(parts.values()))
+        return Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
 
     def _restored_one(
         self,
         side: Orientation,
         weights: Arrays,
         numbers: Mapping[str, float],
-        known: KnownRatings,
+        by_row: KnownRatings,
         scale: Scale,
-        users: SideFeatures | None,
-        items: SideFeatures | None,
+        about: tuple[SideFeatures | None, SideFeatures | None],
         read: Arrays | None = None,
-    ) -> Matrix:
-        of_rows, of_columns = _rows_and_columns(side, users, items)
-        matrix = restored(
+    ) -> CFNPredictor:
+        return _PREDICTORS[side].restored(
             weights,
             numbers,
-            known,
+            by_row,
             scale,
             self._settings_of(side),
-            row_features=of_rows or SideFeatures.none(known.trained.rows),
-            column_features=of_columns or SideFeatures.none(known.trained.columns),
+            row_features=about[0] or SideFeatures.none(by_row.trained.rows),
+            column_features=about[1] or SideFeatures.none(by_row.trained.columns),
             read=read,
         )
-        return _turned(matrix, side)
-
-
-def _turned(matrix: Matrix, side: Orientation) -> Matrix:
-    """Rows and columns of a network -> users x items."""
-    return matrix if side == "user" else matrix.transposed()
 
 
 def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
@@ -446,8 +392,7 @@ def _part_of(progress: Progress, side: Orientation) -> Progress:
 
 def _report(progress: Progress, settings: CFNSettings) -> Report:
     """Tells how far the whole training is, too: with a refit, as much is to be done again as has been done."""
-    solves = settings.decoder == "process" or settings.solve_columns
-    last = 1 - SHARE_OF_SOLVING if solves else 1.0
+    last = 1 - _SHARE_OF_SOLVING if settings.decoder == "process" else 1.0
     again = settings.refit and settings.validation > 0
     begin = {"pretrain": 0.0, "search": 0.0, "train": last / 2 if again else 0.0}
     length = {"pretrain": 0.0, "search": last / 2 if again else last, "train": last / 2 if again else last}
@@ -465,7 +410,7 @@ def _report(progress: Progress, settings: CFNSettings) -> Report:
 
 
 def _tell_decoder(progress: Progress, settings: CFNSettings) -> Callable[[float], None]:
-    reached = (1 - SHARE_OF_SOLVING) / 2 if settings.refit else 1 - SHARE_OF_SOLVING
+    reached = (1 - _SHARE_OF_SOLVING) / 2 if settings.refit else 1 - _SHARE_OF_SOLVING
 
     return lambda share: progress(Step(LEARN, share, 1.0, reached))
 

@@ -1,0 +1,218 @@
+"""What a fitted model predicts: the rating that any user would give any item, hot, warm or cold."""
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.described import SideFeatures
+from cofill.data.ratings import Scale
+from cofill.models.explanation import Given, Shares, replaced_shares
+from cofill.models.means import FittedMeans
+from cofill.models.observed import KnownRatings
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Predictor:
+    """Predictions in ratings, not clipped to the scale, that follow every added rating and feature.
+
+    What is predicted depends on the ratings and features alone, not on the order in which they came, on what came and
+    went, or on what was asked between.
+
+    By itself it predicts the biases. An algorithm overrides the questions, and `_follow`, which tells it what has
+    changed; it calls `_catch_up` at the end of its `__init__`.
+    """
+
+    def __init__(
+        self,
+        known: KnownRatings,
+        scale: Scale,
+        means: FittedMeans,
+        user_features: SideFeatures,
+        item_features: SideFeatures,
+    ) -> None:
+        """Rows are users and columns are items, of the ratings and of the means."""
+        self.known, self.scale, self.means = known, scale, means
+        self.user_features, self.item_features = user_features, item_features
+        self.user_counts: Longs = known.trained_counts()  # (users,): ratings of each
+        self.item_counts: Longs = known.trained_column_counts()  # (items,)
+
+    def item_known(self) -> Flags:
+        """(items,): of which items anything is known that the algorithm can make use of."""
+        return np.asarray((self.item_counts > 0) | self.item_features.described)
+
+    def item_vectors(self) -> Floats:
+        """(items, width): item embeddings: similar items have similar vectors. Width 0: nothing makes them similar."""
+        return np.zeros((self.known.columns, 0), np.float32)
+
+    # Questions
+
+    def user(self, user: int) -> Floats:
+        """Every item (items,) for one user."""
+        alone: Floats = self.users(np.array([user]))[0]
+        return alone
+
+    def users(self, users: Longs) -> Floats:
+        """(n, items) for some users at a time."""
+        means: Floats = self.means.overall + self.means.column + self.means.row[users][:, None]
+        return means
+
+    def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
+        """Every item (items,) for a user known only by these ratings and, where there are any, features (P,)."""
+        about = or_zeros(features, self.user_features.width)
+        means: Floats = self.means.overall + self.means.column + self.means.row_of(items, ratings, about)
+        return means
+
+    def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints) -> Floats:
+        """(n,): as `new_user`, at some items; an algorithm that need not fill in the others is quicker."""
+        return self.new_user(items, ratings, features)[asked]
+
+    def entries(self, users: Ints, items: Ints) -> Floats:
+        """(n,) ratings at pairs; an index of -1 is an id that was never seen."""
+        means = self.means
+        predicted: Floats = (
+            means.overall
+            + np.where(users >= 0, means.row[users], means.row_of_nobody())
+            + np.where(items >= 0, means.column[items], means.column_of_nothing())
+        )
+        self._fill_entries(predicted, np.flatnonzero((users >= 0) & (items >= 0)), users, items)
+        return predicted
+
+    def _fill_entries(self, predicted: Floats, seen: Longs, users: Ints, items: Ints) -> None:
+        """Improve on the biases (n,) of pairs (n,), (n,) at the places `seen`, whose ids are both known."""
+
+    def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
+        """(n,): how far to either side of predictions at pairs nine tenths of ratings are; None if that is unknown."""
+        return None
+
+    def new_user_interval_radius(
+        self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints, predicted: Floats
+    ) -> Floats | None:
+        """(n,): the same of a user known only by these ratings and features, at some items."""
+        return None
+
+    def quickest_order(self, users: Ints, items: Ints) -> Longs:
+        """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
+        return np.lexsort((items, users))
+
+    def user_shares(self, given: Given, items: Ints) -> Shares:
+        """How far the ratings and features of a user, known or new, move the predictions at these items."""
+        return replaced_shares(self.new_user, given, items)
+
+    # Changes
+
+    def add(self, users: Ints, items: Ints, ratings: Floats) -> None:
+        """Add or replace ratings, of known or new users and items; predictions follow at once."""
+        triples = zip(users.tolist(), items.tolist(), ratings.tolist(), strict=True)
+        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
+        new_users, new_items = self._grow(0, 0)
+        self._refresh(np.concatenate([new_users, users[new]]), np.concatenate([new_items, items[new]]))
+
+    def remove(self, users: Ints, items: Ints) -> None:
+        """Remove the ratings of these pairs, if they are known; predictions follow at once."""
+        pairs = zip(users.tolist(), items.tolist(), strict=True)
+        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
+        self._refresh(users[gone], items[gone])
+
+    def grow(self, users: int, items: int) -> None:
+        """Make room for at least so many users and items, new ones without a rating and without features."""
+        self._refresh(*self._grow(users, items))
+
+    def describe_users(self, users: Ints, features: Floats) -> None:
+        """Set the features of some users, old or new: (n,), (n, P). NaN throughout: a user is no longer described."""
+        new_users, new_items = self._grow(int(users.max(initial=-1)) + 1, 0)
+        for user, vector in zip(users.tolist(), features, strict=True):
+            self.user_features.describe(user, vector)
+        self._refresh(np.concatenate([new_users, users]), new_items)
+
+    def describe_items(self, items: Ints, features: Floats) -> None:
+        """Set the features of some items, old or new: (n,), (n, Q), likewise."""
+        new_users, new_items = self._grow(0, int(items.max(initial=-1)) + 1)
+        for item, vector in zip(items.tolist(), features, strict=True):
+            self.item_features.describe(item, vector)
+        self._refresh(new_users, np.concatenate([new_items, items]))
+
+    def _catch_up(self) -> None:
+        """Apply the changes since the training: a model from a file may have been changed before it was saved."""
+        known, of_users, of_items = self.known, self.user_features, self.item_features
+        new_users, new_items = self._grow(len(of_users.values), len(of_items.values))
+        self._refresh(
+            np.concatenate([new_users, known.changed_rows(), of_users.later()[0]]),
+            np.concatenate([new_items, known.changed_columns(), of_items.later()[0]]),
+        )
+
+    def _grow(self, users: int, items: int) -> tuple[Longs, Longs]:
+        """Make room for at least so many users and items. Those that are new, to be refreshed."""
+        known, means = self.known, self.means
+        old_users, old_items = len(self.user_counts), len(self.item_counts)
+        known.grow(users, items)
+        self.user_features.grow(known.rows)
+        self.item_features.grow(known.columns)
+        self.user_counts, self.item_counts = grown(self.user_counts, known.rows), grown(self.item_counts, known.columns)
+        means.row, means.column = grown(means.row, known.rows), grown(means.column, known.columns)
+        self._make_room()
+        return np.arange(old_users, known.rows), np.arange(old_items, known.columns)
+
+    def _refresh(self, users: npt.NDArray[np.integer], items: npt.NDArray[np.integer]) -> None:
+        """Bring up to date what depends on the ratings and features of these users and items."""
+        known, means = self.known, self.means
+        users, items = np.unique(users), np.unique(items)
+        for user in users.tolist():
+            others, ratings = known.row(user)
+            self.user_counts[user] = len(others)
+            if self.user_as_trained(user):
+                means.row[user] = means.trained_row[user]
+            else:
+                means.row[user] = means.row_of(others, ratings, self.user_features.values[user])
+        for item in items.tolist():
+            others, ratings = known.column(item)
+            self.item_counts[item] = len(others)
+            if self.item_as_trained(item):
+                means.column[item] = means.trained_column[item]
+            else:
+                means.column[item] = means.column_of(others, ratings, self.item_features.values[item])
+        self._follow(users.tolist(), items.tolist())
+
+    def _make_room(self) -> None:
+        """There are more users or items: arrays that have one entry for each must grow."""
+
+    def _follow(self, users: list[int], items: list[int]) -> None:
+        """These users and items, ascending, have other ratings or features than before, or are new."""
+
+    def user_as_trained(self, user: int) -> bool:
+        """Whether a user has the ratings and features of the training, and no others."""
+        return self.known.row_as_trained(user) and described_as_trained(self.user_features, user)
+
+    def item_as_trained(self, item: int) -> bool:
+        """Whether an item has the ratings and features of the training, and no others."""
+        return self.known.column_as_trained(item) and described_as_trained(self.item_features, item)
+
+
+def described_as_trained(features: SideFeatures, index: int) -> bool:
+    """Whether a user or an item has the features that it was trained with."""
+    return (
+        index < len(features.trained)
+        and features.described[index] == features.trained_described[index]
+        and np.array_equal(features.values[index], features.trained[index])
+    )
+
+
+def or_zeros(features: Floats | None, width: int) -> Floats:
+    """Features that say nothing where nothing is known."""
+    return np.zeros(width, np.float32) if features is None else features
+
+
+_Array = TypeVar("_Array", Floats, Ints, Longs, Flags)
+
+
+def grown(array: _Array, size: int) -> _Array:
+    """The same with `size` entries along the first axis, new ones zero."""
+    if len(array) >= size:
+        return array
+    larger = np.zeros((size, *array.shape[1:]), array.dtype)
+    larger[: len(array)] = array
+    return larger
