@@ -15,9 +15,9 @@ import pytest
 
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
-from cofill.models.card import FORMAT_VERSION
+from cofill.models.biases import ListModel
 from cofill.models.cfn.cfn import CFN
-from cofill.models.list_model import ListModel
+from cofill.models.persistence import FORMAT_VERSION
 from cofill.models.recommender import Recommender
 from tests.cli.conftest import LONG_TITLE, Run
 

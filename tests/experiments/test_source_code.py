@@ -24,7 +24,7 @@ def test_every_module_of_a_model_belongs_to_an_algorithm() -> None:
 def test_what_every_result_depends_on_is_found() -> None:
     for name in NAMES:
         assert {
-            *("cofill.models.recommender", "cofill.models.matrix", "cofill.models.known", "cofill.models.means"),
+            *("cofill.models.recommender", "cofill.models.matrix", "cofill.models.known", "cofill.models.biases"),
             *("cofill.data.ratings", "cofill.data.sparse", "cofill.data.splits", "cofill.data.vocabulary"),
             *("cofill.evaluation.ranking", "cofill.evaluation.ratings", "cofill.experiments.measuring"),
         } <= set(modules_of(name))

@@ -1,6 +1,5 @@
 """A model with side information: what it gains for rare and cold ones, and that it stays one model in every way."""
 
-import json
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,13 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import pytest
-import safetensors.numpy
 
 from cofill import CFN, Features, Ratings, evaluate, split
 from cofill.data.datasets.world import make_world
 from cofill.data.described import FeatureWidthWarning
 from cofill.errors import CofillError, DataError
-from cofill.models.card import FORMAT_VERSION
 from cofill.models.rivals.svdfeature import SVDFeature
 from tests.models.contract import stars
 
@@ -194,41 +191,12 @@ def test_a_model_with_features_comes_back_as_it_was(model: CFN, tmp_path: Path) 
 
 @both
 def test_a_model_that_does_not_mark_empty_rows_is_read(orientation: str, tmp_path: Path) -> None:
-    """As those of formats 2 and 3 are, and those trained without cold rows."""
+    """As those trained without cold rows are."""
     model = fitted(orientation, cold_ratio=0)
     model.describe_items({7002: FILM})
     model.save(tmp_path)
     pairs = [(1, 1), (2, 5), (1, 7002), (123_456, 7002)]
     np.testing.assert_array_equal(CFN.load(tmp_path).predict(pairs), model.predict(pairs))
-
-
-def test_a_plain_model_of_the_first_format_is_still_read(tmp_path: Path) -> None:
-    """Format 1 had no features and nothing learned from them."""
-    plain = fitted("item", side=False, presence=0, decoder="network")
-    plain.save(tmp_path)
-    card = json.loads((tmp_path / "model.json").read_text())
-    assert card["format_version"] == FORMAT_VERSION == 9
-    weights = safetensors.numpy.load_file(tmp_path / card["files"]["weights"]["name"])
-    for name in ("mean_by_features", "prior.by_features"):
-        del weights[name]
-    _rewrite_as_first_format(tmp_path, card, weights)
-    pairs = [(1, 1), (2, 5), (123_456, 1)]
-    np.testing.assert_array_equal(CFN.load(tmp_path).predict(pairs), plain.predict(pairs))
-
-
-def _rewrite_as_first_format(folder: Path, card: dict[str, Any], weights: dict[str, Any]) -> None:
-    import hashlib
-
-    path = folder / card["files"]["weights"]["name"]
-    safetensors.numpy.save_file(weights, path)
-    content = path.read_bytes()
-    card["files"]["weights"] |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    del card["features"], card["sha256"], card["trained"]
-    for setting in ("cold_ratio", "trust_features", "solve_columns", "presence", "activation", "decoder", "neighbours"):
-        del card["settings"][setting]
-    card["format_version"] = 1
-    digest = hashlib.sha256(json.dumps(card, sort_keys=True).encode()).hexdigest()
-    (folder / "model.json").write_text(json.dumps(card | {"sha256": digest}))
 
 
 def test_altered_features_are_refused(model: CFN, tmp_path: Path) -> None:

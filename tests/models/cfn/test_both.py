@@ -17,7 +17,7 @@ from cofill.data.splits import random_split
 from cofill.errors import ModelFileError
 from cofill.models.cfn.both import BothMatrix, Gate, Judged
 from cofill.models.cfn.training import ValidationAnswers
-from cofill.models.explanation import Given
+from cofill.models.results import Given
 from cofill.progress import Step
 from tests.models.contract import rmse
 

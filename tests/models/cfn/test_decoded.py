@@ -12,8 +12,8 @@ from cofill.data.described import SideFeatures
 from cofill.models.cfn import decoded as decoded_module
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.decoder.kernel import local_kernel
-from cofill.models.explanation import Given
 from cofill.models.known import KnownRatings
+from cofill.models.results import Given
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,

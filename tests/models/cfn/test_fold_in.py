@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cofill import CFN
 from cofill.models.cfn.fold_in import ColumnPrior, ExampleColumn, calibration_columns, calibration_ratings, with_one
-from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 from tests.models.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]

@@ -16,12 +16,11 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
+from cofill.models.biases import ListModel, Means
 from cofill.models.cfn.cfn import CFN
-from cofill.models.list_model import ListModel
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.means import Means
 
 KINDS = ("red", "green", "blue")
 ITEMS, PEOPLE = 60, 300

@@ -10,8 +10,8 @@ import pytest
 
 from cofill import Ratings, algorithm
 from cofill.errors import DataError
+from cofill.models.biases import Means
 from cofill.models.rivals.als_wr import ALSWR
-from cofill.models.rivals.means import Means
 from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
 
 

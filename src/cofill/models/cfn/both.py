@@ -9,9 +9,9 @@ import numpy.typing as npt
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.cfn.training import ValidationAnswers
-from cofill.models.explanation import Given, Shares
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import Flags, Floats, Ints, Longs, Matrix
+from cofill.models.results import Given, Shares
 
 Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.integer]

@@ -7,6 +7,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.column_weights import ColumnWeights
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.loss import Loss
@@ -14,11 +15,10 @@ from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows, RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import Doubles, along_the_path, blended, of_closed_form, of_damped_mean
-from cofill.models.explanation import Given, Shares
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
-from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
+from cofill.models.results import Given, Shares
 
 _ROWS_AT_ONCE = 1024
 _ENTRIES_AT_ONCE = 8192

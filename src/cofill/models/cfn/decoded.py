@@ -10,6 +10,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.local_part import LocalPart
@@ -22,12 +23,11 @@ from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expecte
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns
 from cofill.models.decoder.variances import RowsOf, posterior_variances
-from cofill.models.explanation import Given, Shares
-from cofill.models.feature_ridge import FeatureRegression
-from cofill.models.file import Arrays
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
-from cofill.models.means import FittedMeans
+from cofill.models.persistence import Arrays
+from cofill.models.results import Given, Shares
+from cofill.models.ridge import FeatureRegression
 
 Doubles = npt.NDArray[np.float64]
 

@@ -7,6 +7,7 @@ import numpy as np
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.costs import SOLVE
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
@@ -16,11 +17,10 @@ from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling
-from cofill.models.feature_ridge import FeatureRegression
-from cofill.models.file import Arrays
 from cofill.models.known import KnownRatings
-from cofill.models.means import FittedMeans
+from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 from cofill.progress import Progress, Step
 
 NetworkMatrix = Completion | DecodedMatrix

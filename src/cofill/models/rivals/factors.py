@@ -7,9 +7,9 @@ import numpy as np
 
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
+from cofill.models.biases import FittedMeans
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import FilledMatrix, Flags, Floats, Ints, Longs, grown
-from cofill.models.means import FittedMeans
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 

@@ -16,12 +16,12 @@ from pydantic import Field
 
 from cofill.config import Settings
 from cofill.data.ratings import Scale
+from cofill.models.biases import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.item_weights import Done
 from cofill.models.lists.scorer import Arrays, ListScorer
 from cofill.models.matrix import Floats
-from cofill.models.rivals.means import Means
 
 Doubles = npt.NDArray[np.float64]
 
