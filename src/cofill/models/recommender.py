@@ -5,7 +5,6 @@ users x items that predicts, and a `ListScorer` that ranks. An algorithm of anot
 `settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
 """
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -17,20 +16,19 @@ import numpy as np
 from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
-from cofill.data.features import Features, ReadableColumn
+from cofill.data.features import Features
 from cofill.data.interactions import Interactions
-from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, DataWarning, ModelFileError, NotFittedError, Remedy, SettingsError, UnknownIdError
+from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.history import EpochRecord
 from cofill.models.known import KnownRatings
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
-from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
-from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
+from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
+from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Ints, Longs, Matrix
 from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
 from cofill.models.persistence import Kept as Kept  # what an algorithm of another package answers `_kept` with
@@ -42,27 +40,26 @@ from cofill.models.results import (
     Predicted,
     RankedList,
     Recommendation,
-    Shares,
     Similar,
+    UnknownUsers,
     UserLists,
     check_count,
-    explanations,
-    most_rated,
-    placed,
+    item_map,
+    users_asked,
+)
+from cofill.models.scoring import (
+    STRANGER,
+    Described,
+    Scoring,
+    described,
+    likeness_to,
+    pair_indices,
+    taken_in,
 )
 from cofill.models.shards import KeptByColumn, divided, save_in_shards
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
-UnknownUsers = Literal["refuse", "anybody", "skip"]
-"""What becomes of ids that the model does not know, where many are asked about."""
-
-# A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
-# ratings as the item, and a few that everything is thought to have.
-_STANDARD_ERRORS = 1.64
-_RATINGS_BEFORE = 7.0
-_LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
-_STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))  # a user of whom nothing is known
 
 
 class Fitting(NamedTuple):
@@ -116,7 +113,7 @@ class Recommender(ABC):
         self.trained = self.item_places = self.part = None
         self._matrix: Matrix | None = None
         self._scorer: ListScorer | None = None
-        self._spread: float | None = None  # standard deviation of the ratings of the training, once asked for
+        self._scoring_of: Scoring | None = None
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.unusual().items())
@@ -252,7 +249,7 @@ class Recommender(ABC):
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._matrix, self._spread, self.item_places, self.part = matrix, None, None, None
+        self._matrix, self.item_places, self.part = matrix, None, None
         feedback = self._feedback(self._decay(data.ratings), self._beside(data.interactions))
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
@@ -331,6 +328,13 @@ class Recommender(ABC):
         return self._scorer
 
     @property
+    def _scoring(self) -> Scoring:
+        found = self._scoring_of
+        if found is None or found.predictor is not self.matrix or found.scorer is not self.scorer:
+            found = self._scoring_of = Scoring(self.matrix, self.scorer, self.items, self.rated)
+        return found
+
+    @property
     def scale(self) -> Scale:
         """The least and the greatest rating."""
         return self.matrix.scale
@@ -378,11 +382,7 @@ class Recommender(ABC):
 
         It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
         """
-        tell = progress or unseen
-        vectors = self.item_vectors()
-        chosen = most_rated(self.item_counts(), vectors)
-        places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
-        self.item_places = ItemPlaces(chosen, places)
+        self.item_places = item_map(self.item_vectors(), self.item_counts(), progress)
         return self.item_places
 
     # Predictions
@@ -399,14 +399,14 @@ class Recommender(ABC):
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
         `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
         """
-        indices = self._pairs(pairs)
+        indices = pair_indices(pairs, self.users, self.items)
         return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
         if not self.rated:
             raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
-        return self._clipped(self.matrix.entries(users, items))
+        return self._scoring.clipped(self.matrix.entries(users, items))
 
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
@@ -417,63 +417,27 @@ class Recommender(ABC):
                 f"a model of {self.kind!r} does not know how far off its predictions are",
                 "train a CFN with the decoder process, which is the default",
             )
-        return Predicted(ratings, self._clipped(ratings - half_widths), self._clipped(ratings + half_widths))
+        clipped = self._scoring.clipped
+        return Predicted(ratings, clipped(ratings - half_widths), clipped(ratings + half_widths))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
         return self.matrix.quickest_order(users, items)
 
-    def _pairs(self, pairs: object) -> tuple[Ints, Ints]:
-        """Indices (n,) of users and of items; -1 is an unknown id."""
-        try:
-            users, items = read_pairs(pairs)
-        except DataError as error:
-            if not {"user", "item"} & error.remedy.arguments.keys():
-                raise
-            raise DataError(error.found, "name the columns user and item", where=error.where) from None
-        return self.users.find(users), self.items.find(items)
-
-    def _clipped(self, ratings: Floats) -> Floats:
-        return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
-
-    # A user, known or new, as `Given`: `number` is the index of a known one
-
     def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
+        """A user, given as to `recommend`."""
         if isinstance(user, Mapping):
-            vector = None
-            if features is not None:
-                if not self.follows_features:
-                    raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
-                vector = self._learned("user").encode(features)
-            return Given(*self._ratings_given(user), vector)
+            if features is not None and not self.follows_features:
+                raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
+            vector = None if features is None else self._learned("user").encode(features)
+            return self._scoring.new_user(user, vector)
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
                 f"or tell the model about the user with describe_users first"
             )
         index = int(self.users.find([user])[0])
-        if index < 0:
-            return _STRANGER
-        about = self.matrix.row_features
-        described = self.user_features is not None and about.described[index]
-        return Given(*self.matrix.known.row(index), about.values[index] if described else None, number=index)
-
-    def _ratings_given(self, ratings: Mapping[Any, float]) -> tuple[Ints, Floats]:
-        """Indices and ratings, ascending."""
-        low, high = self.scale
-        if not self.rated:
-            ratings = {item: min(weight, high) for item, weight in ratings.items()}
-        for item, rating in ratings.items():
-            if not isinstance(rating, int | float | np.number) or not low <= rating <= high:
-                raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
-        indices = self.items.find(list(ratings))
-        if (indices < 0).any():
-            unknown = list(ratings)[int(np.argmin(indices))]
-            raise UnknownIdError(f"item {unknown!r} is not in the model; check the id, or leave it out")
-        if len(np.unique(indices)) < len(indices):
-            raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
-        order = np.argsort(indices)
-        return indices[order], np.array(list(ratings.values()), np.float32)[order]
+        return STRANGER if index < 0 else self._scoring.known_user(index)
 
     def _learned(self, side: Side) -> Features:
         """What the model learned about the columns that describe its users or its items."""
@@ -487,27 +451,6 @@ class Recommender(ABC):
             )
         return learned
 
-    def _done_by(self, given: Given) -> tuple[Ints, Floats]:
-        """Items and grades of what a user did."""
-        feedback = self.scorer.feedback
-        if given.number >= 0:
-            return feedback.row(given.number)
-        return given.others, feedback.main.grades.of(given.ratings)
-
-    def _ratings_by(self, given: Given) -> Floats:
-        """(items,): what a user would rate every item, not clipped to the scale."""
-        if given.number >= 0:
-            return self.matrix.row(given.number)[: len(self.items)]
-        return self.matrix.new_row(given.others, given.ratings, given.features)[: len(self.items)]
-
-    def _ratings_at(self, given: Given, items: Ints) -> Floats | None:
-        """(n,): what a user would rate items; None where the model knows no ratings."""
-        if not self.rated:
-            return None
-        if given.number >= 0:
-            return self.predict_indices(np.full(len(items), given.number, np.int32), items)
-        return self._clipped(self.matrix.new_row_at(given.others, given.ratings, given.features, items))
-
     # Scores, which lists are ranked by
 
     def score(
@@ -519,71 +462,31 @@ class Recommender(ABC):
         """
         self._check_by(by)
         given = self._given(user, features)
-        return self._scores_for(given, by) if by == "list" else self._clipped(self._ratings_by(given))
+        scoring = self._scoring
+        return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
 
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
         """(n, items): what lists of some users, given by index, are ranked by, without rules.
 
         Items without a rating come last, as in `recommend`: their scores are lowered below all others.
         """
-        return self._unrated_last(self._scores_of_users(users, by))
+        return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
         """(items,): what the list of a new user is ranked by, who gave these ratings to items, given by index."""
         order = np.argsort(items)
-        scores: Floats = self._unrated_last(self._scores_for(Given(items[order], ratings[order]), by)[None])[0]
-        return scores
+        scores = self._scoring.scores(Given(items[order], ratings[order]), by)
+        last: Floats = self._scoring.unrated_last(scores[None])[0]
+        return last
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of a user is ranked by of whom nothing is known."""
-        scores: Floats = self._unrated_last(self._scores_for(_STRANGER, by)[None])[0]
-        return scores
+        last: Floats = self._scoring.unrated_last(self._scoring.scores(STRANGER, by)[None])[0]
+        return last
 
     def stranger_ratings(self) -> Floats:
         """(items,): what a user of whom nothing is known would rate every item, not clipped to the scale."""
-        return self._ratings_by(_STRANGER)
-
-    def _scores_for(self, given: Given, by: By) -> Floats:
-        """(items,) for one user, known or new."""
-        if by == "list":
-            about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
-            return self.scorer.one(*self._done_by(given), about)[: len(self.items)]
-        lower: Floats = self._lower_bound(self._ratings_by(given)[None])[0]
-        return lower
-
-    def _scores_of_users(self, users: Longs, by: By) -> Floats:
-        """(n, items) for some users, given by index."""
-        if by == "list":
-            of_users = self.matrix.row_features
-            about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
-            return self.scorer.of_people(self.scorer.feedback.rows(users), about)[:, : len(self.items)]
-        return self._lower_bound(self.matrix.many_rows(users)[:, : len(self.items)])
-
-    def _lower_bound(self, predicted: Floats) -> Floats:
-        """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
-        if self._spread is None:
-            self._spread = self.matrix.known.spread()
-        error = self._spread / np.sqrt(self.matrix.column_counts[: predicted.shape[1]] + _RATINGS_BEFORE)
-        lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
-        return lower
-
-    def _unrated_last(self, scores: Floats) -> Floats:
-        unrated = self._raters()[: scores.shape[1]] == 0
-        if unrated.all() or not unrated.any():
-            return scores
-        above = scores[:, unrated].max(1) - scores[:, ~unrated].min(1)
-        scores[:, unrated] -= (np.maximum(above, 0) + 1)[:, None]
-        return scores
-
-    def _raters(self) -> Longs:
-        """(items,): how many users rated each item, or did something with it, whichever are more."""
-        counts, beside = self.matrix.column_counts, self.scorer.feedback.beside
-        if beside is None:
-            return counts
-        found = counts.copy()
-        others = beside.counts()
-        found[: len(others)] = np.maximum(found[: len(others)], others)
-        return found
+        return self._scoring.ratings(STRANGER)
 
     def _check_by(self, by: str) -> None:
         if by not in get_args(By):
@@ -620,12 +523,7 @@ class Recommender(ABC):
         self._check_by(by)
         if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
             raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
-        given, selection = self._given(user, features), self._selection(by, rules)
-        known = self.known_items(given.number) if given.number >= 0 else given.others
-        scores = self._scores_for(given, by)
-        best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
-        ratings, raters = self._ratings_at(given, best), self._raters()[best]
-        found = BestItems(np.array([len(best)]), best, scores[best], ratings, raters)
+        found = self._scoring.best_for(self._given(user, features), n, by, exclude_known, self._selection(by, rules))
         return next(found.lists(self.items, self.titles))
 
     def recommend_many(
@@ -651,13 +549,13 @@ class Recommender(ABC):
         check_count(n)
         self._check_by(by)
         self.matrix  # noqa: B018  # a model that is not fitted says so now, not at the first answer
-        ids, indices = self._users_asked(users, unknown_users)
+        ids, indices = users_asked(users, self.users, unknown_users)
         selection, size = self._selection(by, rules), len(self.items)
 
         def best(some: Longs) -> BestItems:
             if len(self.items) != size:
                 raise DataError("the model has more items than when these lists were asked for", "ask for them again")
-            return self._best_of_users(some, n, by, exclude_known, selection)
+            return self._scoring.best_of_users(some, n, by, exclude_known, selection)
 
         return UserLists(
             ids,
@@ -670,63 +568,11 @@ class Recommender(ABC):
             progress=progress,
         )
 
-    def _users_asked(self, users: Iterable[Id] | None, unknown: UnknownUsers) -> tuple[list[Id], Longs]:
-        """Ids, and indices (n,), where -1 is an unknown user."""
-        if unknown not in get_args(UnknownUsers):
-            raise DataError(f"unknown_users must be one of {', '.join(get_args(UnknownUsers))}. Got {unknown!r}")
-        if users is None:
-            return self.users.ids, np.arange(len(self.users), dtype=np.int64)
-        if isinstance(users, str | int | Mapping):
-            raise DataError(f"users is {users!r}; give a list of ids, or ask recommend about one person")
-        if hasattr(users, "columns"):  # whose iteration gives the names of its columns, or the columns
-            raise DataError("users is a frame", "give the column of ids, such as frame['user']")
-        wanted = list(users)
-        indices = self.users.find(wanted).astype(np.int64)
-        ids, new = [self.users.own(user) for user in wanted], indices < 0
-        if not new.any():
-            return ids, indices
-        first = ids[int(np.argmax(new))]
-        some = f"user {first!r} is" if new.sum() == 1 else f"{new.sum():,} users, such as {first!r}, are"
-        found = f"{some} not in the model"
-        if unknown == "refuse":
-            remedy = "check the ids, or pass {unknown_users}, or 'skip'; recommend takes the ratings of a new user"
-            raise UnknownIdError(found, Remedy.passing(remedy, unknown_users="anybody"))
-        if unknown == "anybody":
-            warnings.warn(DataWarning(found, "they get what a stranger is recommended"), stacklevel=3)
-            return ids, indices
-        warnings.warn(DataWarning(found, "they get no list"), stacklevel=3)
-        return [ids[place] for place in np.flatnonzero(~new).tolist()], indices[~new]
-
-    def _best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
-        """The lists of some users, given by index; -1 is one of whom nothing is known."""
-        known = users >= 0
-        scores = np.empty((len(users), len(self.items)), np.float32)
-        if known.any():
-            scores[known] = self._scores_of_users(users[known], by)
-        if not known.all():
-            scores[~known] = self._scores_for(_STRANGER, by)
-        chosen = [np.empty(0, np.int32)]
-        for user, own in zip(users.tolist(), scores, strict=True):
-            excluded = self.known_items(user) if exclude_known and user >= 0 else chosen[0]
-            chosen.append(np.array(selection.best(own, excluded, n), np.int32))
-        lengths, items = np.array([len(best) for best in chosen[1:]], np.int64), np.concatenate(chosen)
-        place = np.repeat(np.arange(len(users)), lengths)
-        ratings = self.predict_indices(users[place].astype(np.int32), items) if self.rated else None
-        return BestItems(lengths, items, scores[place, items], ratings, self._raters()[items])
-
     def _selection(self, by: By, rules: Rules) -> Selection:
-        vectors = None
-        if rules.get("diversity"):
-            vectors = self.scorer.item_vectors()
-            vectors = self.item_vectors() if vectors is None else vectors
-        return Catalogue(
-            self.items,
-            self.item_attributes,
-            counts=self._raters(),
-            placeable=self.matrix.column_features.described,
-            vectors=vectors,
-            floor=0.0 if by == "list" else self.scale.low,
-        ).selection(rules)
+        vectors = self.scorer.item_vectors() if rules.get("diversity") else None
+        if rules.get("diversity") and vectors is None:
+            vectors = self.item_vectors()
+        return self._scoring.selection(rules, by, self.item_attributes, vectors)
 
     def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
@@ -742,10 +588,7 @@ class Recommender(ABC):
         vectors = self.item_vectors()
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
-        centred = vectors - vectors[known].mean(0)
-        norms = np.maximum(np.linalg.norm(centred, axis=1), np.float32(_LEAST_LENGTH))
-        likeness = centred @ centred[index] / (norms * norms[index])
-        likeness[~known] = likeness[index] = -np.inf
+        likeness = likeness_to(index, vectors, known)
         some = cast(Rules, rules)  # each of them is one of lists
         best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
         entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
@@ -783,46 +626,10 @@ class Recommender(ABC):
         asked = self.items.find(wanted)
         if (asked < 0).any():
             raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
-        names: tuple[str, ...] = ()
+        columns: list[tuple[str, int]] = []
         if given.features is not None:
             columns = [column for source in self._learned("user").sources for column in source.widths()]
-            names, widths = zip(*columns, strict=True)
-            given = given._replace(widths=widths)
-        if by == "list":
-            predicted, base, done = self._scores_for(given, by), self._scores_for(_STRANGER, by), self._done_by(given)
-            of_features = np.zeros((len(asked), 0))
-            if given.features is not None:
-                of_features = self.scorer.feature_shares(len(done[0]), given.features, given.widths, asked)
-            shares = Shares(self.scorer.shares(*done, asked), of_features)
-            rated = dict(zip(given.others.tolist(), given.ratings.tolist(), strict=True))
-            ratings = np.array([rated.get(item, np.nan) for item in done[0].tolist()], np.float32)
-            told = given._replace(others=done[0], ratings=ratings)
-        else:
-            predicted, base, told = self._ratings_by(given), self._ratings_by(_STRANGER), given
-            shares = self.matrix.row_shares(given, asked)
-        found = explanations(
-            told,
-            asked,
-            shares,
-            columns=names,
-            predicted=predicted[asked],
-            base=base[asked],
-            items=self.items,
-            titles=self.titles,
-            scale=None if by == "list" else self.scale,
-        )
-        if by == "list" or not with_interval:
-            return found
-        clipped = np.array([one.clipped for one in found], np.float32)
-        if given.number >= 0:
-            widths_at = self.matrix.half_widths(np.full(len(asked), given.number, np.int32), asked, clipped)
-        else:
-            known = given.others, given.ratings, given.features
-            widths_at = self.matrix.new_row_half_widths(*known, asked, clipped)
-        if widths_at is None:
-            return found
-        ends = [self._clipped(clipped - widths_at).tolist(), self._clipped(clipped + widths_at).tolist()]
-        return [one._replace(low=low, high=high) for one, low, high in zip(found, *ends, strict=True)]
+        return self._scoring.explain(given, asked, by, columns, self.titles, with_interval=with_interval)
 
     # What happens after the training
 
@@ -841,7 +648,7 @@ class Recommender(ABC):
                 f"a rating of {read.values[outside][0]:g} is outside the model's scale of {low:g} to {high:g}; "
                 f"correct it, or train again with a wider scale"
             )
-        users, items = self._taken_in(read)
+        users, items = taken_in(read, self.users, self.items, self.titles)
         self.matrix.add(users, items, read.values)
         self._tell_scorer(users, items)
         return self
@@ -864,7 +671,7 @@ class Recommender(ABC):
             none = KnownRatings.none(trained.rows, trained.columns)
             grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
             feedback.beside = self._feedback(None, GradedRatings.of(none, grades, None)).beside
-        users, items = self._taken_in(read)
+        users, items = taken_in(read, self.users, self.items, self.titles)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
@@ -884,7 +691,7 @@ class Recommender(ABC):
         stay: that a user does not rate an item any more does not undo that they bought it.
         """
         self._check_whole()
-        users, items = self._pairs(pairs)
+        users, items = pair_indices(pairs, self.users, self.items)
         seen = (users >= 0) & (items >= 0)
         self.matrix.remove(users[seen], items[seen])
         self._tell_scorer(users[seen], items[seen])
@@ -929,10 +736,10 @@ class Recommender(ABC):
 
         `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        indices, vectors, words = self._described("item", source)
-        self.matrix.describe_columns(indices, vectors)
-        self.item_attributes.describe(indices, words)
-        self._tell_scorer((), indices)
+        told = self._described("item", source)
+        self.matrix.describe_columns(told.indices, told.vectors)
+        self.item_attributes.describe(told.indices, told.words)
+        self._tell_scorer((), told.indices)
         return self
 
     def describe_users(self, source: object) -> Self:
@@ -940,37 +747,15 @@ class Recommender(ABC):
 
         `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        indices, vectors, _ = self._described("user", source)
-        self.matrix.describe_rows(indices, vectors)
+        told = self._described("user", source)
+        self.matrix.describe_rows(told.indices, told.vectors)
         return self
 
-    def _described(self, side: Side, source: object) -> tuple[Ints, Floats, Mapping[str, ReadableColumn]]:
-        """Indices (n,), features (n, width), and the same in words."""
+    def _described(self, side: Side, source: object) -> Described:
         self._check_whole()
         matrix, learned = self.matrix, self._learned(side)
         ids, features = (self.users, matrix.row_features) if side == "user" else (self.items, matrix.column_features)
-        words: Mapping[str, ReadableColumn]
-        if isinstance(source, Mapping):
-            told: Any = list(source)
-            vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
-            vectors = vectors.reshape(len(source), learned.width)
-            words = learned.in_words(list(source.values()))
-        else:
-            described = learned.encode_table(source, unmentioned=np.nan)
-            told, vectors, words = described.ids.array(), described.values, described.readable
-        known = ids.find(told)
-        # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
-        before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
-        return ids.add(told), np.where(np.isnan(vectors), before, vectors), words
-
-    def _taken_in(self, read: Ratings) -> tuple[Ints, Ints]:
-        """Indices (n,) of users and items, new ones too; an id without a rating here stays as unknown as it was."""
-        rated_users, user_place = np.unique(read.user_index, return_inverse=True)
-        rated_items, item_place = np.unique(read.item_index, return_inverse=True)
-        users = self.users.add(read.users.array()[rated_users])[user_place]
-        items = self.items.add(read.items.array()[rated_items])[item_place]
-        self.titles |= {self.items.own(item): title for item, title in read.titles.items() if item in self.items}
-        return users, items
+        return described(source, learned, ids, features)
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

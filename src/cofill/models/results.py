@@ -1,8 +1,9 @@
 """What a model answers with: predictions, lists of one user and of many, explanations, the map of the items."""
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from cofill.data.frames import InFrames, in_pandas
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError
+from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
 from cofill.progress import Progress, Step, unseen
 
 if TYPE_CHECKING:
@@ -155,6 +156,38 @@ class BestItems(NamedTuple):
         without = frozenset(("rating",) if self.ratings is None else ())
         for end, length in zip(np.cumsum(self.lengths).tolist(), self.lengths.tolist(), strict=True):
             yield RankedList(entries[end - length : end], Recommendation, integers=items.integers, without=without)
+
+
+UnknownUsers = Literal["refuse", "anybody", "skip"]
+"""What becomes of ids that the model does not know, where many are asked about."""
+
+
+def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownUsers) -> tuple[list[Id], Longs]:
+    """Ids, and indices (n,), where -1 is an unknown user."""
+    if unknown not in get_args(UnknownUsers):
+        raise DataError(f"unknown_users must be one of {', '.join(get_args(UnknownUsers))}. Got {unknown!r}")
+    if users is None:
+        return known.ids, np.arange(len(known), dtype=np.int64)
+    if isinstance(users, str | int | Mapping):
+        raise DataError(f"users is {users!r}; give a list of ids, or ask recommend about one person")
+    if hasattr(users, "columns"):  # whose iteration gives the names of its columns, or the columns
+        raise DataError("users is a frame", "give the column of ids, such as frame['user']")
+    wanted = list(users)
+    indices = known.find(wanted).astype(np.int64)
+    ids, new = [known.own(user) for user in wanted], indices < 0
+    if not new.any():
+        return ids, indices
+    first = ids[int(np.argmax(new))]
+    some = f"user {first!r} is" if new.sum() == 1 else f"{new.sum():,} users, such as {first!r}, are"
+    found = f"{some} not in the model"
+    if unknown == "refuse":
+        remedy = "check the ids, or pass {unknown_users}, or 'skip'; recommend takes the ratings of a new user"
+        raise UnknownIdError(found, Remedy.passing(remedy, unknown_users="anybody"))
+    if unknown == "anybody":
+        warnings.warn(DataWarning(found, "they get what a stranger is recommended"), stacklevel=3)
+        return ids, indices
+    warnings.warn(DataWarning(found, "they get no list"), stacklevel=3)
+    return [ids[place] for place in np.flatnonzero(~new).tolist()], indices[~new]
 
 
 class UserLists(InFrames):
@@ -388,6 +421,14 @@ class ItemPlaces(NamedTuple):
     items: Longs
     places: Floats
     """(items, 2): from 0 to 1; none where nothing makes one item like another."""
+
+
+def item_map(vectors: Floats, counts: Longs, progress: Progress | None = None) -> ItemPlaces:
+    """The most rated items, what is alike close together, from their vectors (items, width) and ratings (items,)."""
+    tell = progress or unseen
+    chosen = most_rated(counts, vectors)
+    places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
+    return ItemPlaces(chosen, places)
 
 
 def most_rated(counts: Longs, vectors: Floats) -> Longs:
