@@ -17,7 +17,8 @@ import cofill
 from cofill import CFN, files
 from cofill.errors import ModelFileError
 from cofill.models import persistence
-from cofill.models.persistence import FORMAT_VERSION, Card
+from cofill.models.biases import Means, MeansMatrix
+from cofill.models.persistence import FORMAT_VERSION, Card, Kept
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 
 QUICK: dict[str, Any] = {"hidden": 5, "epochs": 2, "threads": 1}
@@ -469,6 +470,50 @@ def test_a_file_in_the_way(model: CFN, tmp_path: Path) -> None:
         with pytest.raises(ModelFileError, match=re.escape(str(place))):
             model.save(place)
     assert (tmp_path / "model").read_text() == "a file"
+
+
+# Memory
+
+
+class Wide(Means):
+    """Means that keep a large array beside them."""
+
+    kind = "wide"
+    wide = np.arange(16_000_000, dtype=np.float32)  # 64 MB
+
+    def _kept(self) -> Kept:
+        kept = super()._kept()
+        return kept._replace(weights={**kept.weights, "wide": self.wide})
+
+    def _restored(self, kept: Kept, scale: Any, users: Any, items: Any) -> MeansMatrix:
+        self.wide = kept.weights["wide"]
+        return super()._restored(kept, scale, users, items)
+
+
+def private_bytes() -> int:
+    """What this process has written to, and shares with none."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_Dirty:"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell who shares memory")
+def test_processes_share_what_they_load(tmp_path: Path) -> None:
+    Wide().fit(cells(small_cells())).save(tmp_path)
+    Wide.load(tmp_path)  # whatever is imported when a model is first loaded
+    before = private_bytes()
+    loaded = Wide.load(tmp_path)
+    assert loaded.wide.sum(dtype=np.float64) == Wide.wide.sum(dtype=np.float64)  # all of it was looked at
+    assert private_bytes() - before < Wide.wide.nbytes / 4
+    loaded.wide[:] = 1
+    assert private_bytes() - before > Wide.wide.nbytes / 2
+    np.testing.assert_array_equal(Wide.load(tmp_path).wide, Wide.wide)  # what was written stayed with this process
+
+
+def test_a_model_that_is_replaced_while_it_is_in_use_goes_on(folder: Path, model: CFN, other: CFN) -> None:
+    loaded = CFN.load(folder)
+    other.save(folder)
+    shutil.rmtree(folder)
+    np.testing.assert_array_equal(predict(loaded, all_pairs(model)), predict(model, all_pairs(model)))
 
 
 # No pickle

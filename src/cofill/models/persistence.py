@@ -296,15 +296,17 @@ def put_together(asked: "type[Recommender]", contents: Contents) -> "Recommender
     features, rows, lists = arrays.get("features", {}), arrays.get("rows"), arrays["lists"]
     kept = Kept(arrays["weights"], arrays["ratings"], card.numbers, own_settings, card.columns is not None, rows)
     of_users, of_items = (_under(f"{side}.", features) for side in ("users", "items"))
-    scale = Scale(*card.scale)
+    scale, sizes = Scale(*card.scale), (len(model.users), len(model.items))
+    _check_indices(arrays["ratings"], sizes)
     model._matrix = model._restored(kept, scale, _side_from(of_users), _side_from(of_items))
-    if (model._matrix.known.rows, model._matrix.known.columns) != (len(model.users), len(model.items)):
+    if (model._matrix.known.rows, model._matrix.known.columns) != sizes:
         raise ValueError("there is another number of users and items than the ratings have")
     beside = None
     if own := _under(BESIDE, lists):
         scale = Scale(*own["scale"].tolist())
         whole = None if rows is None else all_columns(rows, BESIDE)
-        of_beside = known_from(own, scale, len(model.users), len(model.items), whole)
+        _check_indices(own, sizes)
+        of_beside = known_from(own, scale, *sizes, whole)
         grades = model._grades(scale, rated=not of_beside.trained.nnz)
         beside = GradedRatings.of(of_beside, grades, own.get("decay"))
     model._scorer = model._restored_scorer(lists, model._feedback(lists.get("decay"), beside))
@@ -323,6 +325,19 @@ def _maker(asked: "type[Recommender]", kind: str) -> "type[Recommender]":
         return algorithm(kind)
     except SettingsError as error:
         raise ModelFileError(f"{error}; load a model of your own class with that class") from None
+
+
+def _check_indices(ratings: Arrays, sizes: tuple[int, int]) -> None:
+    """ValueError where ratings lead out of arrays: compiled loops go by them, and the author may be a stranger."""
+    ends, indices, (rows, columns) = ratings["indptr"], ratings["indices"], ratings["shape"].tolist()
+    entries = len(indices) == len(ratings["values"]) == ends[-1] and len(ends) == rows + 1 and ends[0] == 0
+    if not entries or (np.diff(ends) < 0).any() or max(rows, columns) > max(sizes):
+        raise ValueError("the ratings have no consistent length")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
+        raise ValueError("a rating is of a user or an item that does not exist")
+    later = [ratings[f"{when}.{side}"] for when in ("later", "removed") for side in ("rows", "columns")]
+    if any(len(one) and not 0 <= one.min() <= one.max() < max(sizes) for one in later):
+        raise ValueError("a later rating is of a user or an item that does not exist")
 
 
 def all_columns(rows: Arrays, prefix: str = "") -> AllColumns:

@@ -47,15 +47,7 @@ from cofill.models.results import (
     item_map,
     users_asked,
 )
-from cofill.models.scoring import (
-    STRANGER,
-    Described,
-    Scoring,
-    described,
-    likeness_to,
-    pair_indices,
-    taken_in,
-)
+from cofill.models.scoring import STRANGER, Described, Scoring, described, likeness_to, pair_indices, taken_in
 from cofill.models.shards import KeptByColumn, divided, save_in_shards
 from cofill.progress import Progress, Step, unseen
 
@@ -597,12 +589,7 @@ class Recommender(ABC):
     # Explanations
 
     def explain(
-        self,
-        user: Id | Mapping[Any, float],
-        item: Id,
-        *,
-        by: By = "list",
-        features: Mapping[str, object] | None = None,
+        self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
     ) -> Explanation:
         """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
 
