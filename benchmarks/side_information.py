@@ -30,7 +30,7 @@ from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
 from cofill.evaluation import Evaluation, Interval
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 
 EXPERIMENTS = ("random", "half", "cold-items", "cold-users", "five")
 ORIENTATIONS = ("item", "user")

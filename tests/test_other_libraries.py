@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cofill import Ratings
-from cofill.models.list_model import ListModel
+from cofill.models.simple import ListModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "python.md"
 RNG = np.random.default_rng(0)

@@ -16,9 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from cofill import CFN, Features
 from cofill.errors import DataError, SettingsError
-from cofill.models.list_model import ListModel
 from cofill.models.rivals.als_wr import ALSWR
-from cofill.models.rivals.means import Means
+from cofill.models.simple import ListModel, Means
 from cofill.sklearn import RatingRegressor
 from tests.models.contract import small_cells
 

@@ -41,11 +41,16 @@ if TYPE_CHECKING:
     )
     from cofill.models import algorithm
     from cofill.models.cfn.model import CFN
-    from cofill.models.explanation import Contribution, Explanation
-    from cofill.models.lists.ranked import RankedList, Recommendation, Similar
-    from cofill.models.predicting import Predicted
     from cofill.models.recommender import Recommender
-    from cofill.models.user_lists import UserLists
+    from cofill.models.results import (
+        Contribution,
+        Explanation,
+        Predicted,
+        RankedList,
+        Recommendation,
+        Similar,
+        UserLists,
+    )
 
 __version__ = "0.1.0"
 
@@ -91,23 +96,23 @@ _HOMES = {
     "CFNSettings": "cofill.config",
     "Cluster": "cofill.cluster.training",
     "CofillError": "cofill.errors",
-    "Contribution": "cofill.models.explanation",
+    "Contribution": "cofill.models.results",
     "CrossValidation": "cofill.evaluation",
     "Evaluation": "cofill.evaluation",
-    "Explanation": "cofill.models.explanation",
+    "Explanation": "cofill.models.results",
     "Features": "cofill.data.features",
     "Interactions": "cofill.data.interactions",
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
-    "Predicted": "cofill.models.predicting",
-    "RankedList": "cofill.models.lists.ranked",
+    "Predicted": "cofill.models.results",
+    "RankedList": "cofill.models.results",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.models.lists.ranked",
+    "Recommendation": "cofill.models.results",
     "Recommender": "cofill.models.recommender",
     "Scale": "cofill.data.ratings",
-    "Similar": "cofill.models.lists.ranked",
-    "UserLists": "cofill.models.user_lists",
+    "Similar": "cofill.models.results",
+    "UserLists": "cofill.models.results",
     "algorithm": "cofill.models",
     "cross_validate": "cofill.evaluation",
     "evaluate": "cofill.evaluation",

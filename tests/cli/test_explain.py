@@ -9,8 +9,8 @@ from typing import Literal
 import pytest
 
 from cofill.cli.explain import print_explanation
-from cofill.models.explanation import Contribution, Explanation
 from cofill.models.recommender import Recommender
+from cofill.models.results import Contribution, Explanation
 from tests.cli.conftest import Run
 
 

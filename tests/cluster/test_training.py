@@ -21,7 +21,7 @@ from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
 from cofill.errors import CheckpointError, SettingsError
-from cofill.models.card import ShardCard, SharedCard, read_card
+from cofill.models.persistence import ShardCard, SharedCard, read_card
 from cofill.models.shards import finish
 from cofill.progress import Step
 from tests.cluster.test_team import alive

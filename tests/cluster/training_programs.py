@@ -15,8 +15,7 @@ from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.models.cfn.model import CFN
-from cofill.models.keeping import divided
-from cofill.models.shards import write_shard, write_shared
+from cofill.models.shards import divided, write_shard, write_shared
 from cofill.progress import Progress
 
 

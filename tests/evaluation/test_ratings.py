@@ -13,7 +13,7 @@ from cofill import CFN, Interactions, evaluate, evaluate_ranking
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-from cofill.models.predicting import Predicted
+from cofill.models.results import Predicted
 from tests.models import contract
 
 

@@ -1,18 +1,15 @@
-"""Small models of every algorithm as version 0.1.0 wrote them (format 5), kept as text beside this file in `stored/`.
+"""Small models that are trained the same way each time, and one that is kept as text beside this file in `stored/`.
 
-Those of `OF_FORMAT_7` were written by a later one, which had the decoder "process", list scorers and learned dampings.
+The JSON file has the files of a model folder (base64, because some are binary), pairs of user and item, what was
+predicted for them, and what was recommended. It was written once in this format: later versions go on reading it.
 
-Each JSON file has the files of a model folder (base64, because some are binary), pairs of user and item, and what that
-version predicted for them. `make(name)` trains the same model anew, so that a seed can be held to the weights it gave.
-
-    python -m tests.models.stored_models write FOLDER [NAME...]   # writes them again, with the cofill that is imported
+    python -m tests.models.stored_models write    # writes it again, with the cofill that is imported: a new format
 """
 
 import base64
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +19,8 @@ from cofill import CFN, Features, Ratings, Recommender, algorithm
 
 STORED = Path(__file__).parent / "stored"
 _LATER = [("ann", "new film", 4.0), ("new user", "film 1", 2.0), ("new user", "film 3", 5.0), ("bob", "film 2", 1.0)]
-_DAMPING = 7.0  # which version 0.1.0 did not learn
-_PRESENCE = {"item": 0.5, "user": 0.2}  # its defaults
+_DAMPING = 7.0
+_PRESENCE = {"item": 0.5, "user": 0.2}
 _CFN: dict[str, dict[str, Any]] = {
     "cfn-item": {"hidden": 4, "epochs": 6},
     "cfn-user": {"orientation": "user", "hidden": 4, "epochs": 6, "noise": "gaussian"},
@@ -48,12 +45,7 @@ _RIVALS: dict[str, dict[str, Any]] = {
     "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
     "autorec": {"hidden": 3, "epochs": 4},
 }
-NAMES = (*_CFN, *_RIVALS)
-_PROCESS: dict[str, dict[str, Any]] = {
-    "cfn-process": {"hidden": 4, "epochs": 4},
-    "cfn-process-user-features": {"orientation": "user", "hidden": 8, "epochs": 4, "validation": 0},
-}
-OF_FORMAT_7 = tuple(_PROCESS)
+STORED_MODEL = STORED / "cfn.json"
 
 
 def ratings() -> Ratings:
@@ -78,9 +70,9 @@ def make(name: str) -> Recommender:
         threads: dict[str, Any] = {"threads": 1} if "threads" in algorithm(name).settings_class.model_fields else {}
         model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
-    elif name in _PROCESS:
-        model = CFN(threads=1, **_PROCESS[name])
-        features = _features(known) if name.endswith("features") else {}
+    elif name == "cfn":
+        model = CFN(threads=1, hidden=4, epochs=4)
+        features = _features(known)
     else:
         changes = _CFN[name]
         of_then = {"mean_damping": _DAMPING, "presence": _PRESENCE[changes.get("orientation", "item")]}
@@ -109,26 +101,27 @@ def pairs(model: Recommender) -> list[tuple[Any, Any]]:
     return [(user, item) for user in [*model.users.ids, "nobody"] for item in [*model.items.ids, "nothing"]]
 
 
-def unpacked(name: str, folder: Path) -> tuple[list[tuple[Any, Any]], list[float]]:
-    """Writes a stored model into a folder; pairs of user and item, and what was predicted for them."""
-    document = json.loads((STORED / f"{name}.json").read_text())
+def unpacked(folder: Path) -> dict[str, Any]:
+    """Writes the stored model into a folder; what is beside its files."""
+    document: dict[str, Any] = json.loads(STORED_MODEL.read_text())
     folder.mkdir(parents=True, exist_ok=True)
-    for file, text in document["files"].items():
+    for file, text in document.pop("files").items():
         (folder / file).write_bytes(base64.b64decode(text))
-    return [(user, item) for user, item in document["pairs"]], document["predicted"]
+    return document
 
 
-def write(folder: Path, names: Sequence[str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in names or (*NAMES, *OF_FORMAT_7):
-        model = make(name)
-        with tempfile.TemporaryDirectory() as place:
-            model.save(place)
-            files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in sorted(Path(place).iterdir())}
-        asked = pairs(model)
-        document = {"files": files, "pairs": asked, "predicted": model.predict(asked).tolist()}
-        (folder / f"{name}.json").write_text(json.dumps(document, separators=(",", ":")) + "\n")
+def write() -> None:
+    model = make("cfn").add_interactions([("ann", "film 9"), ("user 5", "film 9"), ("user 5", "film 10")])
+    with tempfile.TemporaryDirectory() as place:
+        model.save(place)
+        files = {path.name: base64.b64encode(path.read_bytes()).decode() for path in sorted(Path(place).iterdir())}
+    asked = pairs(model)
+    lists = {user: [[entry.item, entry.score] for entry in model.recommend(user, 3)] for user in ("ann", "nobody")}
+    document = {"files": files, "pairs": asked, "predicted": model.predict(asked).tolist(), "lists": lists}
+    STORED_MODEL.write_text(json.dumps(document, separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[2]), sys.argv[3:])
+    if sys.argv[1:] != ["write"]:
+        raise SystemExit(__doc__)
+    write()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cofill.data.datasets.world import make_world
-from tests.models.stored_models import unpacked
+from tests.models.stored_models import make, pairs
 from tests.pages import ROOT
 from tests.warm_processes import run_warm
 
@@ -58,12 +58,13 @@ def test_it_takes_part_in_the_tables(outside: Path) -> None:
 
 @pytest.mark.parametrize("name", ["means", "als-wr", "svdfeature", "bpmf", "llorma"])
 def test_a_rival_loads_and_answers_without_torch(name: str, tmp_path: Path) -> None:
-    pairs, _ = unpacked(name, tmp_path)
+    made = make(name)
+    made.save(tmp_path)
     code = f"""
 import sys
 from cofill import Recommender
 model = Recommender.load({str(tmp_path)!r})
-model.predict({pairs!r})
+model.predict({pairs(made)!r})
 model.recommend("ann")
 model.add_ratings([("ann", "film 0", 3.0)])
 model.explain("bob", "film 1")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -23,9 +23,8 @@ from cofill import (
     evaluate_ranking,
 )
 from cofill.errors import DataError, DataWarning, SettingsError, UnknownIdError
-from cofill.models import user_lists
-from cofill.models.list_model import ListModel
-from cofill.models.rivals.means import Means
+from cofill.models import results
+from cofill.models.simple import ListModel, Means
 from cofill.progress import Step
 from tests.models.contract import cells, small_cells
 
@@ -45,7 +44,7 @@ def clicks() -> Recommender:
 
 
 def test_many_lists_are_those_of_each(model: Recommender, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_lists, "_SCORES_AT_ONCE", 3 * len(model.items))  # batches of three
+    monkeypatch.setattr(results, "_SCORES_AT_ONCE", 3 * len(model.items))  # batches of three
     steps: list[Step] = []
     asked = [5, 1, 9, 1, 12]
     lists = model.recommend_many(asked, n=3, exclude_known=False, min_ratings=2, progress=steps.append)
@@ -88,7 +87,7 @@ def test_users_are_given_in_any_way(model: Recommender, made: Callable[[list[int
 def test_unknown_users_are_told(model: Recommender) -> None:
     with pytest.raises(UnknownIdError, match=r"^2 users, such as 99, are not in the model; check the ids, or pass unk"):
         model.recommend_many([1, 99, 100])
-    with pytest.warns(DataWarning, match=r"user 99 is not in the model; they get what anybody is recommended"):
+    with pytest.warns(DataWarning, match=r"user 99 is not in the model; they get what a stranger is recommended"):
         lists = model.recommend_many([1, 99], n=4, unknown_users="anybody")
     assert [user for user, _ in lists] == [1, 99]
     assert lists.to_polars().filter(pl.col("user") == 99)["item"].to_list() == [

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from cofill import CFN, Recommender
-from cofill.errors import ModelFileError
-from cofill.models.item_places import ItemPlaces, most_rated, placed
+from cofill.models.results import most_rated, placed
 from cofill.progress import Step
 
 RATINGS = [(user, item, float(1 + (user * item) % 5)) for user in range(30) for item in range(40) if (user + item) % 3]
@@ -49,21 +48,6 @@ def test_it_is_kept_with_the_model(model: CFN, shards: int | None, tmp_path: Pat
     again.save(tmp_path / "model")  # without one: the old map goes
     assert not list((tmp_path / "model").glob("map-*"))
     assert Recommender.load(tmp_path / "model").item_places is None
-
-
-def test_a_map_that_does_not_fit_is_refused(tmp_path: Path) -> None:
-    for items, places, words in (
-        (np.array([0, 40]), np.zeros((2, 2), np.float32), "items that the model does not have"),
-        (np.array([-1]), np.zeros((1, 2), np.float32), "items that the model does not have"),
-        (np.array([0, 1]), np.zeros((3, 2), np.float32), "is damaged"),
-        (np.array([0.5]), np.zeros((1, 2), np.float32), "is damaged"),
-        (np.array([0]), np.full((1, 2), np.nan, np.float32), "a number that is none"),
-    ):
-        bad = CFN(epochs=1, hidden=8, threads=1).fit(RATINGS[:200])
-        bad.item_places = ItemPlaces(items, places)
-        bad.save(tmp_path / "bad")
-        with pytest.raises(ModelFileError, match=words):
-            Recommender.load(tmp_path / "bad")
 
 
 def test_there_is_no_map_of_what_is_all_alike() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
 from cofill.data.splits import random_split
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 from tests.models.test_fitted_means import Doubles, Floats, brute_force, fit, sparse
 
 Shape = npt.NDArray[np.bool_]

@@ -16,8 +16,10 @@ import pytest
 import cofill
 from cofill import CFN, files
 from cofill.errors import ModelFileError
-from cofill.models import file as model_file
-from cofill.models.card import FORMAT_VERSION, Card
+from cofill.models import persistence
+from cofill.models.persistence import FORMAT_VERSION, Card, Kept
+from cofill.models.predictor import Predictor
+from cofill.models.simple import Means
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 
 QUICK: dict[str, Any] = {"hidden": 5, "epochs": 2, "threads": 1}
@@ -108,7 +110,7 @@ def test_the_card_is_for_people(folder: Path) -> None:
     assert card["settings"]["mean_damping"] is None
     scaling = CFN.load(folder).network_predictor.scaling
     assert scaling.damping != 7
-    assert card["unit"] == scaling.unit
+    assert card["numbers"]["unit"] == scaling.unit
     assert card["data"]["users"] == 14
     assert card["scale"] == [1, 5]
     assert card["history"][0]["epoch"] == 1
@@ -202,7 +204,7 @@ def test_a_card_of_another_model(folder: Path, other: CFN, tmp_path: Path) -> No
         lambda card: card["settings"].update(epochs=99),
         lambda card: card["settings"].update(orientation="user"),
         lambda card: card.update(scale=[0, 5]),
-        lambda card: card.update(overall_mean=0.5),
+        lambda card: card["numbers"].update(unit=0.5),
         lambda card: card["files"]["weights"].update(sha256="0" * 64),
         lambda card: card["files"]["weights"].update(name="../weights"),
         lambda card: card.update(sha256="0" * 64),
@@ -224,7 +226,7 @@ def test_a_changed_card(folder: Path, change: Callable[[dict[str, Any]], object]
         lambda card: card["settings"].update(hidden=[6]),
         lambda card: card["settings"].update(epochs=-1),
         lambda card: card["settings"].update(colour="red"),
-        lambda card: card.pop("unit"),
+        lambda card: card["numbers"].pop("unit"),
         lambda card: card["files"].pop("users"),
         lambda card: card["files"].update(weights=card["files"]["ratings"]),
         lambda card: card["files"].update(ratings=card["files"]["weights"]),
@@ -279,12 +281,9 @@ def test_a_model_says_when_it_was_trained(folder: Path, tmp_path: Path) -> None:
     assert timedelta(0) < datetime.now(UTC) - model.trained < timedelta(days=1)
     model.save(tmp_path / "again")
     assert CFN.load(tmp_path / "again").trained == model.trained
-    # The same training at another time is the same model; an older file does not say, and is not given a time.
+    # The same training at another time is the same model.
     rewrite(folder, lambda card: card.update(trained="2020-02-02T02:02:02+00:00"))
     assert CFN.load(folder).trained == datetime(2020, 2, 2, 2, 2, 2, tzinfo=UTC)
-    rewrite(folder, lambda card: card.pop("trained"))
-    CFN.load(folder).save(tmp_path / "again")
-    assert CFN.load(tmp_path / "again").trained is None
     rewrite(folder, lambda card: card.update(trained="yesterday"))
     refused(folder, folder / "model.json", "trained")
 
@@ -373,7 +372,7 @@ def test_another_file_in_the_place_of_attributes(described: Path, other: str) ->
     refused(described, described)
 
 
-def test_a_model_from_before_attributes_has_none(described: Path) -> None:
+def test_a_model_without_attributes_has_none(described: Path) -> None:
     before = CFN.load(described)
     path_of(described, "attributes").unlink()
     rewrite(described, lambda card: card["files"].pop("attributes"), sign=True)
@@ -438,7 +437,7 @@ def test_a_full_disk_leaves_the_old_model(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(model_file, "replacing", replacing)
+        patched.setattr(persistence, "replacing", replacing)
         with pytest.raises(ModelFileError, match="the disk is full") as caught:
             other.save(folder)
         monkeypatch.undo()
@@ -450,23 +449,16 @@ def test_a_full_disk_leaves_the_old_model(
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(other, [(1, 1), (2, 5)]))
 
 
-@pytest.mark.parametrize("writer", ["_save_arrays", "_ids_frame"])
+@pytest.mark.parametrize("writer", ["cofill.models.persistence._save_arrays", "polars.DataFrame.write_parquet"])
 def test_a_writer_that_fails_leaves_the_old_model(
     folder: Path, model: CFN, other: CFN, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
-    class Full:
-        def with_columns(self, **_: object) -> "Full":
-            return self
-
-        def write_parquet(self, path: Path) -> None:
-            path.write_bytes(b"half")
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    def save_arrays(arrays: object, path: Path) -> None:
-        Full().write_parquet(path)
+    def half(_: object, path: Path) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(model_file, writer, save_arrays if writer == "_save_arrays" else lambda *_, **__: Full())
+        patched.setattr(writer, half)
         with pytest.raises(ModelFileError, match="the disk is full"):
             other.save(folder)
     np.testing.assert_array_equal(predict(CFN.load(folder), [(1, 1), (2, 5)]), predict(model, [(1, 1), (2, 5)]))
@@ -479,6 +471,50 @@ def test_a_file_in_the_way(model: CFN, tmp_path: Path) -> None:
         with pytest.raises(ModelFileError, match=re.escape(str(place))):
             model.save(place)
     assert (tmp_path / "model").read_text() == "a file"
+
+
+# Memory
+
+
+class Wide(Means):
+    """Means that keep a large array beside them."""
+
+    kind = "wide"
+    wide = np.arange(16_000_000, dtype=np.float32)  # 64 MB
+
+    def _kept(self) -> Kept:
+        kept = super()._kept()
+        return kept._replace(weights={**kept.weights, "wide": self.wide})
+
+    def _restored(self, kept: Kept, scale: Any, users: Any, items: Any) -> Predictor:
+        self.wide = kept.weights["wide"]
+        return super()._restored(kept, scale, users, items)
+
+
+def private_bytes() -> int:
+    """What this process has written to, and shares with none."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Private_Dirty:"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="the system does not tell who shares memory")
+def test_processes_share_what_they_load(tmp_path: Path) -> None:
+    Wide().fit(cells(small_cells())).save(tmp_path)
+    Wide.load(tmp_path)  # whatever is imported when a model is first loaded
+    before = private_bytes()
+    loaded = Wide.load(tmp_path)
+    assert loaded.wide.sum(dtype=np.float64) == Wide.wide.sum(dtype=np.float64)  # all of it was looked at
+    assert private_bytes() - before < Wide.wide.nbytes / 4
+    loaded.wide[:] = 1
+    assert private_bytes() - before > Wide.wide.nbytes / 2
+    np.testing.assert_array_equal(Wide.load(tmp_path).wide, Wide.wide)  # what was written stayed with this process
+
+
+def test_a_model_that_is_replaced_while_it_is_in_use_goes_on(folder: Path, model: CFN, other: CFN) -> None:
+    loaded = CFN.load(folder)
+    other.save(folder)
+    shutil.rmtree(folder)
+    np.testing.assert_array_equal(predict(loaded, all_pairs(model)), predict(model, all_pairs(model)))
 
 
 # No pickle

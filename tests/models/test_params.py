@@ -8,7 +8,7 @@ from sklearn.base import clone
 from cofill import CFN, algorithm
 from cofill.errors import SettingsError
 from cofill.models import algorithms
-from cofill.models.rivals.means import Means
+from cofill.models.simple import Means
 
 
 @pytest.mark.parametrize("name", list(algorithms()))

@@ -19,18 +19,18 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import Keys, draws_of
-from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.history import LoweredRate
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
-from cofill.models.means import FittedMeans
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 from tests.models.contract import in_another_order, predict
 from tests.models.several_processes import Played, columns_of, together
 

@@ -25,17 +25,16 @@ from cofill import CFN, Interactions, Ratings, Recommender, algorithm
 from cofill.cli import main
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.evaluation.ratings import evaluate
-from cofill.models import file as model_file
-from cofill.models.card import Card, ShardCard, SharedCard
-from cofill.models.keeping import divided
+from cofill.models import persistence
 from cofill.models.lists.rules import By
+from cofill.models.persistence import FORMAT_VERSION, Card, ShardCard, SharedCard
 from cofill.models.shards import (
     Divided,
     cut_by_size,
     cut_evenly,
+    divided,
     finish,
     parts_of,
-    users_of_part,
     write_shard,
     write_shared,
 )
@@ -178,7 +177,6 @@ def test_a_part_answers_as_the_whole_model_does(name: str, tmp_path: Path) -> No
         assert part.part == about
         assert f"part {about.number} of 3" in repr(part)
         assert part.users.ids == whole.users.ids[about.first : about.first + about.users]
-        assert part.users == users_of_part(tmp_path, about.number)
         assert part.items == whole.items
         assert_answers_as(part, whole)
 
@@ -324,11 +322,11 @@ def divided_with(counts: list[int]) -> Divided:
     entries = np.zeros(int(ends[-1]), np.float32)
     arrays = {
         "ratings": {"indptr": ends, "indices": entries.astype(np.int32), "values": entries},
-        "weights": {"input.weight": np.zeros((len(counts), 8), np.float32), "decoder.alpha": entries},
+        "weights": {"input.weight": np.zeros((len(counts), 8), np.float32), "decoder.pull": entries},
         "lists": {},
     }
     contents: Any = SimpleNamespace(arrays=arrays)
-    by: Any = SimpleNamespace(columns="users", by_column=["input.weight"], by_rating=["decoder.alpha"])
+    by: Any = SimpleNamespace(columns="users", by_column=["input.weight"], by_rating=["decoder.pull"])
     return Divided(contents, by)
 
 
@@ -502,23 +500,13 @@ def _exchanged(card: dict[str, Any], kind: str) -> None:
 
 
 CARDS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
-    (lambda card: card["shards"][1].update(first=2), r"shard 1 begins at column 2 instead of \d+"),
-    (lambda card: card["shards"].pop(1), r"shard 1 begins at column \d+ instead of \d+"),
-    (lambda card: card["shards"].append(card["shards"][0]), "shard 3 begins at column 0 instead of 23"),
     (lambda card: card["shards"][1].update(columns=-1), r"shards.1.columns"),
-    (lambda card: card["shards"][1].update(run="2"), "shard 1 is of the run '2' instead of ''"),
-    (lambda card: card["shards"].pop(), r"its 2 shards have \d+ ratings instead of \d+"),
-    (lambda card: card.update(shards=[]), "there is no shard of its users"),
-    (lambda card: card.update(columns=None), "does not say what its shards hold"),
-    (lambda card: card.update(columns="items"), "names no valid users file"),
     (lambda card: card.update(columns="cups"), "columns"),
-    (lambda card: card["shards"][0]["files"].pop("weights"), "names no valid weights file"),
-    (lambda card: card["shards"][0]["files"].pop("features"), "do not fit together"),
-    (lambda card: card["shards"][0]["files"]["users"].update(name="../users"), "names no valid users file"),
-    (lambda card: _exchanged(card, "weights"), "do not fit together"),
-    (lambda card: _exchanged(card, "ratings"), "has other ratings than its card says"),
+    (lambda card: card.update(columns="items"), "do not fit together"),
+    (lambda card: card["shards"][0]["files"].pop("weights"), "do not fit together"),
+    (lambda card: card["shards"][0]["files"]["users"].update(name="../users"), "names a file elsewhere"),
     (lambda card: card["shards"][1]["files"].update(users=card["shards"][0]["files"]["users"]), "do not fit together"),
-    (lambda card: card["files"].pop("weights"), "names no valid weights file"),
+    (lambda card: card["files"].pop("weights"), "do not fit together"),
 ]  # fmt: skip
 
 
@@ -542,7 +530,7 @@ def altered(folder: Path, shard: int | None, kind: str, change: Callable[[Arrays
     change(arrays)
     new = folder / "changed"
     safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new)
-    digest = model_file._sha256(new)
+    digest = persistence.sha256_of(new)
     target = new.rename(folder / f"{kind}-{digest[:12]}.safetensors")
     new_card = {"name": target.name, "bytes": target.stat().st_size, "sha256": digest}
 
@@ -563,35 +551,26 @@ def _shorter(name: str) -> Callable[[Arrays], object]:
     return lambda arrays: arrays.update({name: arrays[name][:-1]})
 
 
-ALTERED: list[tuple[int | None, str, Callable[[Arrays], object], str]] = [
-    (1, "weights", _poke("output.weight", np.nan), "output.weight has a number that is none"),
-    (1, "weights", _shorter("input.weight"), "input.weight of the shard from column"),
-    (1, "weights", lambda arrays: arrays.pop("decoder.cosine_weights"), "do not fit together"),
-    (0, "weights", lambda arrays: arrays.pop("decoder.bias"), "the weights of the shards are not the same arrays"),
-    (1, "weights", lambda arrays: arrays.update({"input.weight": arrays["input.weight"].astype(np.float64)}),
-     "input.weight is of another type in another shard"),
-    (1, "ratings", _poke("indptr", 1), "has other ratings than its card says"),
-    (1, "ratings", _shorter("indices"), "has other ratings than its card says"),
-    (1, "features", _shorter("users.trained"), "users.trained of the shard|of the users do not fit"),
-    (None, "rows", _poke("counts", -1), "the counts of the ratings of rows are damaged"),
-    (None, "rows", _shorter("sums"), "the sums of the rows have another shape"),
-    (None, "rows", _poke("ones", np.inf), "ones has a number that is none"),
-    (None, "rows", lambda arrays: arrays.pop("sums"), "do not fit together"),
-]  # fmt: skip
+ALTERED: list[tuple[int | None, str, Callable[[Arrays], object]]] = [
+    (1, "weights", lambda arrays: arrays.pop("input.weight")),
+    (1, "ratings", _poke("indices", 900)),
+    (1, "ratings", _shorter("indices")),
+    (None, "rows", _shorter("counts")),
+    (None, "rows", lambda arrays: arrays.pop("codes")),
+]
 
 
-@pytest.mark.parametrize(("shard", "kind", "change", "words"), ALTERED, ids=[f"{a[1]}: {a[3]}" for a in ALTERED])
-def test_altered_arrays(
-    folder: Path, shard: int | None, kind: str, change: Callable[[Arrays], object], words: str
-) -> None:
+@pytest.mark.parametrize(("shard", "kind", "change"), ALTERED)
+def test_altered_arrays(folder: Path, shard: int | None, kind: str, change: Callable[[Arrays], object]) -> None:
+    """An author who signs them again: what a compiled loop would index by, and what is missing, is refused."""
     altered(folder, shard, kind, change)
-    with pytest.raises(ModelFileError, match=words):
+    with pytest.raises(ModelFileError, match="do not fit together"):
         CFN.load(folder, part=1 if kind == "rows" else None)
 
 
 def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda card: card.update(format_version=10))
-    with pytest.raises(ModelFileError, match="the model has format 10"):
+    rewrite(folder, lambda card: card.update(format_version=FORMAT_VERSION + 1))
+    with pytest.raises(ModelFileError, match=f"the model has format {FORMAT_VERSION + 1}"):
         parts_of(folder)
 
 

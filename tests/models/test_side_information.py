@@ -191,7 +191,7 @@ def test_a_model_with_features_comes_back_as_it_was(model: CFN, tmp_path: Path) 
 
 @both
 def test_a_model_that_does_not_mark_empty_rows_is_read(orientation: str, tmp_path: Path) -> None:
-    """As those of formats 2 and 3 are, and those trained without cold rows."""
+    """As those trained without cold rows are."""
     model = fitted(orientation, cold_ratio=0)
     model.describe_items({7002: FILM})
     model.save(tmp_path)

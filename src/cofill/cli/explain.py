@@ -12,7 +12,7 @@ from cofill.cli.output import note, print_json, print_table, shown
 from cofill.errors import SettingsError, UnknownIdError
 
 if TYPE_CHECKING:
-    from cofill.models.explanation import Explanation
+    from cofill.models.results import Explanation
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

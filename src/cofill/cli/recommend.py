@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from cofill.data.vocabulary import Id
-    from cofill.models.lists.ranked import Recommendation
     from cofill.models.recommender import Recommender
+    from cofill.models.results import Recommendation
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -296,7 +296,7 @@ CHECKPOINT = "checkpoint.safetensors"
 
 def _is_ours(folder: Path) -> bool:
     """Whether the folder holds only files of a model or a checkpoint, finished or interrupted."""
-    from cofill.models.file import FILE_KINDS
+    from cofill.models.persistence import FILE_KINDS
 
     kinds = "|".join(FILE_KINDS)
     ours = re.compile(

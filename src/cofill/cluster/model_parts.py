@@ -13,8 +13,8 @@ from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import ModelFileError, Remedy
-from cofill.models.file import read_outline, read_people
 from cofill.models.lists.rules import By, Catalogue, Rules
+from cofill.models.persistence import read_outline, read_people
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender

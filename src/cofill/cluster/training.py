@@ -28,10 +28,9 @@ from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
-from cofill.models.card import ShardCard, SharedCard
 from cofill.models.cfn.model import CFN
-from cofill.models.keeping import divided
-from cofill.models.shards import cut_by_size, finish, write_shard, write_shared
+from cofill.models.persistence import ShardCard, SharedCard
+from cofill.models.shards import cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Progress, Step, unseen
 
 # Bytes of a shard of the model: a part of it is loaded by somebody with little memory, too.

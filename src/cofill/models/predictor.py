@@ -7,9 +7,9 @@ import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.explanation import Given, Shares, replaced_shares
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings
+from cofill.models.results import Given, Shares, replaced_shares
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

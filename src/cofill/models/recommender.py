@@ -1,41 +1,57 @@
 """A model as people use it, in their own ids: fit, predict, recommend, similar, explain, follow ratings, save, load.
 
-    Recommender        settings, fit, and what an algorithm of its own says           here
-    FollowingModel     ratings, interactions and descriptions that come later         following
-    RecommendingModel  lists of one person and of many, similar items, explanations   recommending
-    PredictingModel    predictions, intervals, scores                                 predicting
-    SavedModel         the model's folder                                             keeping
-
-`CFN` and its rivals are recommenders: each says how it learns, and leaves behind a `Predictor` of users x items to be
-asked. An algorithm of somebody else's is a subclass with `kind`, `settings_class`, `_learn`, `_kept` and `_restored`;
-docs/how-to/own-algorithm.md shows one.
+`CFN`, `Means`, `ListModel` and the rivals are recommenders: each says how it learns, and leaves behind a `Predictor` of
+users x items that predicts, and a `ListScorer` that ranks. An algorithm of another package is a subclass with `kind`,
+`settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
 """
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_args, overload
+
+import numpy as np
 
 from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes
-from cofill.data.described import DescribedRatings
+from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.features import Features
+from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, NotFittedError, SettingsError
+from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
-from cofill.models.file import Arrays
-from cofill.models.file import Kept as Kept  # what an algorithm of somebody else's answers `_kept` with
-from cofill.models.following import FollowingModel
 from cofill.models.history import EpochRecord
-from cofill.models.item_places import ItemPlaces
 from cofill.models.lists.feedback import Feedback, GradedRatings
-from cofill.models.lists.grades import Grades, time_decay
+from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
 from cofill.models.lists.item_weights import Done, Penalties
+from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.predictor import Floats, Predictor
+from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
+from cofill.models.persistence import Kept as Kept  # what an algorithm of another package answers `_kept` with
+from cofill.models.predictor import Floats, Ints, Longs, Predictor
+from cofill.models.results import (
+    BestItems,
+    Explanation,
+    Given,
+    ItemPlaces,
+    Predicted,
+    RankedList,
+    Recommendation,
+    Similar,
+    UnknownUsers,
+    UserLists,
+    check_count,
+    item_map,
+    users_asked,
+)
+from cofill.models.scoring import STRANGER, Described, Scoring, described, likeness_to, pair_indices, taken_in
+from cofill.models.shards import KeptByColumn, divided, save_in_shards
 from cofill.progress import Progress, Step, unseen
+
+Side = Literal["user", "item"]
 
 
 class Fitting(NamedTuple):
@@ -46,36 +62,32 @@ class Fitting(NamedTuple):
     resume: bool
 
 
-class FitsElsewhere(Protocol):
-    """What fits a model with several workers: `cofill.Cluster`."""
-
-    def fit(
-        self,
-        model: Any,
-        ratings: object,
-        *,
-        user_features: object,
-        item_features: object,
-        progress: Progress,
-        resume: bool,
-    ) -> "Recommender":
-        """A fitted model of the same class and settings."""
-
-
-class Recommender(FollowingModel):
+class Recommender(ABC):
     """The interface of every algorithm: fit, predict, recommend, explain, update, save and load.
 
     A model is asked by one thread at a time: new ratings are worked in when the next question needs them.
     """
 
+    kind: ClassVar[str]
+    """Its name in model files, tables and on the command line."""
+    settings_class: ClassVar[type[Settings]]
     takes_features: ClassVar[bool] = False
     """Whether it learns from side information."""
+    follows_features: ClassVar[bool] = False
+    """Whether users and items can be described by features after the training, too."""
     takes_interactions: ClassVar[bool] = False
     """Whether it can be trained on interactions alone."""
     keeps_checkpoints: ClassVar[bool] = False
     """Whether a fit that was stopped can go on."""
     fits_on_clusters: ClassVar[bool] = False
     """Whether several workers can fit it together."""
+
+    trained: datetime | None
+    """The end of its training; None if it is not fitted."""
+    item_places: ItemPlaces | None
+    """The map of the items; None unless `draw_map` was called, or a file has it."""
+    part: PartInfo | None
+    """Which part of a model in shards it is, with all items and some of the users; None if it is whole."""
 
     def __init__(self, settings: Settings | None = None, **changes: Any) -> None:
         name, wanted = type(self).__name__, self.settings_class
@@ -85,18 +97,15 @@ class Recommender(FollowingModel):
         self.history: list[EpochRecord] = []
         self.measures: dict[str, float | int | None] = {}
         self.data_summary: dict[str, Any] = {}
-        self.trained: datetime | None = None
-        self.users = Vocabulary()
-        self.items = Vocabulary()
+        self.users, self.items = Vocabulary(), Vocabulary()
         self.titles: dict[Id, str] = {}
-        self.item_features: Features | None = None
         self.user_features: Features | None = None
+        self.item_features: Features | None = None
         self.item_attributes = Attributes(self.items)
+        self.trained = self.item_places = self.part = None
         self._predictor: Predictor | None = None
         self._scorer: ListScorer | None = None
-        self._spread = None
-        self.item_places: ItemPlaces | None = None
-        self.part = None
+        self._scoring_of: Scoring | None = None
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.unusual().items())
@@ -116,7 +125,7 @@ class Recommender(FollowingModel):
         return self._settings.by_name()
 
     def set_params(self, **settings: Any) -> Self:
-        """Change settings of a model that is not fitted; those that nobody gave still follow the others."""
+        """Change settings of a model that is not fitted; those that were not given still follow the others."""
         if settings and self._predictor is not None:
             raise SettingsError(
                 "this model is fitted, and was so with the settings it has; set those of sklearn.base.clone(model), "
@@ -128,6 +137,49 @@ class Recommender(FollowingModel):
     def __sklearn_clone__(self) -> Self:
         """What `sklearn.base.clone` gives: a model that is not fitted, with the same settings."""
         return type(self)(self._settings)
+
+    # What an algorithm says
+
+    @abstractmethod
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
+        """The predictor of users x items, in the order of the vocabularies of `data.ratings`.
+
+        `history` and `measures` may be set on the way.
+        """
+
+    @abstractmethod
+    def _kept(self) -> Kept:
+        """What a model file keeps of a fitted model."""
+
+    @abstractmethod
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        """The predictor from what a file kept; settings and ids are there already, features where there were any.
+
+        Arrays are mapped from the file: what is written to them stays with this process.
+        """
+
+    def _kept_by_column(self) -> KeptByColumn:
+        """What a file keeps of a model in shards; an algorithm whose models can be cut by columns has it."""
+        raise SettingsError(f"a model of {self.kind!r} is saved in one piece; leave out shards")
+
+    def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
+        """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
+        return self._linear_scorer(feedback, done)
+
+    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
+        return LinearScorer.restored(arrays, feedback, self._sides)
+
+    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
+        """The same, told how long the fit will still take, where an algorithm can say."""
+        return progress
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Facts about the algorithm for the report: name and value."""
+        return []
+
+    def parameters(self) -> int:
+        """How many numbers were learned."""
+        return sum(array.size for array in self._kept().weights.values())
 
     # Fitting
 
@@ -141,14 +193,14 @@ class Recommender(FollowingModel):
         progress: Progress | None = None,
         checkpoint: Path | str | None = None,
         resume: bool = False,
-        cluster: "FitsElsewhere | None" = None,
+        cluster: Any = None,
     ) -> Self:
         """Learn from ratings, or from anything that `Ratings.read` takes, and from side features where there are any.
 
         `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
         more. Ids with features and without a rating become known to the model: they are the cold ones.
 
-        `interactions` are what the same people did beside rating, Interactions or anything that `Interactions.read`
+        `interactions` are what the same users did beside rating, Interactions or anything that `Interactions.read`
         takes: lists learn from both. Those who rated nothing can be given as `ratings`, if the algorithm takes them.
 
         `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
@@ -158,9 +210,16 @@ class Recommender(FollowingModel):
         """
         name = type(self).__name__
         if cluster is not None:
-            return self._fit_elsewhere(
-                cluster, ratings, user_features, item_features, interactions, progress, checkpoint, resume
-            )
+            if not self.fits_on_clusters:
+                raise SettingsError(f"{name} is trained in one process; leave out cluster")
+            if interactions is not None:
+                raise SettingsError("several workers learn from ratings alone; leave out interactions, or cluster")
+            if checkpoint is not None:
+                raise SettingsError("a cluster keeps checkpoints in its own folder; leave out checkpoint")
+            about = {"user_features": user_features, "item_features": item_features}
+            fitted = cluster.fit(self, ratings, **about, progress=progress or unseen, resume=resume)
+            vars(self).update(vars(fitted) | {"_settings": self._settings})
+            return self
         if not self.takes_features and (item_features is not None or user_features is not None):
             raise DataError(f"{name} makes no use of side information; leave the features out")
         if not self.keeps_checkpoints and (checkpoint is not None or resume):
@@ -175,66 +234,18 @@ class Recommender(FollowingModel):
                 f"{name} learns from ratings, and these are interactions",
                 "use the algorithm 'lists', 'ease', 'ials', 'item-knn' or 'popularity' for them",
             )
-        forecast = self._forecast(progress, data) if progress is not None else unseen
-        fitting = Fitting(forecast, Path(checkpoint) if checkpoint else None, resume)
-        predictor = self._learn(data, fitting)
+        tell = self._forecast(progress, data) if progress is not None else unseen
+        predictor = self._learn(data, Fitting(tell, Path(checkpoint) if checkpoint else None, resume))
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary
         if self.follows_features:
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
-        self._predictor, self._spread, self.item_places, self.part = predictor, None, None, None
-
-        def done(share: float) -> None:
-            fitting.progress(Step("fitting the list scorer", share, 1.0, 1.0))
-
-        self._scorer = self._fit_scorer(self._feedback_from(data), done)
+        self._predictor, self.item_places, self.part = predictor, None, None
+        feedback = self._feedback(self._decay(data.ratings), self._beside(data.interactions))
+        self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
         return self
-
-    def _fit_elsewhere(
-        self,
-        cluster: "FitsElsewhere",
-        ratings: object,
-        user_features: object,
-        item_features: object,
-        interactions: object,
-        progress: Progress | None,
-        checkpoint: Path | str | None,
-        resume: bool,
-    ) -> Self:
-        name = type(self).__name__
-        if not self.fits_on_clusters:
-            raise SettingsError(f"{name} is trained in one process; leave out cluster")
-        if interactions is not None:
-            raise SettingsError("several workers learn from ratings alone; leave out interactions, or cluster")
-        if checkpoint is not None:
-            raise SettingsError("a cluster keeps checkpoints in its own folder; leave out checkpoint")
-        fitted = cluster.fit(
-            self,
-            ratings,
-            user_features=user_features,
-            item_features=item_features,
-            progress=progress or unseen,
-            resume=resume,
-        )
-        vars(self).update(vars(fitted) | {"_settings": self._settings})
-        return self
-
-    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        """The same, told how long the fit will still take, where an algorithm can say."""
-        return progress
-
-    @abstractmethod
-    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
-        """The predictor of users x items, in the order of the vocabularies of `data.ratings`.
-
-        `history` and `measures` may be set on the way.
-        """
-
-    def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
-        """What scores items for lists, from what people did; an algorithm that ranks in its own way has another."""
-        return self._linear_scorer(feedback, done)
 
     def _linear_scorer(
         self,
@@ -245,25 +256,20 @@ class Recommender(FollowingModel):
         keys: KeysOfSides | None = None,
         exchange: Exchange = ALONE,
     ) -> LinearScorer:
-        """With the features and keys of this model's people and items, unless others are given. Other processes may
-        have other people; all of them come to the same weights.
+        """With the features and keys of this model's users and items, unless others are given. Other processes may
+        have other users; all of them come to the same weights.
         """
         own = self._list_settings
-        penalties = Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity)
         return LinearScorer.fit(
             feedback,
             sides or self._sides,
-            penalties,
+            Penalties(own.list_rank, own.list_penalty, popularity=own.list_popularity),
             seed=own.seed,
             threads=getattr(self._settings, "threads", 0),
             done=done,
             keys=keys or KeysOfSides(self.users.keys(), self.items.keys()),
             exchange=exchange,
         )
-
-    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
-        """The scorer from what a file kept; ValueError where it does not fit together."""
-        return LinearScorer.restored(arrays, feedback, self._sides)
 
     @property
     def _sides(self) -> Sides:
@@ -273,26 +279,22 @@ class Recommender(FollowingModel):
     def _list_settings(self) -> ListSettings:
         return self._settings if isinstance(self._settings, ListSettings) else ListSettings(seed=self._settings.seed)
 
-    def _feedback_from(self, data: DescribedRatings) -> Feedback:
-        beside = data.interactions
-        if beside is None:
-            return self._feedback(self._decay(data.ratings), None)
-        known = KnownRatings(beside.rows("user"), beside.rows("item"))
-        graded = GradedRatings.of(known, self._grades_beside(beside.scale, trained=True), self._decay(beside))
-        return self._feedback(self._decay(data.ratings), graded)
-
     def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
-        """What people did, from the known ratings and their time decay, and from interactions beside them."""
-        grades = self._grades(self.scale, rated=self.rated)
-        return Feedback(GradedRatings.of(self.predictor.known, grades, decay), beside)
+        """What users did, from the known ratings and their time decay, and from interactions beside them."""
+        return Feedback(
+            GradedRatings.of(self.predictor.known, self._grades(self.scale, rated=self.rated), decay), beside
+        )
+
+    def _beside(self, interactions: Ratings | None) -> GradedRatings | None:
+        """The interactions of a training beside its ratings."""
+        if interactions is None:
+            return None
+        known = KnownRatings(interactions.rows("user"), interactions.rows("item"))
+        return GradedRatings.of(known, self._grades(interactions.scale, rated=False), self._decay(interactions))
 
     def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
         return Grades(scale, rated, power=own.list_grade_power, confidence=own.confidence)
-
-    def _grades_beside(self, scale: Scale, *, trained: bool) -> Grades:
-        """Of interactions beside ratings. If none were trained on, their weights are graded as ratings are."""
-        return self._grades(scale, rated=not trained)
 
     def _decay(self, ratings: Ratings) -> Floats | None:
         half_life = self._list_settings.half_life
@@ -301,6 +303,8 @@ class Recommender(FollowingModel):
         if ratings.times is None:
             raise DataError("half_life needs to know when people rated, and there are no times", "leave it out")
         return time_decay(ratings.times, half_life)
+
+    # What it consists of
 
     @property
     def predictor(self) -> Predictor:
@@ -312,15 +316,475 @@ class Recommender(FollowingModel):
 
     @property
     def scorer(self) -> ListScorer:
-        """What scores items for lists. A model that was saved before there were lists learns it when first asked."""
-        if self._scorer is None:
-            self._scorer = self._fit_scorer(self._feedback(None, None), lambda share: None)
+        """What scores items for lists."""
+        self.predictor  # noqa: B018  # a model that is not fitted says so
+        assert self._scorer is not None
         return self._scorer
 
-    def facts(self) -> list[tuple[str, str]]:
-        """Facts about the algorithm for the report: name and value."""
-        return []
+    @property
+    def _scoring(self) -> Scoring:
+        found = self._scoring_of
+        if found is None or found.predictor is not self.predictor or found.scorer is not self.scorer:
+            found = self._scoring_of = Scoring(self.predictor, self.scorer, self.items, self.rated)
+        return found
 
-    def parameters(self) -> int:
-        """How many numbers were learned."""
-        return sum(array.size for array in self._kept().weights.values())
+    @property
+    def scale(self) -> Scale:
+        """The least and the greatest rating."""
+        return self.predictor.scale
+
+    @property
+    def rated(self) -> bool:
+        """Whether it was trained on ratings; otherwise on interactions, and then there are lists and no ratings."""
+        return bool(self.data_summary.get("rated", True))
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the model knows how far off its predictions may be."""
+        unknown = np.array([-1], np.int32)
+        return self.rated and self.predictor.interval_radius(unknown, unknown, np.zeros(1, np.float32)) is not None
+
+    def item_counts(self) -> Longs:
+        """(items,): ratings of each item."""
+        return self.predictor.item_counts
+
+    def user_counts(self) -> Longs:
+        """(users,): ratings of each user."""
+        return self.predictor.user_counts
+
+    def known_items(self, user: int) -> Ints:
+        """Indices of what a user, given by index, has rated or done something with."""
+        return self.scorer.feedback.items_of(user)
+
+    def known_pairs(self, ratings: Ratings) -> int:
+        """How many of these pairs of user and item have a known rating."""
+        users = self.users.find(ratings.users.ids)[ratings.user_index]
+        items = self.items.find(ratings.items.ids)[ratings.item_index]
+        return int(self.predictor.known.contains(users, items).sum())
+
+    def item_vectors(self) -> Floats:
+        """(items, width): item embeddings: similar items have similar vectors.
+
+        Those of the predictions, or of the lists where predictions know nothing that makes one item like another.
+        """
+        vectors = self.predictor.item_vectors()
+        of_lists = None if vectors.shape[1] else self.scorer.item_vectors()
+        return vectors if of_lists is None else of_lists
+
+    def draw_map(self, progress: Progress | None = None) -> ItemPlaces:
+        """Place the most rated items in two dimensions (t-SNE), what is alike close together.
+
+        It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
+        """
+        self.item_places = item_map(self.item_vectors(), self.item_counts(), progress)
+        return self.item_places
+
+    # Predictions
+
+    @overload
+    def predict(self, pairs: object, *, with_interval: Literal[False] = False) -> Floats: ...
+
+    @overload
+    def predict(self, pairs: object, *, with_interval: Literal[True]) -> Predicted: ...
+
+    def predict(self, pairs: object, *, with_interval: bool = False) -> Floats | Predicted:
+        """Ratings (n,) for pairs of user and item; unknown ids are allowed.
+
+        `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
+        `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
+        """
+        indices = pair_indices(pairs, self.users, self.items)
+        return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
+
+    def predict_indices(self, users: Ints, items: Ints) -> Floats:
+        """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
+        if not self.rated:
+            raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
+        return self._scoring.clipped(self.predictor.entries(users, items))
+
+    def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
+        """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
+        ratings = self.predict_indices(users, items)
+        half_widths = self.predictor.interval_radius(users, items, ratings)
+        if half_widths is None:
+            raise DataError(
+                f"a model of {self.kind!r} does not know how far off its predictions are",
+                "train a CFN with the decoder process, which is the default",
+            )
+        clipped = self._scoring.clipped
+        return Predicted(ratings, clipped(ratings - half_widths), clipped(ratings + half_widths))
+
+    def quickest_order(self, users: Ints, items: Ints) -> Longs:
+        """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
+        return self.predictor.quickest_order(users, items)
+
+    def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
+        """A user, given as to `recommend`."""
+        if isinstance(user, Mapping):
+            if features is not None and not self.follows_features:
+                raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
+            vector = None if features is None else self._learned("user").encode(features)
+            return self._scoring.new_user(user, vector)
+        if features is not None:
+            raise DataError(
+                f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
+                f"or tell the model about the user with describe_users first"
+            )
+        index = int(self.users.find([user])[0])
+        return STRANGER if index < 0 else self._scoring.known_user(index)
+
+    def _learned(self, side: Side) -> Features:
+        """What the model learned about the columns that describe its users or its items."""
+        if not self.follows_features:
+            raise DataError(f"a model of {self.kind!r} cannot be told about {side}s by features; train a CFN for that")
+        learned = self.user_features if side == "user" else self.item_features
+        if learned is None:
+            raise DataError(
+                f"the model was trained without features of {side}s, so it cannot make use of any; "
+                f"train it with {side}_features=..."
+            )
+        return learned
+
+    # Scores, which lists are ranked by
+
+    def score(
+        self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
+    ) -> Floats:
+        """(items,): how a user would choose every item, or what they would rate it, by index; asked as `recommend`.
+
+        Ratings are predictions clipped to the scale, not their lower bounds.
+        """
+        self._check_by(by)
+        given = self._given(user, features)
+        scoring = self._scoring
+        return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
+
+    def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
+        """(n, items): what lists of some users, given by index, are ranked by, without rules.
+
+        Items without a rating come last, as in `recommend`: their scores are lowered below all others.
+        """
+        return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
+
+    def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
+        """(items,): what the list of a new user is ranked by, who gave these ratings to items, given by index."""
+        order = np.argsort(items)
+        scores = self._scoring.scores(Given(items[order], ratings[order]), by)
+        last: Floats = self._scoring.unrated_last(scores[None])[0]
+        return last
+
+    def stranger_scores(self, *, by: By = "list") -> Floats:
+        """(items,): what the list of a user is ranked by of whom nothing is known."""
+        last: Floats = self._scoring.unrated_last(self._scoring.scores(STRANGER, by)[None])[0]
+        return last
+
+    def stranger_ratings(self) -> Floats:
+        """(items,): what a user of whom nothing is known would rate every item, not clipped to the scale."""
+        return self._scoring.ratings(STRANGER)
+
+    def _check_by(self, by: str) -> None:
+        if by not in get_args(By):
+            raise DataError(f"lists are by 'list' or by 'rating'. Got {by!r}")
+        if by == "rating" and not self.rated:
+            raise DataError(
+                "this model was trained on interactions, so it knows no ratings to rank by; use by='list', the default"
+            )
+
+    # Lists
+
+    def recommend(
+        self,
+        user: Id | Mapping[Any, float],
+        n: int = 10,
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        exclude_known: bool = True,
+        **rules: Unpack[Rules],
+    ) -> RankedList[Recommendation]:
+        """The n items that a user would choose and like, best first.
+
+        `user` is an id, or the ratings {item: rating} of a user whom the model has never seen, described by `features`
+        {column: value} or not; {} with features is a user who has rated nothing. An id that is not known gets what is
+        recommended to a stranger.
+
+        `by="rating"` ranks by what they would rate highest, to be on the safe side: by a lower bound of the rating,
+        so that an item of which little is known does not stand above one that thousands love. Items without a rating
+        come last, unless `new_items` gives them places. All rules are those of `Rules`: among, where, exclude,
+        min_ratings, boost, at_most, diversity, new_items.
+        """
+        check_count(n)
+        self._check_by(by)
+        if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
+            raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
+        found = self._scoring.best_for(self._given(user, features), n, by, exclude_known, self._selection(by, rules))
+        return next(found.lists(self.items, self.titles))
+
+    def recommend_many(
+        self,
+        users: Iterable[Id] | None = None,
+        n: int = 10,
+        *,
+        by: By = "list",
+        exclude_known: bool = True,
+        unknown_users: UnknownUsers = "refuse",
+        progress: Progress | None = None,
+        **rules: Unpack[Rules],
+    ) -> UserLists:
+        """The lists of many users, given by id, or of all: iterate over them, or have them as a frame.
+
+        >>> model.recommend_many([42, 7], n=5).to_pandas()
+
+        They are what `recommend` gives each of them, made in batches of bounded memory. An id that the model does not
+        know is an error; `unknown_users="anybody"` gives it what a stranger is recommended, and `"skip"` leaves it
+        out, with a warning that counts them. `progress` is called with a `Step` after each batch. Rules are those of
+        `recommend`.
+        """
+        check_count(n)
+        self._check_by(by)
+        self.predictor  # noqa: B018  # a model that is not fitted says so now, not at the first answer
+        ids, indices = users_asked(users, self.users, unknown_users)
+        selection, size = self._selection(by, rules), len(self.items)
+
+        def best(some: Longs) -> BestItems:
+            if len(self.items) != size:
+                raise DataError("the model has more items than when these lists were asked for", "ask for them again")
+            return self._scoring.best_of_users(some, n, by, exclude_known, selection)
+
+        return UserLists(
+            ids,
+            indices,
+            best,
+            items=self.items,
+            titles=self.titles,
+            integers=self.users.integers and all(isinstance(user, int) for user in ids),
+            rated=self.rated,
+            progress=progress,
+        )
+
+    def _selection(self, by: By, rules: Rules) -> Selection:
+        vectors = self.scorer.item_vectors() if rules.get("diversity") else None
+        if rules.get("diversity") and vectors is None:
+            vectors = self.item_vectors()
+        return self._scoring.selection(rules, by, self.item_attributes, vectors)
+
+    def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:
+        """The n items most similar to this one, by cosine similarity of their embeddings.
+
+        An item without a rating can be asked about, and be an answer, if it has features. The rules are those of
+        lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
+        """
+        check_count(n)
+        index = self.items.index(item)
+        known = self.predictor.item_known()
+        if not known[index]:
+            raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
+        vectors = self.item_vectors()
+        if vectors.shape[1] == 0:
+            raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
+        likeness = likeness_to(index, vectors, known)
+        some = cast(Rules, rules)  # each of them is one of lists
+        best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
+        entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
+        return RankedList(entries, Similar, integers=self.items.integers)
+
+    # Explanations
+
+    def explain(
+        self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
+    ) -> Explanation:
+        """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
+
+        The user is given as to `recommend`. Amounts are exact for lists, which are linear in what a user did. A
+        predicted rating comes with its interval, `low` to `high`, where the model has intervals.
+        """
+        return self.explain_many(user, [item], by=by, features=features, with_interval=True)[0]
+
+    def explain_many(
+        self,
+        user: Id | Mapping[Any, float],
+        items: Iterable[Id],
+        *,
+        by: By = "list",
+        features: Mapping[str, object] | None = None,
+        with_interval: bool = False,
+    ) -> list[Explanation]:
+        """The same for several items, which costs little more than for one, intervals aside."""
+        self._check_by(by)
+        given, wanted = self._given(user, features), list(items)
+        asked = self.items.find(wanted)
+        if (asked < 0).any():
+            raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
+        columns: list[tuple[str, int]] = []
+        if given.features is not None:
+            columns = [column for source in self._learned("user").sources for column in source.widths()]
+        return self._scoring.explain(given, asked, by, columns, self.titles, with_interval=with_interval)
+
+    # What happens after the training
+
+    def add_ratings(self, ratings: object) -> Self:
+        """Add or replace ratings of known or new users and items; predictions follow at once, by fold-in.
+
+        `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
+        equal, nothing changes at all.
+        """
+        self._check_whole()
+        read = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
+        low, high = self.scale
+        outside = (read.values < low) | (read.values > high)
+        if outside.any():
+            raise DataError(
+                f"a rating of {read.values[outside][0]:g} is outside the model's scale of {low:g} to {high:g}; "
+                f"correct it, or train again with a wider scale"
+            )
+        users, items = taken_in(read, self.users, self.items, self.titles)
+        self.predictor.add(users, items, read.values)
+        self._tell_scorer(users, items)
+        return self
+
+    def add_interactions(self, interactions: object, *, replacing: bool = False) -> Self:
+        """Add what known or new users did with known or new items; lists follow at once.
+
+        `interactions` is anything that `Interactions.read` takes. What a user did again adds up, to at most the
+        greatest weight of the training. With `replacing`, they are all that happened to these pairs since the training:
+        what was added before is replaced, so that telling the same again changes nothing.
+
+        A model of ratings keeps them beside these, and its predictions stay. If it was trained on ratings alone, a
+        weight of 5 or more counts for lists as the highest rating does, and less as a lower one.
+        """
+        self._check_whole()
+        read = interactions if isinstance(interactions, Interactions) else Interactions.read(interactions)
+        feedback = self.scorer.feedback
+        if self.rated and feedback.beside is None:
+            trained = self.predictor.known.trained
+            none = KnownRatings.none(trained.rows, trained.columns)
+            grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
+            feedback.beside = self._feedback(None, GradedRatings.of(none, grades, None)).beside
+        users, items = taken_in(read, self.users, self.items, self.titles)
+        graded = feedback.beside if self.rated else feedback.main
+        assert graded is not None
+        weights = graded.added_up(users, items, read.values, to_training=replacing)
+        if self.rated:
+            self.predictor.grow(len(self.users), len(self.items))
+            graded.add(users, items, weights)
+        else:
+            self.predictor.add(users, items, weights)
+        self._tell_scorer(users, items)
+        return self
+
+    def remove_ratings(self, pairs: object) -> Self:
+        """Remove ratings, whether trained on or added later: predictions follow at once.
+
+        `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
+        that came after the training leaves no trace; of users and items the ids stay known. Interactions beside ratings
+        stay: that a user does not rate an item any more does not undo that they bought it.
+        """
+        self._check_whole()
+        users, items = pair_indices(pairs, self.users, self.items)
+        seen = (users >= 0) & (items >= 0)
+        self.predictor.remove(users[seen], items[seen])
+        self._tell_scorer(users[seen], items[seen])
+        return self
+
+    def add_items(self, items: Iterable[Id]) -> Self:
+        """Make items known of which nothing else is known yet: neither ratings nor features."""
+        self._check_whole()
+        known = len(self.items)
+        self.items.add(items)
+        self.predictor.grow(len(self.users), len(self.items))
+        self._tell_scorer((), range(known, len(self.items)))
+        return self
+
+    def forget_users(self, users: Iterable[Id]) -> Self:
+        """Remove all that is known of users, trained on or told later: ratings, interactions and features.
+
+        From then on they get what a stranger gets, and others get lists and predictions without them, as far as
+        these follow changes. What the model learned in training stays learned until the next one. Ids that are not
+        known do not count.
+        """
+        self._check_whole()
+        indices = self.users.find(list(users))
+        indices = np.unique(indices[indices >= 0])
+        feedback, touched = self.scorer.feedback, set[int]()
+        for user in indices.tolist():
+            rated, done = self.predictor.known.row(user)[0], self.known_items(user)
+            self.predictor.remove(np.full(len(rated), user, np.int32), rated)
+            feedback.main.forget(user)
+            if feedback.beside is not None:
+                feedback.beside.remove(np.full(len(done), user, np.int32), done)
+                feedback.beside.forget(user)
+            touched |= set(done.tolist())
+        width = self.predictor.user_features.width
+        if width and len(indices):
+            self.predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
+        self._tell_scorer(indices, touched)
+        return self
+
+    def describe_items(self, source: object) -> Self:
+        """Set the features of known or new items, by the columns of the training; predictions follow at once.
+
+        `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
+        """
+        told = self._described("item", source)
+        self.predictor.describe_items(told.indices, told.vectors)
+        self.item_attributes.describe(told.indices, told.words)
+        self._tell_scorer((), told.indices)
+        return self
+
+    def describe_users(self, source: object) -> Self:
+        """Set the features of known or new users, by the columns of the training; predictions follow at once.
+
+        `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
+        """
+        told = self._described("user", source)
+        self.predictor.describe_users(told.indices, told.vectors)
+        return self
+
+    def _described(self, side: Side, source: object) -> Described:
+        self._check_whole()
+        predictor, learned = self.predictor, self._learned(side)
+        ids, features = (
+            (self.users, predictor.user_features) if side == "user" else (self.items, predictor.item_features)
+        )
+        return described(source, learned, ids, features)
+
+    def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
+        self.scorer.changed({int(user) for user in users}, {int(item) for item in items})
+
+    def _check_whole(self) -> None:
+        if self.part is not None:
+            raise DataError(
+                f"this is {self.part} of a model in shards, to be asked, and neither changed nor saved", "load it whole"
+            )
+
+    # On disk
+
+    def save(self, folder: Path | str, *, shards: int | Sequence[int] | None = None) -> None:
+        """Write the model into a folder, whole or not at all; an older model there is replaced.
+
+        With `shards` it is cut by the columns of its network, which are users with orientation "item": into so many
+        shards with about as many ratings each, or at these columns. `load` takes either form, and a part of the
+        latter.
+        """
+        self._check_whole()
+        self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
+        if shards is None:
+            write_model(Path(folder), contents_of(self))
+        else:
+            save_in_shards(Path(folder), divided(self), shards)
+
+    @classmethod
+    def load(cls, folder: Path | str, *, part: int | None = None) -> Self:
+        """A model from its folder, checked. Its arrays are mapped: processes that load the same model share them.
+
+        Of a model in shards, `part` is one of them: it predicts and recommends for its users as the whole model does,
+        and takes up no more memory than that. To it, all others are users whom it has never seen. It cannot change:
+        ratings are added to a whole model.
+        """
+        model = read_model(Path(folder), cls, part)
+        if not isinstance(model, cls):
+            raise ModelFileError(
+                f"{folder}: this is a model of the algorithm {model.kind!r}, not a {cls.__name__}; "
+                f"load it with {type(model).__name__}.load, or with Recommender.load"
+            )
+        return model

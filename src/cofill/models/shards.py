@@ -1,7 +1,7 @@
 """A model in shards: cut by the columns of its network, so that it may be larger than any one machine's memory.
 
-Whoever has some of the columns writes them, one shard or several; somebody writes what all shards share; the card,
-last, makes a model of them:
+Each process writes the columns that it has, as one shard or several; one process writes what all shards share; the
+card, last, makes a model of them:
 
     parts = divided(model)                                       # in every process, of its own columns
     cards = [write_shard(folder, parts, columns, run=run) for columns in cut_by_size(parts, most)]
@@ -14,32 +14,37 @@ features, ids) is not cut: it is in the shared files, and such a model is read w
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import ModelFileError, SettingsError
-from cofill.models.card import Card, PartInfo, ShardCard, SharedCard, Sides, part_of, read_card
-from cofill.models.file import (
+from cofill.models.persistence import (
+    BESIDE,
     Arrays,
     Contents,
     Kept,
-    checked,
-    ids_in,
-    load_frame,
+    Longs,
+    PartInfo,
+    ShardCard,
+    SharedCard,
+    Sides,
+    contents_of,
     make_folder,
-    said_of,
+    part_of,
+    read_card,
     write_arrays,
     write_attributes,
     write_card,
     write_ids,
 )
 
-_ENTRIES = ("indptr", "indices", "values")
+if TYPE_CHECKING:
+    from cofill.models.recommender import Recommender
 
 
 class KeptByColumn(NamedTuple):
@@ -61,10 +66,9 @@ class Divided:
     by: KeptByColumn
 
     @property
-    def ends(self) -> npt.NDArray[np.int64]:
+    def ends(self) -> Longs:
         """(columns + 1,): where the ratings of each column begin and end."""
-        ends: npt.NDArray[np.int64] = self.contents.arrays["ratings"]["indptr"]
-        return ends
+        return self.contents.arrays["ratings"]["indptr"]
 
     @property
     def columns(self) -> int:
@@ -75,95 +79,74 @@ class Divided:
         """Of the columns, those that came after the training last."""
         return self.contents.users if self.by.columns == "users" else self.contents.items
 
+    @cached_property
+    def cuts(self) -> dict[tuple[str, str], Longs]:
+        """By kind and name, the arrays that are cut: (columns + 1,), where what belongs to each column begins."""
+        by, arrays, each, ends = self.by, self.contents.arrays, np.arange(self.columns + 1), self.ends
+        places = {("weights", name): each for name in by.by_column} | {("weights", name): ends for name in by.by_rating}
+        places |= {("ratings", "indptr"): each, ("ratings", "indices"): ends, ("ratings", "values"): ends}
+        places |= {("features", f"{by.columns}.{name}"): each for name in ("trained", "described")}
+        if by.columns == "users":  # who did what
+            beside = arrays["lists"].get("beside.indptr", each)
+            places |= {("lists", "decay"): ends, ("lists", "beside.indptr"): each}
+            places |= {("lists", f"{BESIDE}{name}"): beside for name in ("indices", "values", "decay")}
+        return {(kind, name): place for (kind, name), place in places.items() if name in arrays.get(kind, {})}
+
     def of_shard(self, columns: range) -> dict[str, Arrays]:
         """What belongs to some columns, by kind of file."""
-        arrays, by = self.contents.arrays, self.by
-        own, ratings = slice(columns.start, columns.stop), _entries(self.ends, columns)
-        found: dict[str, Arrays] = {
-            "weights": {
-                name: array[own if name in by.by_column else ratings]
-                for name, array in arrays["weights"].items()
-                if name in by.by_column or name in by.by_rating
-            },
-            "ratings": _cut_rows(arrays["ratings"], columns),
-        }
-        of_features = {name: arrays["features"][name][own] for name in self._cut_features()}
-        of_lists = self._cut_lists()
-        lists: Arrays = {}
-        if "decay" in of_lists:
-            lists["decay"] = arrays["lists"]["decay"][ratings]
-        if "beside.indptr" in of_lists:
-            beside = {name.removeprefix("beside."): arrays["lists"][name] for name in of_lists if "beside." in name}
-            lists |= {f"beside.{name}": array for name, array in _cut_rows(beside, columns).items()}
-        return found | ({"features": of_features} if of_features else {}) | ({"lists": lists} if lists else {})
+        found: dict[str, Arrays] = {}
+        for (kind, name), ends in self.cuts.items():
+            array, first, last = self.contents.arrays[kind][name], int(ends[columns.start]), int(ends[columns.stop])
+            own = array[first : last + 1] - array[first] if name.endswith("indptr") else array[first:last]
+            found.setdefault(kind, {})[name] = own
+        return found
 
-    def sizes(self) -> npt.NDArray[np.int64]:
+    def sizes(self) -> Longs:
         """(columns,): bytes of the arrays of each."""
-        whole = self.of_shard(range(self.columns))
-        of_ratings = {*self.by.by_rating, *_ENTRIES[1:], "decay"}
-        sizes, counts = np.zeros(self.columns, np.int64), np.diff(self.ends)
-        for kind, own in whole.items():
-            beside = np.diff(own["beside.indptr"]) if "beside.indptr" in own else counts
-            for name, array in own.items():
-                one = array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64))
-                if kind == "lists" and name.startswith("beside."):
-                    sizes += one * (beside if name.removeprefix("beside.") in of_ratings else 1)
-                else:
-                    sizes += one * (counts if name in of_ratings else 1)
-        return sizes
+        arrays = [(self.contents.arrays[kind][name], ends) for (kind, name), ends in self.cuts.items()]
+        sizes = [
+            array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)) * np.diff(ends) for array, ends in arrays
+        ]
+        total: Longs = np.sum(sizes, axis=0)
+        return total
 
     def shared(self) -> dict[str, Arrays]:
         """What belongs to no column, or came after the training, by kind of file."""
-        arrays = self.contents.arrays
-        cut = {
-            "weights": {*self.by.by_column, *self.by.by_rating},
-            "ratings": set(_ENTRIES),
-            "features": set(self._cut_features()),
-            "lists": set(self._cut_lists()),
-        }
         found = {
-            kind: {name: array for name, array in own.items() if name not in cut.get(kind, ())}
-            for kind, own in arrays.items()
+            kind: {name: array for name, array in own.items() if (kind, name) not in self.cuts}
+            for kind, own in self.contents.arrays.items()
         }
         return found | {"rows": self.by.rows()}
-
-    def _cut_features(self) -> list[str]:
-        there = self.contents.arrays.get("features", {})
-        return [name for name in (f"{self.by.columns}.trained", f"{self.by.columns}.described") if name in there]
-
-    def _cut_lists(self) -> list[str]:
-        """What the list scorer's file has of each rating or interaction of people, where the columns are people."""
-        if self.by.columns != "users":
-            return []
-        of_people = ("decay", *(f"beside.{name}" for name in (*_ENTRIES, "decay")))
-        return [name for name in of_people if name in self.contents.arrays["lists"]]
 
     def changed(self) -> bool:
         """Whether there is anything that the training did not know."""
         contents = self.contents
         later = [
-            len(array)
+            array
             for own in contents.arrays.values()
             for name, array in own.items()
             if "later." in name or "removed." in name
         ]
-        columns, rows = contents.arrays["ratings"]["shape"].tolist()
-        return any(later) or len(contents.users) + len(contents.items) > columns + rows
+        known = int(contents.arrays["ratings"]["shape"].sum())
+        return any(map(len, later)) or len(contents.users) + len(contents.items) > known
 
 
-def _entries(ends: npt.NDArray[np.int64], rows: range) -> slice:
-    return slice(int(ends[rows.start]), int(ends[rows.stop]))
+def divided(model: "Recommender") -> Divided:
+    """A model ready to be cut by columns; SettingsError for an algorithm whose models are in one piece.
 
+    The model may be part of another itself: that of one of several processes that trained it together.
+    """
+    by_column = model._kept_by_column()
+    beside = model.scorer.feedback.beside
 
-def _cut_rows(arrays: Arrays, rows: range) -> Arrays:
-    """Some rows of a sparse matrix, and whatever else there is of each of its entries."""
-    ends = arrays["indptr"]
-    own = _entries(ends, rows)
-    cut: Arrays = {"indptr": ends[rows.start : rows.stop + 1] - ends[rows.start]}
-    return cut | {name: arrays[name][own] for name in ("indices", "values", "decay") if name in arrays}
+    def rows() -> Arrays:
+        found = by_column.rows()
+        if beside is not None:
+            counts, spread = beside.known.trained_column_counts(), beside.known.spread()
+            found |= {f"{BESIDE}counts": counts, f"{BESIDE}spread": np.array([spread])}
+        return found
 
-
-# Where to cut
+    return Divided(contents_of(model, by_column.kept), by_column._replace(rows=rows))
 
 
 def cut_evenly(model: Divided, shards: int) -> list[range]:
@@ -172,10 +155,9 @@ def cut_evenly(model: Divided, shards: int) -> list[range]:
         raise SettingsError(f"a model has at least one shard. Got shards={shards!r}")
     columns = model.columns
     shards = min(shards, max(columns, 1))
-    wanted = int(model.ends[-1]) * np.arange(1, shards) / shards
-    places = np.searchsorted(model.ends, wanted)
-    # None is empty, even where all the ratings are in a few columns.
     number = np.arange(1, shards)
+    places = np.searchsorted(model.ends, int(model.ends[-1]) * number / shards)
+    # None is empty, even where all the ratings are in a few columns.
     places = np.minimum(np.maximum.accumulate(places - number) + number, columns - shards + number)
     return _between(np.maximum(places, number).tolist(), columns)
 
@@ -193,11 +175,18 @@ def cut_by_size(model: Divided, most: int) -> list[range]:
 
 
 def _between(places: Sequence[int], columns: int) -> list[range]:
-    ends = [0, *places, columns]
-    return [range(first, last) for first, last in pairwise(ends)]
+    return [range(first, last) for first, last in pairwise([0, *places, columns])]
 
 
-# Writing
+def save_in_shards(folder: Path, model: Divided, shards: int | Sequence[int]) -> None:
+    """Write a whole model in so many shards, or in shards that begin at column 0 and at these columns."""
+    ranges = cut_evenly(model, shards) if isinstance(shards, int) else _between(list(shards), model.columns)
+    if not all(ranges):
+        raise SettingsError(
+            f"shards are cut at columns from 1 to {model.columns - 1}, in ascending order. Got {shards}"
+        )
+    cards = [write_shard(folder, model, columns) for columns in ranges]
+    finish(folder, write_shared(folder, model), cards)
 
 
 def write_shard(folder: Path, model: Divided, columns: range, *, run: str = "") -> ShardCard:
@@ -209,26 +198,24 @@ def write_shard(folder: Path, model: Divided, columns: range, *, run: str = "") 
     files = write_arrays(folder, model.of_shard(columns))
     ids = [model.ids.id(column) for column in columns]
     files[model.by.columns] = write_ids(folder, model.by.columns, ids, model.contents)
-    ratings = _entries(model.ends, columns)
-    return ShardCard(run=run, first=0, columns=len(columns), ratings=ratings.stop - ratings.start, files=files)
+    ratings = int(model.ends[columns.stop] - model.ends[columns.start])
+    return ShardCard(run=run, first=0, columns=len(columns), ratings=ratings, files=files)
 
 
 def write_shared(folder: Path, model: Divided, *, run: str = "") -> SharedCard:
-    """Write what all shards share."""
+    """Write what all shards share. Until `finish`, the folder holds the model that it held before.
+
+    What came after the training (ratings, features, ids) is not cut: such a model is read whole.
+    """
     make_folder(folder)
     contents, by = model.contents, model.by
-    files = write_arrays(folder, model.shared())
-    if by.columns == "users":
-        files["items"] = write_ids(folder, "items", contents.items.ids, contents)
-    else:
-        files["users"] = write_ids(folder, "users", contents.users.ids, contents)
-    if later := [model.ids.id(column) for column in range(model.columns, len(model.ids))]:
+    files = write_arrays(folder, model.shared()) | write_attributes(folder, contents)
+    others: Sides = "items" if by.columns == "users" else "users"
+    files[others] = write_ids(folder, others, getattr(contents, others).ids, contents)
+    if later := model.ids.ids[model.columns :]:
         files[by.columns] = write_ids(folder, by.columns, later, contents)
-    files |= write_attributes(folder, contents)
-    changed = model.changed()
-    return SharedCard(
-        **said_of(contents), columns=by.columns, ratings=by.ratings, changed=changed, run=run, files=files
-    )
+    of_shards = {"columns": by.columns, "ratings": by.ratings, "changed": model.changed(), "run": run}
+    return contents.card.model_copy(update=of_shards | {"files": files})
 
 
 def finish(folder: Path, shared: SharedCard, shards: Sequence[ShardCard]) -> None:
@@ -251,35 +238,10 @@ def finish(folder: Path, shared: SharedCard, shards: Sequence[ShardCard]) -> Non
             f"{folder}: the shards have {first} columns with {found} ratings, and the model has {shared.ratings} "
             f"ratings; write all of its shards first"
         )
-    said = {name: getattr(shared, name) for name in shared.model_fields_set}
-    write_card(folder, Card(**said, shards=placed, sha256=""))
-
-
-def save_in_shards(folder: Path, model: Divided, shards: int | Sequence[int]) -> None:
-    """Write a whole model in so many shards, or in shards that begin at column 0 and at these columns."""
-    if isinstance(shards, int):
-        ranges = cut_evenly(model, shards)
-    else:
-        ranges = _between(list(shards), model.columns)
-        if not all(ranges):
-            raise SettingsError(
-                f"shards are cut at columns from 1 to {model.columns - 1}, in ascending order. Got {list(shards)}"
-            )
-    cards = [write_shard(folder, model, columns) for columns in ranges]
-    finish(folder, write_shared(folder, model), cards)
-
-
-# What there is to read
+    write_card(folder, shared, placed)
 
 
 def parts_of(folder: Path | str) -> list[PartInfo]:
     """The parts of a model in shards that `Recommender.load(folder, part=number)` reads; ModelFileError if none."""
     card = read_card(Path(folder))
     return [part_of(Path(folder), card, number) for number in range(max(len(card.shards), 1))]
-
-
-def users_of_part(folder: Path | str, part: int) -> Vocabulary:
-    """The ids of the users of a part, in the order of their indices, without reading more of it."""
-    card = read_card(Path(folder))
-    shard = card.shards[part_of(Path(folder), card, part).number]
-    return ids_in(load_frame(checked(Path(folder), shard.files, "users")))

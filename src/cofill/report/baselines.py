@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.ease import EASE
 

@@ -27,7 +27,7 @@ from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
 from cofill.files import json_of, replacing
-from cofill.models.item_places import most_rated, placed
+from cofill.models.results import most_rated, placed
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problem_types import ProblemType
 from cofill.serving.problems import ProblemError

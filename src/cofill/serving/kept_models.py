@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cofill.errors import CofillError, ModelFileError
 from cofill.files import json_of, replacing
-from cofill.models.file import copy_model
+from cofill.models.persistence import copy_model
 from cofill.serving.served_model import read_card
 from cofill.serving.settings import beside
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field, JsonValue
 
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, DataError
-from cofill.models.predicting import Side
+from cofill.models.recommender import Side
 from cofill.serving.database import Store
 from cofill.serving.live_model import LiveModel
 from cofill.serving.problem_types import ProblemType

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, JsonValue, StrictBool, model_validator
 
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, UnknownIdError
-from cofill.models.explanation import Contribution, Explanation
 from cofill.models.lists.rules import By, Rules, candidates_for
+from cofill.models.results import Contribution, Explanation
 from cofill.serving.batch_pace import WAIT, Pace
 from cofill.serving.event_log import EventLog
 from cofill.serving.live_model import LiveModel

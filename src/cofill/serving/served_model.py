@@ -18,8 +18,7 @@ from cofill.data.vocabulary import Id
 from cofill.errors import CofillError, ModelFileError, UnknownIdError
 from cofill.files import json_of
 from cofill.models.lists.rules import By, SimilarRules
-from cofill.models.predicting import Side
-from cofill.models.recommender import Recommender
+from cofill.models.recommender import Recommender, Side
 from cofill.serving.availability import Availability, OrderedIds
 from cofill.serving.database import Changes, LiveInteraction, LiveItem, LiveRating, LiveUser
 from cofill.serving.search import ItemSearch, UserSearch, starter_items

@@ -16,7 +16,7 @@ from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.training import ValidationAnswers
-from cofill.models.explanation import Given
+from cofill.models.results import Given
 from cofill.progress import Step
 from tests.models.contract import rmse
 

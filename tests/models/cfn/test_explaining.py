@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cofill.models.explanation
+import cofill.models.results
 from cofill import CFN, Features, algorithm
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
@@ -22,8 +22,8 @@ from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.attribution import along_the_path
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.plain.network import PlainNetwork
-from cofill.models.explanation import Explanation
 from cofill.models.recommender import Recommender
+from cofill.models.results import Explanation
 
 Floats = npt.NDArray[np.float32]
 USERS, ITEMS = 150, 80
@@ -298,7 +298,7 @@ def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch
     model = rival("means")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
     one_by_one = amounts(why(model, ratings, 50))
-    monkeypatch.setattr(cofill.models.explanation, "_ONE_BY_ONE", 3)
+    monkeypatch.setattr(cofill.models.results, "_ONE_BY_ONE", 3)
     explanation = why(model, ratings, 50)
     assert_adds_up(model, ratings, explanation)
     assert abs(explanation.remainder) < 1e-3
@@ -336,7 +336,7 @@ def test_what_cannot_be_explained() -> None:
         whys(model, 1, [1, 999])
     with pytest.raises(UnknownIdError, match=r"^item 999 is not in the model; check the id, or leave it out$"):
         why(model, {999: 3.0}, 1)
-    with pytest.raises(DataError, match=r"^features describe somebody new, and 1 is an id"):
+    with pytest.raises(DataError, match=r"^features describe a new user, and 1 is an id"):
         why(model, 1, 1, features=PERSON)
-    with pytest.raises(DataError, match="cannot make use of features of somebody new"):
+    with pytest.raises(DataError, match="cannot use the features of a new user"):
         why(rival("means"), {}, 1, features=PERSON)

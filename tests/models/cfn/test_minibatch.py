@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from cofill.config import CFNSettings, Noise
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.kernels import gather_by_column
 from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
 from tests.models.cfn.as_read import as_read
 from tests.models.several_processes import Played, columns_of, together

@@ -14,9 +14,9 @@ from cofill.models.cfn import decoding
 from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.network import encode_rows
 from cofill.models.decoder.kernel import local_kernel
-from cofill.models.explanation import Given
 from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Predictor
+from cofill.models.results import Given
 from tests.models.cfn import described_matrix
 from tests.models.cfn.described_matrix import (
     COLUMNS,

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from cofill.data.sparse import SparseRows
 from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Seen
 from cofill.models.decoder.solving import Without
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

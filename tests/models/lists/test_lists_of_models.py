@@ -17,11 +17,10 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.cfn.model import CFN
-from cofill.models.list_model import ListModel
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.means import Means
+from cofill.models.simple import ListModel, Means
 
 KINDS = ("red", "green", "blue")
 ITEMS, PEOPLE = 60, 300

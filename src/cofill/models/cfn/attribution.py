@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from cofill.models.cfn.activation import activation_gradient
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.explanation import Given, Shares
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.results import Given, Shares
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

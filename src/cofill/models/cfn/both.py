@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.models.cfn.training import ValidationAnswers
-from cofill.models.explanation import Given, Shares
 from cofill.models.predictor import Floats, Ints, Longs, Predictor
+from cofill.models.results import Given, Shares
 
 Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.integer]

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.codes import LocalPart, ReadRows, RowCodes
 from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
 from cofill.models.cfn.leave_one_out import LeaveOneOut
@@ -37,12 +38,11 @@ from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expecte
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns
 from cofill.models.decoder.variances import RowsOf, posterior_variances
-from cofill.models.feature_ridge import FeatureRegression
-from cofill.models.file import Arrays
-from cofill.models.means import FittedMeans
 from cofill.models.observed import KnownRatings
+from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, described_as_trained, grown
+from cofill.models.ridge import FeatureRegression
 
 if TYPE_CHECKING:
     from cofill.models.cfn.first_decoder import FirstDecoder

@@ -12,6 +12,7 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.fold_in import spread_of_weights
 from cofill.models.cfn.leave_one_out import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
@@ -22,7 +23,6 @@ from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, 
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
 from cofill.models.draws import Sample, draws_of, draws_of_entries, seed_of
-from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
 from cofill.threads import one_blas_thread
 

@@ -15,6 +15,7 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.memory import give_back_large_arrays
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
 from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
@@ -36,7 +37,6 @@ from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
-from cofill.models.means import FittedMeans
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from cofill.exchange import total
 from cofill.models.draws import Sample, seed_of
-from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 

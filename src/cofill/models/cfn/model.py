@@ -13,7 +13,6 @@ from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
-from cofill.models.card import Sides
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, list_phase, of_rows, phases_of, sides_of
@@ -23,13 +22,12 @@ from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import ItemRows, UserRows
-from cofill.models.file import Arrays
 from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
-from cofill.models.keeping import all_columns
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
+from cofill.models.persistence import Arrays, Sides, all_columns
 from cofill.models.portion import Portion
 from cofill.models.predictor import Floats, Predictor
 from cofill.models.recommender import Fitting, Kept, Recommender

@@ -10,9 +10,9 @@ from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
-from cofill.models.feature_ridge import FeatureRegression
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

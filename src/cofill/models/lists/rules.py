@@ -12,7 +12,7 @@ from cofill.data.attributes import Attributes, Condition, Scalar
 from cofill.data.conditions import GREATEST_BOOST
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-from cofill.models.lists.ranked import best_of
+from cofill.models.results import best_of
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]

@@ -7,7 +7,7 @@ import numpy as np
 
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.means import FittedMeans
+from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, grown
 

@@ -21,7 +21,7 @@ from cofill.models.lists.grades import Grades
 from cofill.models.lists.item_weights import Done
 from cofill.models.lists.scorer import Arrays, ListScorer
 from cofill.models.predictor import Floats
-from cofill.models.rivals.means import Means
+from cofill.models.simple import Means
 
 Doubles = npt.NDArray[np.float64]
 

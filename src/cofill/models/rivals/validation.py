@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.item_weights import Done
-from cofill.models.lists.ranked import best_of
+from cofill.models.results import best_of
 from cofill.models.rivals.list_rival import liked_from
 
 Floats = npt.NDArray[np.float32]

@@ -6,7 +6,7 @@ import numpy.typing as npt
 from cofill.charts.label_places import Box, Point, place_labels
 from cofill.charts.markup import Markup, element, shortened
 from cofill.charts.neighbour_map import NEIGHBOURS, kept_neighbours, map_of
-from cofill.models.item_places import MOST_ITEMS
+from cofill.models.results import MOST_ITEMS
 from cofill.progress import share_done
 from cofill.report.page_parts import figure, paragraph, section
 from cofill.report.subject import Subject

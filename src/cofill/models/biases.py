@@ -1,7 +1,6 @@
-"""The fitted means (baseline predictor, biases): overall mean plus row and column deviations of learned variance."""
+"""Biases (baseline predictor): overall mean plus deviations of users and items, of learned variance."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,13 +9,15 @@ from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.draws import Keys
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4
@@ -81,7 +82,7 @@ class FittedMeans:
         self.trained_column = columns.deviations.astype(np.float32)
         self.row, self.column = self.trained_row.copy(), self.trained_column.copy()  # as they stand now
 
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+    def arrays(self) -> Arrays:
         """As they were fitted, for a model file."""
         numbers = (self.overall, self.noise, self.row_variance, self.column_variance)
         return {
@@ -93,7 +94,7 @@ class FittedMeans:
         }
 
     @classmethod
-    def restored(cls, arrays: dict[str, npt.NDArray[Any]]) -> "FittedMeans":
+    def restored(cls, arrays: Arrays) -> "FittedMeans":
         """From what a file kept."""
         means = object.__new__(cls)
         overall, *numbers = (float(number) for number in arrays["numbers"])

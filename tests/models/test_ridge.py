@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models import feature_ridge
-from cofill.models.feature_ridge import FeatureRegression
+from cofill.models import ridge as ridge_module
+from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def test_the_penalty_is_that_of_leaving_each_out(seed: int, noise: float, width:
     penalties = tuple(10.0**power for power in np.linspace(-2, 3, 41))
     errors = [error_left_out(features, targets, weights, penalty) for penalty in penalties]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feature_ridge, "_PENALTIES", penalties)
+        patch.setattr(ridge_module, "_PENALTIES", penalties)
         found = FeatureRegression.fit(features, targets, ratings)
     if min(errors) < float((weights[:, None] * targets**2).sum()):
         expected = ridge(features, targets, weights, penalties[int(np.argmin(errors))])
@@ -101,7 +101,7 @@ def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, penalty:
         middle = (low + high) / 2
         low, high = (low, middle) if gain(middle) > 0 else (middle, high)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(feature_ridge, "_PENALTIES", (penalty,))
+        patch.setattr(ridge_module, "_PENALTIES", (penalty,))
         assert not FeatureRegression.fit(features, targets(low - 1e-5), ratings).slope.any()
         assert FeatureRegression.fit(features, targets(high + 1e-5), ratings).slope.any()
 

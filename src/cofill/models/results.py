@@ -1,0 +1,451 @@
+"""What a model answers with: predictions, lists of one user and of many, explanations, the map of the items."""
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.data.frames import InFrames, in_pandas
+from cofill.data.ratings import Scale
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
+from cofill.progress import Progress, Step, unseen
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+
+# Predictions
+
+
+class Predicted(NamedTuple):
+    """Predicted ratings with intervals that nine tenths of the true ones are expected in, all (n,)."""
+
+    ratings: Floats
+    low: Floats
+    high: Floats
+
+    def to_polars(self) -> "pl.DataFrame":
+        """The columns rating, low and high, in the order of the pairs."""
+        import polars as pl
+
+        return pl.DataFrame({"rating": self.ratings, "low": self.low, "high": self.high})
+
+    def to_pandas(self) -> "pd.DataFrame":
+        """The same as a pandas DataFrame; needs `pip install 'cofill[pandas]'`."""
+        return in_pandas(self.to_polars())
+
+
+# Lists
+
+_MOST_PEOPLE = 256
+_SCORES_AT_ONCE = 32_000_000  # 128 MB, however many items there are
+_TYPES = {
+    **{"rank": "Int32", "score": "Float32", "similarity": "Float32", "rating": "Float32", "raters": "Int64"},
+    "title": "String",
+}
+"""Of the columns of lists, ids aside."""
+
+
+class Recommendation(NamedTuple):
+    """An item of a list."""
+
+    item: Id
+    score: float
+    """What the list is ranked by; higher is better. With `by="list"` it says how likely somebody is to choose and like
+    the item, on no scale; with `by="rating"` it is the lower bound of the rating.
+    """
+    rating: float | None
+    """The predicted rating; None if the model knows interactions alone."""
+    raters: int
+    """How many people rated it, or did something with it."""
+    title: str | None = None
+    """Where the data has one."""
+
+
+class Similar(NamedTuple):
+    """An item, its similarity to the one asked about (1: the same), and its title where the data has one."""
+
+    item: Id
+    similarity: float
+    title: str | None = None
+
+
+_Entry = TypeVar("_Entry", bound=Recommendation | Similar)
+
+
+def list_columns(rated: bool) -> tuple[str, ...]:
+    """The columns of a frame of the lists of many; a model of interactions knows no ratings."""
+    return ("user", "rank", "item", "score", *(("rating",) if rated else ()), "raters", "title")
+
+
+def list_schema(names: Iterable[str], *, integers: Iterable[str]) -> "dict[str, pl.DataType]":
+    """The types of the columns of lists; ids are text, apart from those in the columns of `integers`."""
+    import polars as pl
+
+    whole = set(integers)
+    return {name: getattr(pl, _TYPES.get(name, "Int64" if name in whole else "String"))() for name in names}
+
+
+class RankedList(list[_Entry], InFrames):
+    """The entries of one list, best first: a Python list like any other, which can be had as a frame."""
+
+    def __init__(
+        self, entries: Iterable[_Entry], kind: type[_Entry], *, integers: bool, without: frozenset[str] = frozenset()
+    ) -> None:
+        """`integers`: the ids of items are numbers; `without`: fields that the frame leaves out."""
+        super().__init__(entries)
+        self._names = [name for name in kind._fields if name not in without]
+        self._integers = ("item",) if integers else ()
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A row for each entry: its rank from 1, and its fields."""
+        import polars as pl
+
+        rows: list[tuple[Any, ...]] = [
+            (rank, *(getattr(entry, name) for name in self._names)) for rank, entry in enumerate(self, 1)
+        ]
+        schema = list_schema(("rank", *self._names), integers=self._integers)
+        if not self._integers:
+            place = 1 + self._names.index("item")
+            rows = [(*row[:place], str(row[place]), *row[place + 1 :]) for row in rows]
+        return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+def best_of(scores: npt.NDArray[np.float32], n: int) -> list[int]:
+    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
+    if n < len(scores):
+        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
+        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
+    return [int(i) for i in best if scores[i] > -np.inf]
+
+
+def check_count(n: int) -> None:
+    if not isinstance(n, int | np.integer) or n < 1:
+        raise DataError(f"n must be a whole number of at least 1. Got {n!r}")
+
+
+class BestItems(NamedTuple):
+    """The lists of some users, one after the other, in indices of items."""
+
+    lengths: Longs  # (users,): entries of each
+    items: Ints  # (entries,)
+    scores: Floats  # (entries,)
+    ratings: Floats | None  # (entries,): None where the model knows no ratings
+    raters: Longs  # (entries,)
+
+    def lists(self, items: Vocabulary, titles: Mapping[Id, str]) -> Iterator[RankedList[Recommendation]]:
+        """The same in ids, one list for each user."""
+        ids = [items.id(item) for item in self.items.tolist()]
+        ratings = [None] * len(ids) if self.ratings is None else self.ratings.tolist()
+        columns = zip(ids, self.scores.tolist(), ratings, self.raters.tolist(), strict=True)
+        entries = [Recommendation(*values, titles.get(values[0])) for values in columns]
+        without = frozenset(("rating",) if self.ratings is None else ())
+        for end, length in zip(np.cumsum(self.lengths).tolist(), self.lengths.tolist(), strict=True):
+            yield RankedList(entries[end - length : end], Recommendation, integers=items.integers, without=without)
+
+
+UnknownUsers = Literal["refuse", "anybody", "skip"]
+"""What becomes of ids that the model does not know, where many are asked about."""
+
+
+def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownUsers) -> tuple[list[Id], Longs]:
+    """Ids, and indices (n,), where -1 is an unknown user."""
+    if unknown not in get_args(UnknownUsers):
+        raise DataError(f"unknown_users must be one of {', '.join(get_args(UnknownUsers))}. Got {unknown!r}")
+    if users is None:
+        return known.ids, np.arange(len(known), dtype=np.int64)
+    if isinstance(users, str | int | Mapping):
+        raise DataError(f"users is {users!r}; give a list of ids, or ask recommend about one person")
+    if hasattr(users, "columns"):  # whose iteration gives the names of its columns, or the columns
+        raise DataError("users is a frame", "give the column of ids, such as frame['user']")
+    wanted = list(users)
+    indices = known.find(wanted).astype(np.int64)
+    ids, new = [known.own(user) for user in wanted], indices < 0
+    if not new.any():
+        return ids, indices
+    first = ids[int(np.argmax(new))]
+    some = f"user {first!r} is" if new.sum() == 1 else f"{new.sum():,} users, such as {first!r}, are"
+    found = f"{some} not in the model"
+    if unknown == "refuse":
+        remedy = "check the ids, or pass {unknown_users}, or 'skip'; recommend takes the ratings of a new user"
+        raise UnknownIdError(found, Remedy.passing(remedy, unknown_users="anybody"))
+    if unknown == "anybody":
+        warnings.warn(DataWarning(found, "they get what a stranger is recommended"), stacklevel=3)
+        return ids, indices
+    warnings.warn(DataWarning(found, "they get no list"), stacklevel=3)
+    return [ids[place] for place in np.flatnonzero(~new).tolist()], indices[~new]
+
+
+class UserLists(InFrames):
+    """What many people are recommended, by `recommend_many`.
+
+    Iterate over it for pairs of a user and their list, call `to_polars` or `to_pandas` for all lists in one frame, or
+    `frames` for one frame after the other where they are too many for memory. Lists are made when they are asked for,
+    each time anew.
+    """
+
+    def __init__(
+        self,
+        users: Sequence[Id],
+        people: Longs,
+        best: Callable[[Longs], BestItems],
+        *,
+        items: Vocabulary,
+        titles: Mapping[Id, str],
+        integers: bool,
+        rated: bool,
+        progress: Progress | None,
+    ) -> None:
+        """`users` are `people` by id; `best` makes the lists of some of `people`; `integers`: the users are numbers."""
+        self._users, self._people, self._best = users, people, best
+        self._items, self._titles, self._rated = items, titles, rated
+        self._integers = [name for name, yes in (("user", integers), ("item", items.integers)) if yes]
+        self._progress = progress or unseen
+
+    def __len__(self) -> int:
+        """How many people there are."""
+        return len(self._users)
+
+    def __repr__(self) -> str:
+        return f"UserLists({len(self)} users)"
+
+    def __iter__(self) -> Iterator[tuple[Id, RankedList[Recommendation]]]:
+        for users, found in self._batches():
+            yield from zip(users, found.lists(self._items, self._titles), strict=True)
+
+    def to_polars(self) -> "pl.DataFrame":
+        """A row for each entry of each list: user, rank (from 1), item, score, rating, raters, title.
+
+        There is no column of ratings if the model knows interactions alone. Users follow each other as they were given.
+        """
+        import polars as pl
+
+        frames = list(self.frames())
+        return pl.concat(frames) if frames else pl.DataFrame(schema=self.schema)
+
+    def frames(self) -> "Iterator[pl.DataFrame]":
+        """The same in parts, each of a few hundred people."""
+        import polars as pl
+
+        schema, known = self.schema, self._items.array()
+        for users, found in self._batches():
+            items = known[found.items]
+            ids = [str(item) if "item" not in self._integers else item for item in items.tolist()]
+            ranks = np.arange(len(ids)) - np.repeat(np.cumsum(found.lengths) - found.lengths, found.lengths) + 1
+            columns = {
+                "user": pl.Series([str(user) if "user" not in self._integers else user for user in users]).gather(
+                    np.repeat(np.arange(len(users)), found.lengths)
+                ),
+                "rank": ranks,
+                "item": ids,
+                "score": found.scores,
+                "rating": found.ratings,
+                "raters": found.raters,
+                "title": [self._titles.get(item) for item in items.tolist()],
+            }
+            yield pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
+
+    @property
+    def schema(self) -> "dict[str, pl.DataType]":
+        """The columns of the frames, and their types."""
+        return list_schema(list_columns(self._rated), integers=self._integers)
+
+    def _batches(self) -> Iterator[tuple[Sequence[Id], BestItems]]:
+        size = max(1, min(_MOST_PEOPLE, _SCORES_AT_ONCE // max(1, len(self._items))))
+        total = len(self._users)
+        for first in range(0, total, size):
+            last = min(total, first + size)
+            yield self._users[first:last], self._best(self._people[first:last])
+            self._progress(Step("recommending", last, total, last / total))
+
+
+# Explanations
+
+# Ratings that are replaced one by one: each costs a fold-in.
+_ONE_BY_ONE = 200
+
+
+class Contribution(NamedTuple):
+    """One of the user's ratings or feature columns, and how far it moves a predicted rating or a list score."""
+
+    amount: float
+    """In ratings, or in list scores: above zero it pushes up, below zero down."""
+    item: Id | None = None
+    """The item that was rated; None if the contribution is that of a feature."""
+    rating: float | None = None
+    """What the user gave it; None if the user did something else with it."""
+    title: str | None = None
+    """The item's, where the data has one."""
+    feature: str | None = None
+    """The column that describes the user, such as age; None if the contribution is that of a rating."""
+
+
+class Explanation(NamedTuple):
+    """An explained prediction or list score: base + amounts of the contributions + remainder = value."""
+
+    item: Id
+    by: Literal["list", "rating"]
+    """Whether the item's list score is explained, or its predicted rating."""
+    value: float
+    """As the model computes it, a rating before it is clipped to the scale: what the parts add up to."""
+    clipped: float
+    """A rating as `predict` and `recommend` tell it; a list score as it is."""
+    base: float
+    """What somebody without ratings and features gets for the item."""
+    contributions: list[Contribution]
+    """All ratings and features of the user, those that move it most first."""
+    remainder: float
+    """What is not attributed to any of them; docs/explanation/network.md says where it is more than rounding."""
+    title: str | None = None
+    low: float | None = None
+    """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""
+    high: float | None = None
+    """Where it ends."""
+
+
+class Given(NamedTuple):
+    """What is known of the row or column whose predictions are explained."""
+
+    others: Ints  # (n,): the columns that a row has rated, or the rows that a column has
+    ratings: Floats  # (n,), NaN for what was done and not rated
+    features: Floats | None = None  # (P,), None where nothing is known
+    widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
+    number: int = -1  # which row or column it is, if it is one of the matrix
+
+
+class Shares(NamedTuple):
+    """How far each rating and each input column of features moves m predictions."""
+
+    ratings: Doubles  # (m, n)
+    features: Doubles  # (m, input columns)
+
+
+def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
+    """Shares of the predictions of any model that can fold in: tell every prediction from some ratings.
+
+    A rating moves a prediction by what would be lost if it had been that of a stranger, of whom nothing is known. What
+    prediction there is beyond the stranger's if all ratings had been so is owed to all of them alike. Where there
+    are very many, those that are most like the stranger's are replaced together.
+    """
+    others, ratings = given.others, given.ratings
+    by_rating = np.zeros((len(asked), len(others)))
+    nothing = Shares(by_rating, np.zeros((len(asked), len(given.widths))))
+    if not len(others):
+        return nothing
+    stranger = fold_in(others[:0], ratings[:0])
+    usual = stranger[others]
+    whole = fold_in(others, ratings)[asked].astype(np.float64)
+
+    def lost(replaced: npt.NDArray[np.int64]) -> Doubles:
+        other = ratings.copy()
+        other[replaced] = usual[replaced]
+        difference: Doubles = whole - fold_in(others, other)[asked]
+        return difference
+
+    order = np.argsort(-np.abs(ratings - usual), kind="stable")
+    for place in order[:_ONE_BY_ONE]:
+        by_rating[:, place] = lost(order[order == place])
+    rest = order[_ONE_BY_ONE:]
+    if len(rest):
+        by_rating[:, rest] = lost(rest)[:, None] / len(rest)
+    by_rating += ((whole - lost(order) - stranger[asked]) / len(others))[:, None]
+    return nothing
+
+
+def explanations(
+    given: Given,
+    asked: Ints,
+    shares: Shares,
+    *,
+    columns: Sequence[str],
+    predicted: Floats,
+    base: Floats,
+    items: Vocabulary,
+    titles: Mapping[Id, str],
+    scale: Scale | None,
+) -> list[Explanation]:
+    """One for each item asked about, given the names of the columns of features, the predictions (m,) and those for a
+    stranger (m,). `scale` is that of ratings; list scores have none.
+    """
+    rated = [items.id(int(index)) for index in given.others]
+    speakers: list[tuple[Id | None, float | None, str | None, str | None]] = [
+        (item, None if isnan(rating) else rating, titles.get(item), None)
+        for item, rating in zip(rated, given.ratings.tolist(), strict=True)
+    ]
+    speakers += [(None, None, None, column) for column in columns]
+    found = []
+    for place, index in enumerate(asked.tolist()):
+        amounts = np.append(shares.ratings[place], shares.features[place])
+        told = amounts != 0
+        told[: len(rated)] = True  # a column that moves nothing is one of which nothing is known
+        order = np.argsort(-np.abs(amounts), kind="stable")
+        item, value, start = items.id(index), float(predicted[place]), float(base[place])
+        found.append(
+            Explanation(
+                item=item,
+                by="list" if scale is None else "rating",
+                value=value,
+                clipped=value if scale is None else min(max(value, scale.low), scale.high),
+                base=start,
+                contributions=[Contribution(float(amounts[at]), *speakers[at]) for at in order[told[order]].tolist()],
+                remainder=value - start - float(amounts.sum()),
+                title=titles.get(item),
+            )
+        )
+    return found
+
+
+# The map of the items
+
+MOST_ITEMS = 1500  # more would take long and could not be told apart
+_FEWEST_ITEMS = 3
+
+
+class ItemPlaces(NamedTuple):
+    """The items of a map by index, and where each of them lies."""
+
+    items: Longs
+    places: Floats
+    """(items, 2): from 0 to 1; none where nothing makes one item like another."""
+
+
+def item_map(vectors: Floats, counts: Longs, progress: Progress | None = None) -> ItemPlaces:
+    """The most rated items, what is alike close together, from their vectors (items, width) and ratings (items,)."""
+    tell = progress or unseen
+    chosen = most_rated(counts, vectors)
+    places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
+    return ItemPlaces(chosen, places)
+
+
+def most_rated(counts: Longs, vectors: Floats) -> Longs:
+    """The items that a map has, by index, the most rated first; none where there would be nothing to see."""
+    chosen = np.argsort(-counts, kind="stable")[: min(MOST_ITEMS, int((counts > 0).sum()))]
+    if len(chosen) < _FEWEST_ITEMS or not vectors.shape[1] or not np.ptp(vectors[chosen], axis=0).any():
+        return chosen[:0]
+    return chosen
+
+
+def placed(vectors: Floats, progress: Callable[[float], None] | None = None) -> Floats:
+    """(n, 2): a place from 0 to 1 for each of the vectors (n, width)."""
+    from cofill.charts.neighbour_map import map_of  # compiled: no business of those who draw no map
+
+    if not len(vectors):
+        return np.zeros((0, 2), np.float32)
+    places = map_of(vectors.astype(np.float32), progress)
+    low, high = places.min(0), places.max(0)
+    spread: Floats = ((places - low) / np.maximum(high - low, 1e-12)).astype(np.float32)
+    return spread

@@ -1,0 +1,289 @@
+"""What a fitted model says of users, known or new, in indices: ratings, scores, and the best items.
+
+A user is a `Given`: the index of a known one, or -1 and what is known of a new one.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cofill.data.attributes import Attributes
+from cofill.data.described import SideFeatures
+from cofill.data.features import Features, ReadableColumn
+from cofill.data.pairs import read_pairs
+from cofill.data.ratings import Ratings
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import DataError, UnknownIdError
+from cofill.models.lists.rules import By, Catalogue, Rules, Selection
+from cofill.models.lists.scorer import About, ListScorer
+from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor
+from cofill.models.results import BestItems, Explanation, Given, Shares, explanations
+
+# A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
+# ratings as the item, and a few that everything is thought to have.
+_STANDARD_ERRORS = 1.64
+_RATINGS_BEFORE = 7.0
+_LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
+
+STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
+"""A user of whom nothing is known."""
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """A predictor of ratings and a scorer of lists, both as they stand now, and the items that they know."""
+
+    predictor: Predictor
+    scorer: ListScorer
+    items: Vocabulary
+    rated: bool  # whether there are ratings to predict
+
+    # Ratings
+
+    def known_user(self, index: int) -> Given:
+        """A user whom the model knows."""
+        about = self.predictor.user_features
+        vector = about.values[index] if about.width and about.described[index] else None
+        return Given(*self.predictor.known.row(index), vector, number=index)
+
+    def new_user(self, ratings: Mapping[Any, float], features: Floats | None) -> Given:
+        """A user with these ratings {item: rating} and features (P,)."""
+        low, high = self.predictor.scale
+        if not self.rated:
+            ratings = {item: min(weight, high) for item, weight in ratings.items()}
+        for item, rating in ratings.items():
+            if not isinstance(rating, int | float | np.number) or not low <= rating <= high:
+                raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
+        indices = self.items.find(list(ratings))
+        if (indices < 0).any():
+            unknown = list(ratings)[int(np.argmin(indices))]
+            raise UnknownIdError(f"item {unknown!r} is not in the model; check the id, or leave it out")
+        if len(np.unique(indices)) < len(indices):
+            raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
+        order = np.argsort(indices)
+        return Given(indices[order], np.array(list(ratings.values()), np.float32)[order], features)
+
+    def clipped(self, ratings: Floats) -> Floats:
+        scale = self.predictor.scale
+        return np.clip(ratings, np.float32(scale.low), np.float32(scale.high))
+
+    def ratings(self, given: Given) -> Floats:
+        """(items,): what a user would rate every item, not clipped to the scale."""
+        if given.number >= 0:
+            return self.predictor.user(given.number)[: len(self.items)]
+        return self.predictor.new_user(given.others, given.ratings, given.features)[: len(self.items)]
+
+    def ratings_at(self, given: Given, items: Ints) -> Floats | None:
+        """(n,): what a user would rate items; None where the model knows no ratings."""
+        if not self.rated:
+            return None
+        if given.number >= 0:
+            return self.clipped(self.predictor.entries(np.full(len(items), given.number, np.int32), items))
+        return self.clipped(self.predictor.new_user_at(given.others, given.ratings, given.features, items))
+
+    def half_widths(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
+        """(n,): half the intervals of predictions for a user; None where the model has no intervals."""
+        if given.number >= 0:
+            return self.predictor.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
+        return self.predictor.new_user_interval_radius(given.others, given.ratings, given.features, items, predicted)
+
+    # Scores
+
+    def scores(self, given: Given, by: By) -> Floats:
+        """(items,): what the list of a user is ranked by."""
+        if by == "list":
+            about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
+            return self.scorer.one(*self.done_by(given), about)[: len(self.items)]
+        lower: Floats = self._lower_bound(self.ratings(given)[None])[0]
+        return lower
+
+    def scores_of_users(self, users: Longs, by: By) -> Floats:
+        """(n, items): the same for some users, given by index."""
+        if by == "list":
+            of_users = self.predictor.user_features
+            about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
+            return self.scorer.of_people(self.scorer.feedback.rows(users), about)[:, : len(self.items)]
+        return self._lower_bound(self.predictor.users(users)[:, : len(self.items)])
+
+    def done_by(self, given: Given) -> tuple[Ints, Floats]:
+        """Items and grades of what a user did."""
+        feedback = self.scorer.feedback
+        if given.number >= 0:
+            return feedback.row(given.number)
+        return given.others, feedback.main.grades.of(given.ratings)
+
+    @cached_property
+    def _spread(self) -> float:
+        return self.predictor.known.spread()
+
+    def _lower_bound(self, predicted: Floats) -> Floats:
+        """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
+        error = self._spread / np.sqrt(self.predictor.item_counts[: predicted.shape[1]] + _RATINGS_BEFORE)
+        lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
+        return lower
+
+    def raters(self) -> Longs:
+        """(items,): how many users rated each item, or did something with it, whichever are more."""
+        counts, beside = self.predictor.item_counts, self.scorer.feedback.beside
+        if beside is None:
+            return counts
+        found, others = counts.copy(), beside.counts()
+        found[: len(others)] = np.maximum(found[: len(others)], others)
+        return found
+
+    def unrated_last(self, scores: Floats) -> Floats:
+        """(n, items): scores (changed in place) in which items without a rating are below all others."""
+        unrated = self.raters()[: scores.shape[1]] == 0
+        if unrated.all() or not unrated.any():
+            return scores
+        above = scores[:, unrated].max(1) - scores[:, ~unrated].min(1)
+        scores[:, unrated] -= (np.maximum(above, 0) + 1)[:, None]
+        return scores
+
+    # Lists
+
+    def selection(self, rules: Rules, by: By, attributes: Attributes, vectors: Floats | None) -> Selection:
+        """Rules worked out for the items as they are now; `vectors` are for diversity."""
+        return Catalogue(
+            self.items,
+            attributes,
+            counts=self.raters(),
+            placeable=self.predictor.item_features.described,
+            vectors=vectors,
+            floor=0.0 if by == "list" else self.predictor.scale.low,
+        ).selection(rules)
+
+    def best_for(self, given: Given, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
+        """The list of one user."""
+        known = self.scorer.feedback.items_of(given.number) if given.number >= 0 else given.others
+        scores = self.scores(given, by)
+        best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
+        return BestItems(np.array([len(best)]), best, scores[best], self.ratings_at(given, best), self.raters()[best])
+
+    def best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
+        """The lists of some users, given by index; -1 is one of whom nothing is known."""
+        known = users >= 0
+        scores = np.empty((len(users), len(self.items)), np.float32)
+        if known.any():
+            scores[known] = self.scores_of_users(users[known], by)
+        if not known.all():
+            scores[~known] = self.scores(STRANGER, by)
+        chosen = [np.empty(0, np.int32)]
+        for user, own in zip(users.tolist(), scores, strict=True):
+            excluded = self.scorer.feedback.items_of(user) if exclude_known and user >= 0 else chosen[0]
+            chosen.append(np.array(selection.best(own, excluded, n), np.int32))
+        lengths, items = np.array([len(best) for best in chosen[1:]], np.int64), np.concatenate(chosen)
+        place = np.repeat(np.arange(len(users)), lengths)
+        ratings = None
+        if self.rated:
+            ratings = self.clipped(self.predictor.entries(users[place].astype(np.int32), items))
+        return BestItems(lengths, items, scores[place, items], ratings, self.raters()[items])
+
+    # Why
+
+    def explain(
+        self,
+        given: Given,
+        asked: Ints,
+        by: By,
+        columns: Sequence[tuple[str, int]],
+        titles: Mapping[Id, str],
+        *,
+        with_interval: bool,
+    ) -> list[Explanation]:
+        """Why items are scored or rated as they are; `columns` are those of a user's features, and their widths."""
+        given = given._replace(widths=tuple(width for _, width in columns))
+        told, shares = self._shares(given, asked, by)
+        value, base = (self.scores(one, by) if by == "list" else self.ratings(one) for one in (given, STRANGER))
+        found = explanations(
+            told,
+            asked,
+            shares,
+            columns=[name for name, _ in columns],
+            predicted=value[asked],
+            base=base[asked],
+            items=self.items,
+            titles=titles,
+            scale=None if by == "list" else self.predictor.scale,
+        )
+        if by == "list" or not with_interval:
+            return found
+        ratings = np.array([one.clipped for one in found], np.float32)
+        half = self.half_widths(given, asked, ratings)
+        if half is None:
+            return found
+        ends = self.clipped(ratings - half).tolist(), self.clipped(ratings + half).tolist()
+        return [one._replace(low=low, high=high) for one, low, high in zip(found, *ends, strict=True)]
+
+    def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
+        """What a user did, and how far each of it and their features move the scores or ratings of items."""
+        if by == "rating":
+            return given, self.predictor.user_shares(given, asked)
+        items, grades = self.done_by(given)
+        of_features = np.zeros((len(asked), 0))
+        if given.features is not None:
+            of_features = self.scorer.feature_shares(len(items), given.features, given.widths, asked)
+        rated = dict(zip(given.others.tolist(), given.ratings.tolist(), strict=True))
+        ratings = np.array([rated.get(item, np.nan) for item in items.tolist()], np.float32)
+        shares = Shares(self.scorer.shares(items, grades, asked), of_features)
+        return given._replace(others=items, ratings=ratings), shares
+
+
+def likeness_to(index: int, vectors: Floats, known: Flags) -> Floats:
+    """(n,): the cosine of vectors (n, width), about the mean of the known ones, to one; -inf of that and of unknown."""
+    centred = vectors - vectors[known].mean(0)
+    norms = np.maximum(np.linalg.norm(centred, axis=1), np.float32(_LEAST_LENGTH))
+    likeness: Floats = centred @ centred[index] / (norms * norms[index])
+    likeness[~known] = likeness[index] = -np.inf
+    return likeness
+
+
+# From ids to indices
+
+
+def pair_indices(pairs: object, users: Vocabulary, items: Vocabulary) -> tuple[Ints, Ints]:
+    """Indices (n,) of users and of items; -1 is an unknown id."""
+    try:
+        of_users, of_items = read_pairs(pairs)
+    except DataError as error:
+        if not {"user", "item"} & error.remedy.arguments.keys():
+            raise
+        raise DataError(error.found, "name the columns user and item", where=error.where) from None
+    return users.find(of_users), items.find(of_items)
+
+
+def taken_in(read: Ratings, users: Vocabulary, items: Vocabulary, titles: dict[Id, str]) -> tuple[Ints, Ints]:
+    """Indices (n,) of users and items, new ones too; ids that have no rating here are not added."""
+    rated_users, user_place = np.unique(read.user_index, return_inverse=True)
+    rated_items, item_place = np.unique(read.item_index, return_inverse=True)
+    user_index = users.add(read.users.array()[rated_users])[user_place]
+    item_index = items.add(read.items.array()[rated_items])[item_place]
+    titles |= {items.own(item): title for item, title in read.titles.items() if item in items}
+    return user_index, item_index
+
+
+class Described(NamedTuple):
+    """Users or items, known or new, and what their features are from now on."""
+
+    indices: Ints  # (n,)
+    vectors: Floats  # (n, width)
+    words: Mapping[str, ReadableColumn]
+
+
+def described(source: object, learned: Features, ids: Vocabulary, features: SideFeatures) -> Described:
+    """From {id: {column: value}} or a table, by the columns that were learned; new ids are added."""
+    words: Mapping[str, ReadableColumn]
+    if isinstance(source, Mapping):
+        told: Any = list(source)
+        vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
+        vectors, words = vectors.reshape(len(source), learned.width), learned.in_words(list(source.values()))
+    else:
+        read = learned.encode_table(source, unmentioned=np.nan)
+        told, vectors, words = read.ids.array(), read.values, read.readable
+    known = ids.find(told)
+    # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
+    before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
+    return Described(ids.add(told), np.where(np.isnan(vectors), before, vectors), words)

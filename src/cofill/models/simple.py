@@ -1,0 +1,80 @@
+"""The algorithms without a network: `means` predicts biases, and `lists` ranks items for users."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from cofill.config import ListSettings, Settings
+from cofill.data.described import DescribedRatings, SideFeatures
+from cofill.data.ratings import Scale
+from cofill.models.biases import FittedMeans
+from cofill.models.observed import KnownRatings, known_arrays, known_from
+from cofill.models.persistence import Kept
+from cofill.models.predictor import Predictor
+from cofill.models.recommender import Fitting, Recommender
+
+
+class BiasSettings(ListSettings):
+    """What `means` is given by name."""
+
+    mean_damping: float | None = Field(
+        default=None,
+        ge=0,
+        description="ratings of average value added to the means that an unknown id is left to; unless given, it is "
+        "learned from the data, apart for users and items (empirical Bayes, by EM)",
+    )
+
+
+class Means(Recommender):
+    """rating = overall + deviation of the user + deviation of the item, fitted together, with learned variances.
+
+    >>> Means().fit("ratings.csv").predict([(42, "Alien")])
+    """
+
+    kind = "means"
+    settings_class: ClassVar[type[Settings]] = BiasSettings
+
+    @property
+    def _damping(self) -> float | None:
+        damping: float | None = getattr(self._settings, "mean_damping", None)
+        return damping
+
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
+        known = KnownRatings(data.ratings.rows("user"), data.ratings.rows("item"))
+        means = FittedMeans(
+            known.trained,
+            known.trained_columns,
+            self._damping,
+            row_features=data.users.trained,
+            column_features=data.items.trained,
+        )
+        return Predictor(known, data.ratings.scale, means, data.users, data.items)
+
+    def _kept(self) -> Kept:
+        return Kept(self.predictor.means.arrays(), known_arrays(self.predictor.known))
+
+    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        known = known_from(kept.ratings, len(self.users), len(self.items))
+        users = users or SideFeatures.none(known.trained.rows)
+        items = items or SideFeatures.none(known.trained.columns)
+        predictor = Predictor(known, scale, FittedMeans.restored(kept.weights), users, items)
+        predictor._catch_up()
+        return predictor
+
+
+class ListModel(Means):
+    """A model of interactions, or of ratings of which only lists are wanted: it is fitted in seconds.
+
+    >>> ListModel().fit(Interactions.read("clicks.csv")).recommend("ann")
+
+    Trained on ratings, it predicts the fitted means; on interactions, there are no ratings to predict.
+    """
+
+    kind = "lists"
+    settings_class: ClassVar[type[Settings]] = ListSettings
+    takes_features: ClassVar[bool] = True
+    follows_features: ClassVar[bool] = True
+    takes_interactions: ClassVar[bool] = True
+
+    def facts(self) -> list[tuple[str, str]]:
+        return [("lists", f"a linear model of {len(self.items):,} items, without a network")]
