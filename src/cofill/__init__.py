@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from cofill.models import algorithm
     from cofill.models.cfn.cfn import CFN
     from cofill.models.explanation import Contribution, Explanation
-    from cofill.models.lists.ranked import RankedList, Recommendation, Similar
+    from cofill.models.lists.rules import RankedList, Recommendation, Similar
     from cofill.models.predicting import Predicted
     from cofill.models.recommender import Recommender
     from cofill.models.user_lists import UserLists
@@ -100,13 +100,13 @@ _HOMES = {
     "Interval": "cofill.evaluation",
     "PairedComparison": "cofill.evaluation",
     "Predicted": "cofill.models.predicting",
-    "RankedList": "cofill.models.lists.ranked",
+    "RankedList": "cofill.models.lists.rules",
     "RankingEvaluation": "cofill.evaluation",
     "Ratings": "cofill.data.ratings",
-    "Recommendation": "cofill.models.lists.ranked",
+    "Recommendation": "cofill.models.lists.rules",
     "Recommender": "cofill.models.recommender",
     "Scale": "cofill.data.ratings",
-    "Similar": "cofill.models.lists.ranked",
+    "Similar": "cofill.models.lists.rules",
     "UserLists": "cofill.models.user_lists",
     "algorithm": "cofill.models",
     "cross_validate": "cofill.evaluation",

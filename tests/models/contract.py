@@ -26,8 +26,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.splits import random_split
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, NotFittedError, UnknownIdError
-from cofill.models.lists.ranked import Recommendation
-from cofill.models.lists.rules import By
+from cofill.models.lists.rules import By, Recommendation
 from cofill.progress import Step
 
 Floats = npt.NDArray[np.float32]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from cofill.data.vocabulary import Id
-    from cofill.models.lists.ranked import Recommendation
+    from cofill.models.lists.rules import Recommendation
     from cofill.models.recommender import Recommender
 
 

@@ -22,7 +22,7 @@ from cofill.evaluation.list_measures import CutOff
 from cofill.evaluation.ranking import ListsBy
 from cofill.evaluation.ratings import Cluster, RatingModel
 from cofill.models.cfn.cfn import CFN
-from cofill.models.lists.ranked import Recommendation
+from cofill.models.lists.rules import Recommendation
 from cofill.progress import share_done, shown
 from cofill.report import Part, Subject, write_report
 from cofill.report.page_parts import beside, paragraph, section, table

@@ -21,7 +21,7 @@ from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import list_phase, phases_of
 from cofill.models.known import AllColumns, KnownRatings
-from cofill.models.lists.grades import time_decay
+from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.portion import Portion
 from cofill.progress import Forecast, Progress, unseen

@@ -23,8 +23,7 @@ from cofill.cluster.ray_crew import Say, Workplace, workplace
 from cofill.crew import Advanced, Duty, Failed
 from cofill.errors import ClusterError, CofillError, DataError, Remedy
 from cofill.memory import peak_bytes
-from cofill.models.lists.ranked import check_count, list_columns, list_schema
-from cofill.models.lists.rules import By, Rules
+from cofill.models.lists.rules import By, Rules, check_count, list_columns, list_schema
 
 if TYPE_CHECKING:
     import polars as pl

@@ -11,8 +11,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.known import KnownRatings
-from cofill.models.lists.feedback import GradedRatings
-from cofill.models.lists.grades import HIGHEST_WEIGHT
+from cofill.models.lists.feedback import HIGHEST_WEIGHT, GradedRatings
 from cofill.models.predicting import Side
 from cofill.models.recommending import RecommendingModel
 

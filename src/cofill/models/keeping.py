@@ -22,8 +22,7 @@ from cofill.models.file import Arrays, Contents, Kept, read_model, write_model
 from cofill.models.history import EpochRecord
 from cofill.models.item_places import ItemPlaces
 from cofill.models.known import AllColumns, known_from
-from cofill.models.lists.feedback import Feedback, GradedRatings
-from cofill.models.lists.grades import Grades
+from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.scorer import ListScorer
 from cofill.models.matrix import Floats, Matrix
 from cofill.models.shards import Divided, KeptByColumn, save_in_shards

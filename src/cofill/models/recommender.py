@@ -30,9 +30,9 @@ from cofill.models.following import FollowingModel
 from cofill.models.history import EpochRecord
 from cofill.models.item_places import ItemPlaces
 from cofill.models.known import KnownRatings
-from cofill.models.lists.feedback import Feedback, GradedRatings
-from cofill.models.lists.grades import Grades, time_decay
-from cofill.models.lists.item_weights import Done, Penalties
+from cofill.models.lists.feedback import Feedback, GradedRatings, Grades, time_decay
+from cofill.models.lists.gram import Done
+from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.matrix import Floats, Matrix
 from cofill.progress import Progress, Step, unseen

@@ -10,8 +10,17 @@ from cofill.data.vocabulary import Id
 from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
 from cofill.models.explanation import Explanation, Shares, explanations
 from cofill.models.item_places import ItemPlaces, most_rated, placed
-from cofill.models.lists.ranked import RankedList, Recommendation, Similar, check_count
-from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
+from cofill.models.lists.rules import (
+    By,
+    Catalogue,
+    RankedList,
+    Recommendation,
+    Rules,
+    Selection,
+    Similar,
+    SimilarRules,
+    check_count,
+)
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.predicting import Person, PredictingModel, nobody
 from cofill.models.user_lists import BestItems, UserLists

@@ -7,7 +7,7 @@ import numpy as np
 
 from cofill.data.frames import InFrames
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.models.lists.ranked import RankedList, Recommendation, list_columns, list_schema
+from cofill.models.lists.rules import RankedList, Recommendation, list_columns, list_schema
 from cofill.models.matrix import Floats, Ints, Longs
 from cofill.progress import Progress, Step, unseen
 

@@ -18,7 +18,7 @@ from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.cfn.cfn import CFN
 from cofill.models.list_model import ListModel
-from cofill.models.lists.grades import Grades
+from cofill.models.lists.feedback import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
 from cofill.models.rivals.means import Means

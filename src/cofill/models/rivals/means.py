@@ -7,8 +7,7 @@ import numpy as np
 from cofill.config import Settings
 from cofill.models.matrix import Floats
 from cofill.models.means import FittedMeans
-from cofill.models.rivals.factors import Arrays, Factors
-from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
+from cofill.models.rivals.base import Arrays, Done, Factors, Rival, RivalSettings, TrainingData
 
 
 class MeanFactors(Factors):
