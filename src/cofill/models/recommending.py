@@ -25,10 +25,12 @@ from cofill.models.matrix import Floats, Ints, Longs
 from cofill.models.predicting import Person, PredictingModel, nobody
 from cofill.models.user_lists import BestItems, UserLists
 from cofill.progress import Progress, Step, unseen
+from cofill.threads import on_all_cores
 
 UnknownUsers = Literal["refuse", "anybody", "skip"]
 """What becomes of ids that the model does not know, where many are asked about."""
 
+_PEOPLE_AT_ONCE = 64  # that a thread makes the lists of
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 
@@ -142,22 +144,30 @@ class RecommendingModel(PredictingModel):
 
     def _best_of_users(self, people: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
         """The lists of some people, given by index; -1 is somebody of whom nothing is known."""
-        known_ones = people >= 0
-        scores = np.empty((len(people), len(self.items)), np.float32)
-        if known_ones.any():
-            scores[known_ones] = self._scores_of_users(people[known_ones], by)
-        if not known_ones.all():
-            scores[~known_ones] = self._person_scores(nobody(), by)
-        chosen = []
-        for person, own in zip(people.tolist(), scores, strict=True):
-            known = self.known_items(person) if exclude_known and person >= 0 else np.empty(0, np.int32)
-            chosen.append(np.array(selection.best(own, known, n), np.int32))
-        lengths = np.array([len(best) for best in chosen], np.int64)
-        place, items = np.repeat(np.arange(len(people)), lengths), np.concatenate([np.empty(0, np.int32), *chosen])
+        scorer, strangers = self.scorer, people < 0
+        scorer.up_to_date()  # before threads ask
+
+        def lists(some: Longs) -> list[tuple[Ints, Floats]]:
+            scores = self._scores_of_users(some, by)
+            picked = selection.best_of_many(scores, scorer.feedback.rows(some) if exclude_known else None, n)
+            return [(items, own[items]) for items, own in zip(picked, scores, strict=True)]
+
+        known = people[~strangers]
+        # A network's predictions share out their work themselves.
+        parts = np.array_split(known, -(-len(known) // _PEOPLE_AT_ONCE)) if by == "list" and len(known) else [known]
+        found = [one for part in on_all_cores(lists, parts) for one in part]
+        if strangers.any():
+            scores = self._person_scores(nobody(), by)
+            items = np.array(selection.best(scores, np.empty(0, np.int32), n), np.int32)
+            of_known = iter(found)
+            found = [(items, scores[items]) if new else next(of_known) for new in strangers.tolist()]
+        lengths = np.array([len(items) for items, _ in found], np.int64)
+        place = np.repeat(np.arange(len(people)), lengths)
+        items = np.concatenate([np.empty(0, np.int32), *(items for items, _ in found)])
         return BestItems(
             lengths,
             items,
-            scores[place, items],
+            np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)]),
             self._ratings_of(people[place], items),
             self._people_of_items()[items],
         )

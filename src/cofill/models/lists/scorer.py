@@ -111,6 +111,10 @@ class ListScorer(ABC):
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
         """The ratings or features of these users and items are others from now on."""
 
+    def up_to_date(self) -> None:
+        """Work in what has changed now, so that several threads may ask."""
+        self.scored()
+
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
@@ -342,6 +346,9 @@ class LinearScorer(ListScorer):
 
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
         self._followed.changed(users, items)
+
+    def up_to_date(self) -> None:
+        self._later()
 
     def _later(self) -> _Later:
         followed = self._followed.up_to_date()
