@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cofill.models import algorithms
-from cofill.models.rivals.rival import RivalSettings
+from cofill.models.rivals.base import RivalSettings
 from tests.cli.conftest import Run
 
 # What keeps each of them quick on a small world.

@@ -16,7 +16,7 @@ from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm
 from cofill.models.cfn.model import CFN
-from cofill.models.rivals.ease import EASE
+from cofill.models.rivals.item_models import EASE
 from cofill.models.simple import Means
 from cofill.report import Subject, report_page, write_report
 from tests.report.pages import check, read

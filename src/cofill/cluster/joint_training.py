@@ -20,7 +20,7 @@ from cofill.exchange import Exchange, total
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import list_phase, phases_of
 from cofill.models.cfn.model import CFN
-from cofill.models.lists.grades import time_decay
+from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.portion import Portion

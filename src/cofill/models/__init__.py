@@ -72,11 +72,11 @@ _OURS = {
     ),
     "popularity": Algorithm("cofill.models.rivals.popularity:Popularity", (Contender("popularity", lists=True),)),
     "item-knn": Algorithm(
-        "cofill.models.rivals.item_knn:ItemKNN",
+        "cofill.models.rivals.item_models:ItemKNN",
         (Contender("item kNN", lists=True),),
         {"neighbours": 50, "shrinkage": 1.0},
     ),
-    "ease": Algorithm("cofill.models.rivals.ease:EASE", (Contender("EASE", lists=True),), {"penalty": 160.0}),
+    "ease": Algorithm("cofill.models.rivals.item_models:EASE", (Contender("EASE", lists=True),), {"penalty": 160.0}),
     "ials": Algorithm(
         "cofill.models.rivals.ials:IALS",
         (Contender("iALS", lists=True),),

@@ -23,9 +23,9 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.history import EpochRecord
-from cofill.models.lists.feedback import Feedback, GradedRatings
-from cofill.models.lists.grades import HIGHEST_WEIGHT, Grades, time_decay
-from cofill.models.lists.item_weights import Done, Penalties
+from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
+from cofill.models.lists.gram import Done
+from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings

@@ -21,11 +21,13 @@ from cofill.models.lists.rules import By, Catalogue, Rules, Selection
 from cofill.models.lists.scorer import About, ListScorer
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor
 from cofill.models.results import BestItems, Explanation, Given, Shares, explanations
+from cofill.threads import on_all_cores
 
 # A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
 # ratings as the item, and a few that everything is thought to have.
 _STANDARD_ERRORS = 1.64
 _RATINGS_BEFORE = 7.0
+_USERS_AT_ONCE = 64  # that a thread makes the lists of
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
@@ -165,22 +167,31 @@ class Scoring:
 
     def best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
         """The lists of some users, given by index; -1 is one of whom nothing is known."""
-        known = users >= 0
-        scores = np.empty((len(users), len(self.items)), np.float32)
-        if known.any():
-            scores[known] = self.scores_of_users(users[known], by)
-        if not known.all():
-            scores[~known] = self.scores(STRANGER, by)
-        chosen = [np.empty(0, np.int32)]
-        for user, own in zip(users.tolist(), scores, strict=True):
-            excluded = self.scorer.feedback.items_of(user) if exclude_known and user >= 0 else chosen[0]
-            chosen.append(np.array(selection.best(own, excluded, n), np.int32))
-        lengths, items = np.array([len(best) for best in chosen[1:]], np.int64), np.concatenate(chosen)
+        scorer, strangers = self.scorer, users < 0
+        scorer.up_to_date()  # before threads ask
+
+        def lists(some: Longs) -> list[tuple[Ints, Floats]]:
+            scores = self.scores_of_users(some, by)
+            picked = selection.best_of_many(scores, scorer.feedback.rows(some) if exclude_known else None, n)
+            return [(items, own[items]) for items, own in zip(picked, scores, strict=True)]
+
+        known = users[~strangers]
+        # The predictions of a network use all cores by themselves.
+        parts = np.array_split(known, -(-len(known) // _USERS_AT_ONCE)) if by == "list" and len(known) else [known]
+        found = [one for part in on_all_cores(lists, parts) for one in part]
+        if strangers.any():
+            scores = self.scores(STRANGER, by)
+            items = np.array(selection.best(scores, np.empty(0, np.int32), n), np.int32)
+            of_known = iter(found)
+            found = [(items, scores[items]) if new else next(of_known) for new in strangers.tolist()]
+        lengths = np.array([len(items) for items, _ in found], np.int64)
         place = np.repeat(np.arange(len(users)), lengths)
+        items = np.concatenate([np.empty(0, np.int32), *(items for items, _ in found)])
+        chosen = np.concatenate([np.empty(0, np.float32), *(scores for _, scores in found)])
         ratings = None
         if self.rated:
             ratings = self.clipped(self.predictor.entries(users[place].astype(np.int32), items))
-        return BestItems(lengths, items, scores[place, items], ratings, self.raters()[items])
+        return BestItems(lengths, items, chosen, ratings, self.raters()[items])
 
     # Why
 

@@ -10,7 +10,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.models.biases import FittedMeans
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.ease import EASE
+from cofill.models.rivals.item_models import EASE
 
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float32]

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import joined
-from cofill.models.lists.item_weights import ItemWeights, Penalties, gram_times, user_weights
+from cofill.models.lists.gram import gram_times, regression_weights
+from cofill.models.lists.item_weights import ExactWeights, LowRankWeights, Penalties, fit_weights, user_weights
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -48,8 +49,13 @@ def slow_weights(x: Doubles, penalties: Penalties) -> Doubles:
     return found
 
 
-def weights_of(found: ItemWeights) -> Doubles:
-    """B as the vectors have it."""
+FORMS = (LowRankWeights, ExactWeights)
+
+
+def weights_of(found: LowRankWeights | ExactWeights) -> Doubles:
+    """B as the vectors have it, or as it is."""
+    if isinstance(found, ExactWeights):
+        return found.weights.astype(np.float64)
     q = found.vectors.astype(np.float64)
     whole = q @ q[:-1].T * found.gains
     whole[np.arange(found.items), np.arange(found.items)] = 0.0
@@ -69,8 +75,27 @@ def test_it_is_ridge_regression_of_each_item_on_all_others(
 ) -> None:
     x = random_grades(seed)
     penalties = Penalties(64, penalty, share, user_power, popularity)
-    found = ItemWeights.fit(rows_of(x), penalties, 0, lambda share: None, threads=1)
-    np.testing.assert_allclose(weights_of(found), slow_weights(x, penalties), rtol=0, atol=2e-3)
+    for form in FORMS:
+        found = form.fit(rows_of(x), penalties, 0, lambda share: None, threads=1)
+        np.testing.assert_allclose(weights_of(found), slow_weights(x, penalties), rtol=0, atol=2e-3)
+
+
+@pytest.mark.parametrize(("rank", "form"), [(3, LowRankWeights), (4, ExactWeights)])
+def test_a_catalogue_of_up_to_four_times_the_rank_is_solved_exactly(rank: int, form: type) -> None:
+    assert isinstance(fit_weights(rows_of(random_grades(1)), Penalties(rank), 0, lambda share: None), form)
+
+
+@pytest.mark.parametrize("size", [1, 300, 1200])
+def test_the_sweep_is_the_inverse(size: int) -> None:
+    """Of one block and of several, of one thread's rows and of several."""
+    half = np.random.default_rng(size).standard_normal((size, 2 * size))
+    matrix = half @ half.T / size + np.eye(size)
+    inverse = np.linalg.inv(matrix)
+    expected = -inverse / np.diag(inverse)
+    np.fill_diagonal(expected, 0)
+    weights, precision = regression_weights(matrix)
+    np.testing.assert_allclose(weights, expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(precision, np.diag(inverse), rtol=1e-9)
 
 
 def test_low_rank_comes_close_and_closer() -> None:
@@ -78,8 +103,8 @@ def test_low_rank_comes_close_and_closer() -> None:
     exact = slow_weights(x, Penalties())
     errors = []
     for rank in (2, 10, 40, 81):
-        found = ItemWeights.fit(rows_of(x), Penalties(rank), 0, lambda share: None, threads=1)
-        assert found.rank == rank
+        found = LowRankWeights.fit(rows_of(x), Penalties(rank), 0, lambda share: None, threads=1)
+        assert found.code_width == rank
         errors.append(float(np.linalg.norm(weights_of(found) - exact) / np.linalg.norm(exact)))
     assert errors == sorted(errors, reverse=True)
     assert errors[0] < 0.8
@@ -89,25 +114,34 @@ def test_low_rank_comes_close_and_closer() -> None:
 def test_an_item_that_is_folded_in_with_its_own_grades_stays_what_it_is() -> None:
     x = random_grades(2, users=120, items=30)
     rows = rows_of(x)
-    found = ItemWeights.fit(rows, Penalties(64), 0, lambda share: None, threads=1)
+    low, exact = (form.fit(rows, Penalties(64), 0, lambda share: None, threads=1) for form in FORMS)
+    assert isinstance(low, LowRankWeights)
+    assert isinstance(exact, ExactWeights)
     for item in range(30):
         users = np.flatnonzero(x[:, item])
-        again = found.folded_in(item, rows.take(users), x[users, item].astype(np.float32), len(users))
-        np.testing.assert_allclose(again.as_input, found.vectors[item], atol=1e-3 * np.abs(found.vectors).max())
-        target = found.vectors[item] * found.gains[item]
+        given = item, rows.take(users), x[users, item].astype(np.float32)
+        again = low.folded_in(*given)
+        np.testing.assert_allclose(again.as_input, low.vectors[item], atol=1e-3 * np.abs(low.vectors).max())
+        target = low.vectors[item] * low.gains[item]
         np.testing.assert_allclose(again.as_target, target, atol=2e-3 * np.abs(target).max())
+        again = exact.folded_in(*given)
+        np.testing.assert_allclose(again.as_input, exact.weights[item], atol=1e-4)
+        np.testing.assert_allclose(again.as_target[:-1], exact.weights[:-1, item], atol=1e-4)
+        np.testing.assert_allclose(again.as_target[-1], exact.weights[-1, item], atol=1e-4)
 
 
-def test_a_new_item_is_scored_as_if_it_had_been_there() -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_item_is_scored_as_if_it_had_been_there(form: type[LowRankWeights] | type[ExactWeights]) -> None:
     """To first order: the others have not heard of it yet."""
     x = random_grades(3, users=600, items=25, share=0.5)
-    without = ItemWeights.fit(rows_of(x[:, :-1]), Penalties(64), 0, lambda share: None, threads=1)
+    without = form.fit(rows_of(x[:, :-1]), Penalties(64), 0, lambda share: None, threads=1)
     users = np.flatnonzero(x[:, -1])
     mean = (x[:, :-1] > 0).sum(1).mean()
     assert without.mean_ratings == pytest.approx(mean, rel=0.05)
-    new = without.folded_in(-1, rows_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32), len(users))
-    codes = np.column_stack([x[:, :-1], np.ones(len(x))]) @ without.vectors
-    expected = np.column_stack([x[:, :-1], np.ones(len(x))]) @ np.delete(slow_weights(x, Penalties()), 24, 0)[:, 24]
+    new = without.folded_in(-1, rows_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32))
+    did = np.column_stack([x[:, :-1], np.ones(len(x))])
+    codes = did @ without.vectors if isinstance(without, LowRankWeights) else did
+    expected = did @ np.delete(slow_weights(x, Penalties()), 24, 0)[:, 24]
     assert np.corrcoef(codes @ new.as_target, expected)[0, 1] > 0.995
     assert np.std(codes @ new.as_target) == pytest.approx(np.std(expected), rel=0.1)
 

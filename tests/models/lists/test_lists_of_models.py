@@ -17,7 +17,7 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
 from cofill.models.cfn.model import CFN
-from cofill.models.lists.grades import Grades
+from cofill.models.lists.feedback import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
 from cofill.models.simple import ListModel, Means

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.rivals.als_wr import ALSWR, ALSWRFactors, first_items, solve_rows
-from cofill.models.rivals.factors import STARS, Stars
+from cofill.models.rivals.base import STARS, Stars
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Floats = npt.NDArray[np.float32]

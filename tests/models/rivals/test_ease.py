@@ -6,17 +6,17 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
-from cofill.models.rivals import ease
-from cofill.models.rivals.ease import EASE, EASEScorer
+from cofill.models.rivals import item_models
+from cofill.models.rivals.item_models import EASE, EASEScorer
 from tests.models.contract import cells, parts, small_cells
-from tests.models.rivals.list_rival_contract import ListRivalContract
+from tests.models.rivals.list_baseline_contract import ListBaselineContract
 from tests.models.rivals.sparse_grades import dense_of
 
 Doubles = npt.NDArray[np.float64]
 
 
-class TestContract(ListRivalContract):
-    rival = EASE
+class TestContract(ListBaselineContract):
+    baseline = EASE
     small_settings = {"penalty": 20.0}  # noqa: RUF012
 
 
@@ -40,7 +40,7 @@ def test_weights_are_those_of_the_paper(penalty: float) -> None:
     scorer = scorer_of(parts().train, penalty)
     grades = dense_of(scorer.feedback.trained())
     weights = ease_of_the_paper(grades, penalty)
-    np.testing.assert_allclose(scorer.weights.weights, weights, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scorer.weights.weights[:-1], weights, rtol=0, atol=1e-6)
     popular = scorer.one(np.empty(0, np.int32), np.empty(0, np.float32))
     scores = scorer.many(scorer.feedback.rows(np.arange(20))) - popular
     np.testing.assert_allclose(scores, grades[:20] @ weights, rtol=0, atol=1e-5)
@@ -83,7 +83,7 @@ def test_an_item_that_changed_is_weighted_as_it_would_have_been_fitted() -> None
 
 
 def test_a_catalogue_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ease, "MOST_ITEMS", 10)
+    monkeypatch.setattr(item_models, "MOST_ITEMS", 10)
     with pytest.raises(DataError, match="there are 11 items, more than 10; use another algorithm, such as means"):
         EASE().fit(cells(small_cells()))
 
@@ -91,8 +91,8 @@ def test_a_catalogue_that_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_penalty_is_chosen_or_given() -> None:
     chosen = EASE().fit(parts().train)
     assert isinstance(chosen.scorer, EASEScorer)
-    assert 5 <= chosen.scorer.penalty <= 10_240
-    assert chosen.facts() == [("penalty", f"{chosen.scorer.penalty:g}")]
+    assert 5 <= chosen.scorer.weights.ridge <= 10_240
+    assert chosen.facts() == [("penalty", f"{chosen.scorer.weights.ridge:g}")]
     assert EASE().fit(cells([(1, 1, 4.0)])).facts() == [("penalty", "160")]
     with pytest.raises(SettingsError, match="'penalty' must be greater than 0"):
         EASE(penalty=0)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
+from cofill.models.rivals.base import RowShards
 from cofill.models.rivals.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors, solve_side
-from cofill.models.rivals.rival import RowShards
 from tests.models.contract import cells, parts, small_cells
-from tests.models.rivals.list_rival_contract import ListRivalContract
+from tests.models.rivals.list_baseline_contract import ListBaselineContract
 from tests.models.rivals.sparse_grades import dense_of, sparse_of
 
 Floats = npt.NDArray[np.float32]
@@ -24,8 +24,8 @@ Doubles = npt.NDArray[np.float64]
 _SMALL: dict[str, Any] = {"rank": 8, "unobserved": 0.1, "penalty": 0.02, "iterations": 6, "threads": 1}
 
 
-class TestContract(ListRivalContract):
-    rival = IALS
+class TestContract(ListBaselineContract):
+    baseline = IALS
     small_settings = _SMALL
 
 

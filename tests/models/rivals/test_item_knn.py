@@ -9,16 +9,16 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cofill.errors import SettingsError
-from cofill.models.rivals.item_knn import ItemKNN, ItemKNNScorer, Neighbours, strongest
+from cofill.models.rivals.item_models import ItemKNN, ItemKNNScorer, Neighbours, strongest
 from tests.models.contract import cells, small_cells
-from tests.models.rivals.list_rival_contract import ListRivalContract
+from tests.models.rivals.list_baseline_contract import ListBaselineContract
 from tests.models.rivals.sparse_grades import dense_of, sparse_of
 
 Doubles = npt.NDArray[np.float64]
 
 
-class TestContract(ListRivalContract):
-    rival = ItemKNN
+class TestContract(ListBaselineContract):
+    baseline = ItemKNN
     small_settings = {"neighbours": 20, "shrinkage": 1.0}  # noqa: RUF012
 
 
@@ -83,8 +83,8 @@ def test_settings_are_chosen_or_given() -> None:
     ratings = cells(small_cells())
     scorer = ItemKNN(shrinkage=2.5).fit(ratings).scorer
     assert isinstance(scorer, ItemKNNScorer)
-    assert scorer.shrinkage == 2.5
-    assert scorer.count > 0
+    assert scorer.weights.shrinkage == 2.5
+    assert scorer.weights.count > 0
     assert dict(ItemKNN(neighbours=3).fit(ratings).facts())["neighbours"] == "3"
     with pytest.raises(SettingsError, match="'neighbours' must be greater than or equal to 1"):
         ItemKNN(neighbours=0)

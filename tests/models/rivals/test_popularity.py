@@ -4,11 +4,11 @@ from collections import Counter
 
 from cofill.models.rivals.popularity import Popularity
 from tests.models.contract import cells, small_cells
-from tests.models.rivals.list_rival_contract import ListRivalContract
+from tests.models.rivals.list_baseline_contract import ListBaselineContract
 
 
-class TestContract(ListRivalContract):
-    rival = Popularity
+class TestContract(ListBaselineContract):
+    baseline = Popularity
     personal = False
 
 

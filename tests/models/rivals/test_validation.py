@@ -6,8 +6,9 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.evaluation.ranking import evaluate_ranking
-from cofill.models.rivals.ease import EASE, Weights, gram_of
-from cofill.models.rivals.validation import Validation, climbed
+from cofill.models.lists.gram import gram_of, sparse_times
+from cofill.models.rivals.item_models import EASE, ease_of
+from cofill.models.rivals.popularity import Validation, climbed
 from tests.models.contract import cells, parts, small_cells
 from tests.models.rivals.sparse_grades import dense_of
 
@@ -33,7 +34,7 @@ def test_the_measure_is_that_of_evaluation() -> None:
     learned = dense_of(validation.train) > 0
     inside = learned[ratings.user_index, ratings.item_index]
     model = EASE(penalty=30.0).fit(ratings.select(inside))
-    measured = validation.ndcg(Weights.of(gram_of(validation.train), 30.0).products)
+    measured = validation.ndcg(lambda did: sparse_times(did, ease_of(gram_of(validation.train, np.float64), 30.0)[0]))
     assert measured == pytest.approx(evaluate_ranking(model, ratings.select(~inside)).ndcg, abs=1e-3)
 
 

@@ -1,4 +1,4 @@
-"""The list scorer of every model: a linear autoencoder over items, in closed form (weighted, low-rank EASE).
+"""The linear models of lists, fitted: what each item that somebody did says of every other.
 
 x (items,) are the grades of what somebody did, 0 elsewhere, and a constant 1 at the end, which learns what is popular.
 B (items + 1, items) predicts each of them from the others by ridge regression, and the score of an item is what is
@@ -10,31 +10,47 @@ everything do not speak for all:
     P = (G + Lambda)^-1                          B_ij = -P_ij / P_jj, 0 where i = j
     score_j = n_j^-popularity * sum_i x_i B_ij
 
-G is kept as F F' + a diagonal, where F (items + 1, rank) holds its largest eigenvectors, scaled. Then, exactly,
+A catalogue of up to four times `rank` items keeps B (`ExactWeights`): up to there one inverse takes less time than the
+passes over the data below (on MovieLens-1M 1.4 instead of 2.2 seconds of a processor), and lists of people who did
+little need few of its rows. Of a larger one G is kept as F F' + a diagonal, where F (items + 1, rank) holds its largest
+eigenvectors, scaled (`LowRankWeights`). Then, exactly,
 
     D = max(diag(G) - rowsums(F^2), 0) + Lambda      L L' = I + F' D^-1 F      Q = D^-1 F L^-T
     P = D^-1 - Q Q'                                  B_ij = Q_i . Q_j / P_jj
 
-so that somebody's code is the sum of x_i Q_i, and scores are a product with the vectors of the items: a catalogue
-with at most `rank` items gets EASE itself, and cost and memory are linear in the catalogue beyond that.
+so that somebody's code is the sum of x_i Q_i, and scores are a product with the vectors of the items: cost and memory
+are linear in the catalogue.
 
 Related work: Steck 2019 (EASE), 2020 (EDLAE); Woodbury's identity does the rest.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.compiling import compiled
-from cofill.crew import cores
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.draws import Keys, draws_of, normal_rows, seed_of
+from cofill.models.draws import Keys
+from cofill.models.lists.gram import (
+    Done,
+    gram_factor,
+    gram_of,
+    keys_by_number,
+    leading,
+    regression_weights,
+    sparse_times,
+    tall_times,
+    unseen,
+)
 from cofill.threads import one_blas_thread
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -42,19 +58,12 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
-Done = Callable[[float], None]
-"""Called with the share done."""
-
-# Directions beyond the rank, and passes over the data: more of either changed no list that was looked at.
-_OVERSAMPLED = 32
-_PASSES = 3
-# Directions with less than this share of the greatest eigenvalue are rounding of single precision.
-_ROUNDING = 1e-7
-# Rows of a tall matrix that are turned into double precision at once.
-_ROWS_AT_ONCE = 4096
-_DRAW, _CONSTANT_KEY = 0x11575, np.uint64(0xC0157A)
-# Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
-_STRIP = 64
+# Up to so many times the rank, a catalogue is solved exactly.
+_EXACT = 4
+# Directions that items are compared along, and those that features tell of, where weights are exact.
+_EMBEDDING = 64
+_DIRECTIONS = 256
+_CONSTANT_KEY = np.uint64(0xC0157A)
 
 
 class Penalties(NamedTuple):
@@ -70,20 +79,168 @@ class Penalties(NamedTuple):
 
 
 class ItemVectors(NamedTuple):
-    """What is known of one item: how it speaks, and how it is scored."""
+    """An item that was folded in."""
 
-    as_input: Floats  # (rank,): what it adds to somebody's code, for a grade of 1
-    as_target: Floats  # (rank,): its score is the product of this with somebody's code
+    as_input: Floats  # what it adds, for a grade of 1: to somebody's code, or to the scores of the fitted items
+    as_target: Floats  # its score is the product of this with somebody's code, or with what they did
+    embedding: Floats  # (width,): items that the same people choose have similar ones
+
+
+class FoldedIn(NamedTuple):
+    """Items that came or changed after the training, k of them: they take the place of those that were fitted."""
+
+    items: Longs  # (k,)
+    inputs: Floats  # (k, ...)
+    targets: Floats  # (k, ...)
+
+
+class Heard(NamedTuple):
+    """What n people did."""
+
+    fitted: SparseRows  # (n, items): of the items that are as they were fitted
+    trained: SparseRows  # (n, items): of all items of the training
+    later: "csr_array | None"  # (n, k): of those that were folded in; None if nobody did anything with one
+    expected: Floats | None  # (n, code): what the features of people add to their codes
+
+
+class Scores(NamedTuple):
+    """Of n people."""
+
+    fitted: Floats  # (n, items)
+    later: Floats  # (n, k)
+    codes: Floats  # (n, code): what features of items are scored by
+
+
+class ItemWeights(ABC):
+    """B in some form, of the items that it was fitted on, and what folds in others."""
+
+    ratings: Ints
+    """(items,): how many people did something with each."""
+
+    @property
+    def items(self) -> int:
+        return len(self.ratings)
+
+    @property
+    @abstractmethod
+    def code_width(self) -> int:
+        """How many numbers a code has."""
+
+    @property
+    @abstractmethod
+    def input_width(self) -> int:
+        """How many numbers an item that is folded in has as an input."""
+
+    @property
+    @abstractmethod
+    def target_width(self) -> int:
+        """The same as a target."""
+
+    @abstractmethod
+    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+        """Scores for people; what comes from an item itself is left out of its score."""
+
+    @abstractmethod
+    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        """(m, n): what a grade of 1 of n items adds to the scores of m others. `place` and `at` say where among the
+        folded ones each of them is; -1: it is as it was fitted.
+        """
+
+    @abstractmethod
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        """(m, n): what codes (n, code) add to the scores of m items."""
+
+    @abstractmethod
+    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
+        """(n, code): the codes of people who each did one thing alone."""
+
+    @abstractmethod
+    def codes(self, graded: SparseRows) -> Floats:
+        """(n, code): the codes of people, without the constant."""
+
+    @abstractmethod
+    def target_codes(self, scale: Floats) -> Floats:
+        """(items, code): of each item as a target, times `scale` (items,)."""
+
+    @abstractmethod
+    def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
+        """An item from the grades (n,) that it has from n users, and theirs of the items that were fitted.
+
+        One that was fitted, with the grades that it had then, gets what it had. `item` is -1 for another.
+        """
+
+    @abstractmethod
+    def embeddings(self) -> Floats:
+        """(items, width): items that the same people choose have similar ones."""
+
+    def turned(self, embeddings: Floats) -> Floats:
+        """Embeddings of all items, fitted and folded in, so that their cosines compare them."""
+        return embeddings
+
+    @abstractmethod
+    def arrays(self) -> Arrays:
+        """For the model file."""
+
+
+class _Regression(NamedTuple):
+    """What is regressed: sqrt(W) [X, 1], and the penalties of its columns."""
+
+    rows: SparseRows
+    own: Doubles  # (columns,): diag(G)
+    ratings: Longs  # (items,)
+    ridge: float
+    mean_ratings: float
+
+    @classmethod
+    def of(cls, graded: SparseRows, penalties: Penalties, exchange: Exchange) -> "_Regression":
+        counts = graded.counts()
+        ratings = exchange.sum_(np.bincount(graded.indices, minlength=graded.columns).astype(np.int64))
+        known_items = max(1, int((ratings > 0).sum()))
+        squares = (graded.values.astype(np.float64) ** 2).sum()
+        everything, people, squares = total(exchange, graded.nnz, (counts > 0).sum(), squares)
+        mean_ratings = everything / max(1.0, people)
+        rows = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
+        own = np.bincount(rows.indices, rows.values.astype(np.float64) ** 2, minlength=rows.columns)
+        squared = exchange.sum_(own.astype(np.float64))  # without a single entry, numpy counts in integers
+        return cls(rows, squared, ratings, float(penalties.penalty * squares / known_items), float(mean_ratings))
+
+
+def fit_weights(
+    graded: SparseRows,
+    penalties: Penalties,
+    seed: int,
+    done: Done,
+    threads: int = 0,
+    *,
+    keys: Keys | None = None,
+    exchange: Exchange = ALONE,
+    described: bool = True,
+) -> "ItemWeights":
+    """From grades (users x items). `keys` (items,) are what is drawn by; other processes may have other users.
+
+    `described`: somebody or something has features.
+    """
+    if graded.columns < _EXACT * penalties.rank:
+        return ExactWeights.fit(graded, penalties, seed, done, threads, keys, exchange, described=described)
+    return LowRankWeights.fit(graded, penalties, seed, done, threads, keys, exchange)
+
+
+def restored_weights(arrays: Arrays) -> "ItemWeights":
+    """From the model file."""
+    return (LowRankWeights if "lift" in arrays else ExactWeights).restored(arrays)
+
+
+# Of low rank
 
 
 @dataclass(frozen=True)
-class ItemWeights:
-    """A fitted scorer: arrays of the items that it was fitted on, and what folds in others."""
+class LowRankWeights(ItemWeights):
+    """B as products of vectors."""
 
     vectors: Floats  # (items + 1, rank): Q; the last one is that of the constant
     diagonal: Floats  # (items + 1,): D
     gains: Floats  # (items,): n^-popularity / P_jj; 0 for an item without ratings
-    ratings: Ints  # (items,): n, how many people did something with it
+    ratings: Ints
     lift: Floats  # (rank, rank): L' (F'F)^-1, from sums of codes to F
     turn: Floats  # (rank, rank): L^-T, from F to D Q
     ridge: float  # the penalty that is the same for all items
@@ -99,28 +256,18 @@ class ItemWeights:
         seed: int,
         done: Done,
         threads: int = 0,
-        *,
         keys: Keys | None = None,
         exchange: Exchange = ALONE,
-    ) -> "ItemWeights":
-        """From grades (users x items). `keys` (items,) are what is drawn by; other processes may have other users."""
-        counts = graded.counts()
-        ratings = exchange.sum_(np.bincount(graded.indices, minlength=graded.columns).astype(np.int64))
-        known_items = max(1, int((ratings > 0).sum()))
-        squares = (graded.values.astype(np.float64) ** 2).sum()
-        everything, people, squares = total(exchange, graded.nnz, (counts > 0).sum(), squares)
-        mean_ratings = everything / max(1.0, people)
-        ridge = penalties.penalty * squares / known_items
-        weighted = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
-        own = np.bincount(weighted.indices, weighted.values.astype(np.float64) ** 2, minlength=weighted.columns)
-        own = exchange.sum_(own.astype(np.float64))  # without a single entry, numpy counts in integers
-        keys = _by_number(graded.columns) if keys is None else keys
+    ) -> "LowRankWeights":
+        """As `fit_weights`."""
+        given = _Regression.of(graded, penalties, exchange)
+        keys = keys_by_number(graded.columns) if keys is None else keys
         factor = gram_factor(
-            weighted, min(penalties.rank, weighted.columns), seed, done, threads,
+            given.rows, min(penalties.rank, given.rows.columns), seed, done, threads,
             keys=np.append(keys, _CONSTANT_KEY), exchange=exchange,
         )  # fmt: skip
-        left_over = np.maximum(own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
-        diagonal = left_over + ridge + penalties.share * own
+        left_over = np.maximum(given.own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
+        diagonal = left_over + given.ridge + penalties.share * given.own
         rank = factor.shape[1]
         lengths = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)  # F'F is diagonal
         scaled = factor / diagonal[:, None].astype(np.float32)
@@ -128,48 +275,77 @@ class ItemWeights:
         del factor
         lower = np.linalg.cholesky((inner + inner.T) / 2)
         turn = np.linalg.inv(lower).T
-        vectors = _times(scaled, turn, threads)
+        vectors = tall_times(scaled, turn, threads)
         own_precision = 1.0 / diagonal - np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
         inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
-        gains = np.where(ratings > 0, np.maximum(ratings, 1.0) ** -penalties.popularity / own_precision[:-1], 0.0)
         done(1.0)
         return cls(
             vectors=vectors,
             diagonal=diagonal.astype(np.float32),
-            gains=gains.astype(np.float32),
-            ratings=ratings.astype(np.int32),
+            gains=(_held_back(given.ratings, penalties.popularity) / own_precision[:-1]).astype(np.float32),
+            ratings=given.ratings.astype(np.int32),
             lift=(lower.T * inverse).astype(np.float32),
             turn=turn.astype(np.float32),
-            ridge=float(ridge),
-            mean_ratings=float(mean_ratings),
+            ridge=given.ridge,
+            mean_ratings=given.mean_ratings,
             penalties=penalties,
         )
 
     @property
-    def items(self) -> int:
-        return len(self.gains)
-
-    @property
-    def rank(self) -> int:
+    def code_width(self) -> int:
         return int(self.vectors.shape[1])
 
-    @property
-    def constant(self) -> Floats:
-        """(rank,): the code of somebody who did nothing."""
-        vector: Floats = self.vectors[-1]
-        return vector
+    input_width = target_width = code_width
 
-    def folded_in(self, item: int, users: SparseRows, grades: Floats, ratings: int) -> ItemVectors:
-        """An item from the grades (n,) that it has from n users, and theirs of the items that were fitted.
+    @cached_property
+    def _own(self) -> Floats:
+        """(items,): what a grade of 1 adds to the score of the item itself."""
+        own: Floats = self.gains * np.einsum("ij,ij->i", self.vectors[:-1], self.vectors[:-1])
+        return own
 
-        One that was fitted, with the grades that it had then, gets the vectors that it had. `item` is -1 for another.
-        """
-        weights = user_weights(users.counts(), self.mean_ratings, self.penalties.user_power).astype(np.float32)
-        own = float((weights * grades**2).sum(dtype=np.float64))
-        spread = np.repeat((weights * grades).astype(np.float64), users.counts()) * users.values
-        together: Doubles = np.bincount(users.indices, spread, minlength=self.items + 1).astype(np.float64)
-        together[-1] = float((weights * grades).sum(dtype=np.float64))
+    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+        codes = self.codes(heard.fitted) + self.vectors[-1]
+        if heard.later is not None:
+            codes += heard.later @ folded.inputs
+        if heard.expected is not None:
+            codes += heard.expected
+        scores = codes @ self.vectors[:-1].T
+        scores *= self.gains
+        did = heard.fitted
+        scores[np.repeat(np.arange(did.rows), did.counts()), did.indices] -= did.values * self._own[did.indices]
+        later = codes @ folded.targets.T
+        if heard.later is not None:
+            later -= heard.later.multiply(np.einsum("ij,ij->i", folded.inputs, folded.targets)).toarray()
+        return Scores(scores, later, codes)
+
+    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        inputs = self.codes_of(items, place, folded).astype(np.float64)
+        found: Doubles = self._targets(asked, at, folded).astype(np.float64) @ inputs.T
+        found[asked[:, None] == items] = 0.0
+        return found
+
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        found: Doubles = self._targets(asked, at, folded).astype(np.float64) @ codes.astype(np.float64).T
+        return found
+
+    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
+        return _replaced(lambda some: self.vectors[some], items, place, folded.inputs, self.code_width)
+
+    def _targets(self, asked: Ints, at: Longs, folded: FoldedIn) -> Floats:
+        return _replaced(
+            lambda some: self.vectors[some] * self.gains[some][:, None], asked, at, folded.targets, self.code_width
+        )
+
+    def codes(self, graded: SparseRows) -> Floats:
+        return sparse_times(graded, self.vectors)
+
+    def target_codes(self, scale: Floats) -> Floats:
+        targets: Floats = self.vectors[:-1] * (self.gains * scale)[:, None]
+        return targets
+
+    def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
+        own, together = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)
         code = (together.astype(np.float32) * self.diagonal) @ self.vectors
         factor = code @ self.lift
         left_over = max(own - float(factor @ factor), 0.0)
@@ -180,49 +356,335 @@ class ItemWeights:
             before, d = self.vectors[item], float(self.diagonal[item])
             share = d * float(before @ plain) / max(1 - d * float(before @ before), 1e-6)
             target = (plain + before * np.float32(share)).astype(np.float32)
-        speaks = target / np.float32(diagonal + float(plain @ target))
-        scored = target * np.float32(max(ratings, 1) ** -self.penalties.popularity)
-        return ItemVectors(speaks.astype(np.float32), scored.astype(np.float32))
+        speaks: Floats = (target / np.float32(diagonal + float(plain @ target))).astype(np.float32)
+        scored: Floats = target * np.float32(max(len(grades), 1) ** -self.penalties.popularity)
+        return ItemVectors(speaks, scored, scored)
+
+    def embeddings(self) -> Floats:
+        return self.target_codes(np.ones(self.items, np.float32))
+
+    def turned(self, embeddings: Floats) -> Floats:
+        """Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other.
+
+        That of Q would say which items are left over when all others are accounted for.
+        """
+        turned: Floats = embeddings @ np.linalg.inv(self.turn)
+        return turned
 
     def arrays(self) -> Arrays:
-        numbers = [self.ridge, self.mean_ratings]
+        names = ("vectors", "diagonal", "gains", "ratings", "lift", "turn")
+        numbers = np.array([self.ridge, self.mean_ratings], np.float64)
+        penalties = np.array(self.penalties, np.float64)
+        return {name: getattr(self, name) for name in names} | {"numbers": numbers, "penalties": penalties}
+
+    @classmethod
+    def restored(cls, arrays: Arrays) -> "LowRankWeights":
+        rank, *others = arrays["penalties"].tolist()
+        ridge, mean_ratings = arrays["numbers"].tolist()
+        kept = {name: arrays[name] for name in ("vectors", "diagonal", "gains", "ratings", "lift", "turn")}
+        return cls(**kept, ridge=ridge, mean_ratings=mean_ratings, penalties=Penalties(int(rank), *others))
+
+
+def _replaced(fitted: Callable[[Ints], Floats], items: Ints, place: Longs, folded: Floats, width: int) -> Floats:
+    """(n, width): rows of items as they were fitted, or of those that were folded in."""
+    found = np.zeros((len(items), width), np.float32)
+    found[place < 0] = fitted(items[place < 0])
+    found[place >= 0] = folded[place[place >= 0]]
+    return found
+
+
+# With a weight for every pair
+
+
+class PairWeights(ItemWeights):
+    """B itself: a score is the sum of the weights of what somebody did."""
+
+    def __init__(self, ratings: Ints, embedding: "ItemEmbedding") -> None:
+        self.ratings, self.embedding = ratings, embedding
+
+    @property
+    def code_width(self) -> int:
+        return 0
+
+    @property
+    def input_width(self) -> int:
+        return self.items
+
+    @property
+    def target_width(self) -> int:
+        return self.items + 1
+
+    @abstractmethod
+    def products(self, graded: SparseRows) -> Floats:
+        """(n, items): x B."""
+
+    @abstractmethod
+    def at(self, inputs: Ints, targets: Ints) -> Doubles:
+        """(m, n): B of n inputs and m targets."""
+
+    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+        scores = self.products(heard.fitted)
+        if heard.later is not None:
+            scores += heard.later @ folded.inputs
+        later = sparse_times(heard.trained, folded.targets[:, : self.items].T)
+        return Scores(scores, later, np.zeros((len(scores), 0), np.float32))
+
+    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        as_fitted, changed = place < 0, place >= 0
+        found = np.zeros((len(asked), len(items)))
+        found[np.ix_(at < 0, as_fitted)] = self.at(items[as_fitted], asked[at < 0])
+        found[np.ix_(at < 0, changed)] = folded.inputs[place[changed]][:, asked[at < 0]].T
+        speaks = items < self.items
+        found[np.ix_(at >= 0, speaks)] = folded.targets[at[at >= 0]][:, items[speaks]]
+        return found
+
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        return np.zeros((len(asked), len(codes)))
+
+    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
+        return np.zeros((len(items), 0), np.float32)
+
+    def codes(self, graded: SparseRows) -> Floats:
+        return np.zeros((graded.rows, 0), np.float32)
+
+    def target_codes(self, scale: Floats) -> Floats:
+        return np.zeros((self.items, 0), np.float32)
+
+    def embeddings(self) -> Floats:
+        return self.embedding.vectors
+
+
+@dataclass(frozen=True)
+class ItemEmbedding:
+    """A vector for every item that was fitted, by who chose it; zero for one without ratings.
+
+    The cosines of items over users are C = N'N, where the columns of N are those of the grades at length one. Vectors
+    are its largest eigenvectors, scaled: F F' is the best approximation to C of that rank. An item that came later, of
+    which the cosines c with the others are known, has the vector c F (F'F)^-1.
+    """
+
+    vectors: Floats  # (items, width)
+    norms: Doubles  # (items,): the length of the column of each
+
+    @classmethod
+    def of_gram(cls, gram: Floats | Doubles, seed: int, keys: Keys) -> "ItemEmbedding":
+        """From the products (items, items) of columns with each other."""
+        norms = np.sqrt(gram.diagonal().astype(np.float64))
+        inverse = np.divide(1.0, norms, out=np.zeros(len(norms)), where=norms > 0).astype(np.float32)[:, None]
+
+        def times(matrix: Floats) -> Floats:
+            return np.asarray(inverse * (gram @ (inverse * matrix)), np.float32)
+
+        return cls(leading(times, keys, min(_EMBEDDING, len(norms)), seed, unseen, 1), norms)
+
+    @classmethod
+    def of(cls, graded: SparseRows, seed: int) -> "ItemEmbedding":
+        """From grades (users x items)."""
+        norms = column_lengths(graded)
+        lengths = np.where(norms > 0, norms, 1.0)[graded.indices]
+        unit = SparseRows(graded.indptr, graded.indices, (graded.values / lengths).astype(np.float32), graded.columns)
+        found = gram_factor(unit, min(_EMBEDDING, graded.columns), seed, unseen, threads=1)
+        return cls(found, norms)
+
+    def folded_in(self, sums: Doubles, own: float) -> Floats:
+        """(width,): the vector of an item, given its products (items,) with the others and with itself."""
+        below = self.norms * np.sqrt(own)
+        cosines = np.divide(sums, below, out=np.zeros(len(sums)), where=below > 0).astype(np.float32)
+        lengths = (self.vectors.astype(np.float64) ** 2).sum(0)
+        inverse = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 1e-6 * lengths.max(initial=1e-30))
+        vector: Floats = ((cosines @ self.vectors) * inverse).astype(np.float32)
+        return vector
+
+
+def column_lengths(graded: SparseRows) -> Doubles:
+    """(items,): the length of the column of grades of each item."""
+    squares = np.bincount(graded.indices, graded.values.astype(np.float64) ** 2, graded.columns)
+    return np.sqrt(squares.astype(np.float64))
+
+
+class ExactWeights(PairWeights):
+    """B, from one inverse. An item j that came later is added to the regression as it would have been in training, by
+    the inverse of a block matrix: with g the sums of its grades times those of the others, s its squared grades, and
+    v = P g,
+
+        B_ij = v_i                  B_jk = v_k / r / (P_kk + v_k^2 / r)              r = s + Lambda_j - g.v
+
+    One that was fitted is taken out first: v_i - P_ij v_j / P_jj. Weights among the others stay as they were fitted.
+    """
+
+    def __init__(
+        self,
+        weights: Floats,
+        precision: Doubles,
+        ratings: Ints,
+        embedding: ItemEmbedding,
+        directions: Floats,
+        numbers: tuple[float, float],
+        penalties: Penalties,
+    ) -> None:
+        """`numbers` are the ridge that is the same for all items, and the mean ratings of a user."""
+        super().__init__(ratings, embedding)
+        self.weights = weights  # (items + 1, items): n^-popularity B; the last row is that of the constant
+        self.precision = precision  # (items + 1,): the diagonal of P
+        self.directions = directions  # (items + 1, code): orthonormal
+        self.ridge, self.mean_ratings = numbers
+        self.penalties = penalties
+        held_back = _held_back(ratings, penalties.popularity)
+        self._scale = np.where(held_back > 0, held_back, 1.0).astype(np.float32)
+
+    @property
+    def code_width(self) -> int:
+        return int(self.directions.shape[1])
+
+    @classmethod
+    @one_blas_thread()
+    def fit(
+        cls,
+        graded: SparseRows,
+        penalties: Penalties,
+        seed: int,
+        done: Done,
+        threads: int = 0,
+        keys: Keys | None = None,
+        exchange: Exchange = ALONE,
+        *,
+        described: bool = True,
+    ) -> "ExactWeights":
+        """As `fit_weights`."""
+        given = _Regression.of(graded, penalties, exchange)
+        gram = exchange.sum_(gram_of(given.rows, np.float32, threads))
+        done(0.3)
+        keys = np.append(keys_by_number(graded.columns) if keys is None else keys, _CONSTANT_KEY)
+        embedding = ItemEmbedding.of_gram(gram[:-1, :-1], seed, keys[:-1])
+        directions: Floats = np.zeros((len(gram), 0), np.float32)
+        if described:
+            width = min(_DIRECTIONS, len(gram))
+            found = leading(lambda matrix: np.asarray(gram @ matrix, np.float32), keys, width, seed, unseen, threads)
+            lengths = np.linalg.norm(found, axis=0)
+            directions = (found / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        gram[np.diag_indices_from(gram)] += (given.ridge + penalties.share * given.own).astype(np.float32)
+        weights, precision = regression_weights(gram, threads)
+        weights = weights[:, :-1]
+        weights *= _held_back(given.ratings, penalties.popularity).astype(np.float32)
+        done(1.0)
+        numbers = given.ridge, given.mean_ratings
+        ratings = given.ratings.astype(np.int32)
+        return cls(np.ascontiguousarray(weights), precision, ratings, embedding, directions, numbers, penalties)
+
+    @cached_property
+    def _by_direction(self) -> Floats:
+        """(code, items): what each direction adds to scores."""
+        found: Floats = self.directions.T @ self.weights
+        return found
+
+    def products(self, graded: SparseRows) -> Floats:
+        scores = sparse_times(graded, self.weights)
+        scores += self.weights[-1]
+        return scores
+
+    def at(self, inputs: Ints, targets: Ints) -> Doubles:
+        found: Doubles = self.weights[np.ix_(inputs, targets)].T.astype(np.float64)
+        return found
+
+    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+        scores, later, _ = super().scores(heard, folded)
+        later += folded.targets[:, -1]
+        codes = self.codes(heard.fitted) + self.directions[-1]
+        if heard.expected is not None:
+            scores += heard.expected @ self._by_direction
+            later += heard.expected @ (self.directions.T @ folded.targets.T)
+            codes += heard.expected
+        return Scores(scores, later, codes)
+
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        targets = np.zeros((len(asked), self.code_width), np.float32)
+        targets[at < 0] = self._by_direction[:, asked[at < 0]].T
+        targets[at >= 0] = folded.targets[at[at >= 0]] @ self.directions
+        found: Doubles = targets.astype(np.float64) @ codes.astype(np.float64).T
+        return found
+
+    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
+        nothing = np.zeros((len(folded.items), self.code_width), np.float32)
+        return _replaced(lambda some: self.directions[some], items, place, nothing, self.code_width)
+
+    def codes(self, graded: SparseRows) -> Floats:
+        return sparse_times(graded, self.directions)
+
+    def target_codes(self, scale: Floats) -> Floats:
+        codes: Floats = self._by_direction.T * scale[:, None]
+        return codes
+
+    def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
+        own, sums = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)
+        if item >= 0:
+            sums[item] = 0.0
+        targets, precision = self._inverse_times(sums), self.precision
+        if item >= 0:  # without itself
+            column = self._inverse_column(item)
+            targets -= column * (targets[item] / column[item])
+            precision = precision - column**2 / column[item]
+            targets[item] = precision[item] = 0.0
+        rest = (1 + self.penalties.share) * own + self.ridge - float(sums @ targets)
+        rest = max(rest, 1e-3 * self.ridge)  # rounding; at least the ridge in exact arithmetic
+        below = precision + targets**2 / rest
+        inputs = np.divide(targets / rest, below, out=np.zeros_like(targets), where=below > 0)[:-1] * self._scale
+        scored = targets * max(len(grades), 1) ** -self.penalties.popularity
+        return ItemVectors(
+            inputs.astype(np.float32), scored.astype(np.float32), self.embedding.folded_in(sums[:-1], own)
+        )
+
+    def _inverse_times(self, vector: Doubles) -> Doubles:
+        """P v (items + 1,)."""
+        precision, unscaled = self.precision, vector[:-1] / self._scale
+        image = precision * vector
+        image[:-1] -= precision[:-1] * (vector.astype(np.float32) @ self.weights) / self._scale
+        image[-1] -= self.weights[-1].astype(np.float64) @ (precision[:-1] * unscaled)
+        return image
+
+    def _inverse_column(self, item: int) -> Doubles:
+        """P e_item."""
+        column: Doubles = -self.weights[:, item].astype(np.float64)
+        column *= self.precision[item] / self._scale[item]
+        column[item] = self.precision[item]
+        return column
+
+    def arrays(self) -> Arrays:
         return {
-            "vectors": self.vectors,
-            "diagonal": self.diagonal,
-            "gains": self.gains,
+            "weights": self.weights,
+            "precision": self.precision,
             "ratings": self.ratings,
-            "lift": self.lift,
-            "turn": self.turn,
-            "numbers": np.array(numbers, np.float64),
+            "embedding": self.embedding.vectors,
+            "norms": self.embedding.norms,
+            "directions": self.directions,
+            "numbers": np.array([self.ridge, self.mean_ratings], np.float64),
             "penalties": np.array(self.penalties, np.float64),
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> "ItemWeights":
-        """ValueError where the arrays do not fit together."""
+    def restored(cls, arrays: Arrays) -> "ExactWeights":
         rank, *others = arrays["penalties"].tolist()
         ridge, mean_ratings = arrays["numbers"].tolist()
-        found = cls(
-            vectors=arrays["vectors"],
-            diagonal=arrays["diagonal"],
-            gains=arrays["gains"],
-            ratings=arrays["ratings"],
-            lift=arrays["lift"],
-            turn=arrays["turn"],
-            ridge=ridge,
-            mean_ratings=mean_ratings,
-            penalties=Penalties(int(rank), *others),
-        )
-        items, width = found.items, found.vectors.shape[1]
-        if (
-            found.vectors.shape != (items + 1, width)
-            or found.diagonal.shape != (items + 1,)
-            or len(found.ratings) != items
-        ):
-            raise ValueError("the vectors of the list scorer are of another number of items")
-        if found.lift.shape != (width, width) or found.turn.shape != (width, width):
-            raise ValueError("the matrices of the list scorer differ in width")
-        return found
+        embedding = ItemEmbedding(arrays["embedding"], arrays["norms"])
+        weights, precision, ratings = (arrays[name] for name in ("weights", "precision", "ratings"))
+        numbers, penalties = (ridge, mean_ratings), Penalties(int(rank), *others)
+        return cls(weights, precision, ratings, embedding, arrays["directions"], numbers, penalties)
+
+
+def _held_back(ratings: npt.NDArray[Any], popularity: float) -> Doubles:
+    """(items,): what the scores of items with so many ratings are multiplied by; 0 for one without."""
+    return np.where(ratings > 0, np.maximum(ratings, 1.0) ** -popularity, 0.0).astype(np.float64)
+
+
+def weighted_sums(users: SparseRows, grades: Floats, mean: float, power: float, items: int) -> tuple[float, Doubles]:
+    """For an item with grades (n,) of n users: its squared grades, and (items + 1,) its grades times what these users
+    did, the constant last; added up over users by their weights.
+    """
+    counts = users.counts() if power else np.ones(users.rows, np.int64)  # one who did nothing else counts, too
+    weights = user_weights(counts, mean, power).astype(np.float32)
+    spread = np.repeat((weights * grades).astype(np.float64), users.counts()) * users.values
+    together: Doubles = np.bincount(users.indices, spread, minlength=items + 1).astype(np.float64)
+    together[-1] = float((weights * grades).sum(dtype=np.float64))
+    return float((weights * grades**2).sum(dtype=np.float64)), together
 
 
 def user_weights(counts: Longs, mean: float, power: float) -> Doubles:
@@ -242,141 +704,3 @@ def _with_constant(graded: SparseRows, weights: Doubles) -> SparseRows:
     indices[places], values[places] = graded.indices, graded.values
     values *= np.repeat(np.sqrt(weights), counts + rated).astype(np.float32)
     return SparseRows(indptr.astype(np.int64), indices, values, graded.columns + 1)
-
-
-def gram_factor(
-    rows: SparseRows,
-    rank: int,
-    seed: int,
-    done: Done,
-    threads: int = 0,
-    *,
-    keys: Keys | None = None,
-    exchange: Exchange = ALONE,
-) -> Floats:
-    """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
-
-    Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
-    G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
-    First directions are drawn by the keys of the columns. G is the sum of those of all processes.
-    """
-    if rank + _OVERSAMPLED >= rows.columns:
-        gram = exchange.sum_(gram_times(rows, np.eye(rows.columns, dtype=np.float32), threads)).astype(np.float64)
-        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
-        done(0.5)
-        scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
-        return np.asarray(scaled, np.float32)
-    counts = exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
-    order = np.argsort(-counts, kind="stable")
-    by_popularity = _renumbered(rows, order)
-    keys = _by_number(rows.columns) if keys is None else keys
-    basis = normal_rows(seed_of(seed, _DRAW), keys[order], rank + _OVERSAMPLED)
-    image = exchange.sum_(gram_times(by_popularity, basis, threads))
-    for number in range(1, _PASSES):
-        done(number / (_PASSES + 1))
-        # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
-        basis = _times(image, _inverse_root(_products(image, image, threads), _ROUNDING**2), threads)
-        image = exchange.sum_(gram_times(by_popularity, basis, threads))
-    done(_PASSES / (_PASSES + 1))
-    root = _inverse_root(_products(basis, image, threads), _ROUNDING)
-    del basis
-    found = np.linalg.eigh(root.T @ _products(image, image, threads) @ root)[1]
-    image = _times(image, root @ found[:, ::-1][:, :rank], threads)
-    factor = np.empty(image.shape, np.float32)
-    factor[order] = image
-    return factor
-
-
-def _by_number(count: int) -> Keys:
-    """Keys of items without ids."""
-    return draws_of(np.uint64(0), np.arange(count, dtype=np.uint64))
-
-
-def _renumbered(rows: SparseRows, order: Longs) -> SparseRows:
-    """With columns in another order: what most rows have side by side stays in the cache."""
-    place = np.empty(len(order), np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    return SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
-
-
-def _products(left: Floats, right: Floats, threads: int) -> Doubles:
-    """L'R (width, width) of tall matrices, in double precision without a copy of them in it.
-
-    The same to the bit for any number of threads: parts are of the same rows, and added up in their order.
-    """
-    summed = np.zeros((left.shape[1], right.shape[1]))
-    firsts = range(0, len(left), _ROWS_AT_ONCE)
-
-    def part(first: int) -> Doubles:
-        some = left[first : first + _ROWS_AT_ONCE].astype(np.float64)
-        product: Doubles = some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
-        return product
-
-    with _pool(threads) as pool:
-        at_once = threads or cores()  # a part is as large as the sum
-        for place in range(0, len(firsts), at_once):
-            for product in pool.map(part, firsts[place : place + at_once]):
-                summed += product
-    return summed
-
-
-def _times(tall: Floats, small: Doubles, threads: int) -> Floats:
-    """T S for a tall T and an S that is not wider, in the memory of T: a second one would be the most there is."""
-    own, width = small.astype(np.float32), small.shape[1]
-
-    def part(first: int) -> None:
-        some = tall[first : first + _ROWS_AT_ONCE]
-        some[:, :width] = some @ own
-
-    with _pool(threads) as pool:
-        list(pool.map(part, range(0, len(tall), _ROWS_AT_ONCE)))
-    return tall[:, :width]
-
-
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists")
-
-
-def _inverse_root(matrix: Doubles, least: float) -> Doubles:
-    """(width, up to width): R with R' M R = I for a symmetric M, without directions below that share of the greatest
-    eigenvalue.
-    """
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    kept = values > least * values.max(initial=0.0)
-    root: Doubles = vectors[:, kept] / np.sqrt(values[kept])
-    return root[:, ::-1]
-
-
-def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
-    """X'X M (columns, width) for a sparse X (rows, columns) and M (columns, width), without X M in memory.
-
-    Threads share out the columns of M, so that they write to different memory and need no lock.
-    """
-    product = np.empty_like(matrix)
-
-    def work(first: int) -> None:
-        strip = np.ascontiguousarray(matrix[:, first : first + _STRIP])
-        out = np.zeros_like(strip)
-        _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
-        product[:, first : first + _STRIP] = out
-
-    with _pool(threads) as pool:
-        list(pool.map(work, range(0, matrix.shape[1], _STRIP)))
-    return product
-
-
-@compiled
-def _gram_times(indptr: Longs, indices: Ints, values: Floats, strip: Floats, out: Floats) -> None:
-    width = strip.shape[1]
-    image = np.empty(width, np.float32)
-    for row in range(len(indptr) - 1):
-        start, end = indptr[row], indptr[row + 1]
-        image[:] = 0
-        for entry in range(start, end):
-            column, value = indices[entry], values[entry]
-            for place in range(width):
-                image[place] += value * strip[column, place]
-        for entry in range(start, end):
-            column, value = indices[entry], values[entry]
-            for place in range(width):
-                out[column, place] += value * image[place]

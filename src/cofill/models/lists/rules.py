@@ -1,4 +1,4 @@
-"""Rules of lists: which items may be in one, which count for more, how many of a kind, how unlike each other."""
+"""Lists and their rules: which items may be in one, which count for more, how many of a kind, how unlike each other."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -8,8 +8,10 @@ from typing import Literal, TypedDict
 import numpy as np
 import numpy.typing as npt
 
+from cofill.compiling import compiled
 from cofill.data.attributes import Attributes, Condition, Scalar
 from cofill.data.conditions import GREATEST_BOOST
+from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 from cofill.models.results import best_of
@@ -25,7 +27,30 @@ By = Literal["list", "rating"]
 Among = Iterable[Id] | Flags
 """Items to choose from: their ids, or a flag for each item of the model."""
 
-# Candidates of which a list with rules is picked, for each of its places, and at least.
+
+@compiled
+def best_of_rows(scores: Floats, found: Ints) -> None:
+    """Into `found` (rows, n): what `best_of` tells of each row of scores, and -1 after its end."""
+    n = found.shape[1]
+    best = np.empty(n, np.float32)
+    for row in range(len(scores)):
+        count, least = 0, np.float32(-np.inf)
+        for item in range(scores.shape[1]):
+            score = scores[row, item]
+            if score > least:  # so of equals the first stays
+                place = count if count < n else n - 1
+                while place > 0 and best[place - 1] < score:
+                    best[place] = best[place - 1]
+                    found[row, place] = found[row, place - 1]
+                    place -= 1
+                best[place] = score
+                found[row, place] = item
+                count = min(count + 1, n)
+                if count == n:
+                    least = best[n - 1]
+        found[row, count:] = -1
+
+
 _CANDIDATES_A_PLACE = 20
 _LEAST_CANDIDATES = 200
 
@@ -96,6 +121,32 @@ class Selection:
             rest = np.where(unrated, scores, np.float32(-np.inf))
             rest[new] = -np.inf
             picked += self._picked(rest, n - len(picked), picked)
+        return picked
+
+    def best_of_many(self, scores: Floats, known: SparseRows | None, n: int) -> list[Ints]:
+        """The same for many people, by scores (n, items), which are changed, and what these know already."""
+        if self.factors is not None or self.kinds or self.diversity or self.new_items:
+            nothing = np.empty(0, np.int32)
+            excluded = [nothing if known is None else known.row(row)[0] for row in range(len(scores))]
+            pairs = zip(scores, excluded, strict=True)
+            return [np.array(self.best(own, some, n), np.int32) for own, some in pairs]
+        if known is not None:
+            scores[np.repeat(np.arange(known.rows), known.counts()), known.indices] = -np.inf
+        if self.allowed is not None:
+            scores[:, ~self.allowed] = -np.inf
+        unrated = np.flatnonzero(self.unrated)
+        of_unrated = scores[:, unrated]
+        scores[:, unrated] = -np.inf
+        found = np.empty((len(scores), n), np.int32)
+        best_of_rows(scores, found)
+        scores[:, unrated] = of_unrated
+        lengths = (found >= 0).sum(1).tolist()
+        picked = [own[:length] for own, length in zip(found, lengths, strict=True)]
+        if len(unrated):  # they come last, where nothing else is left
+            for row, length in enumerate(lengths):
+                if length < n:
+                    rest = best_of(of_unrated[row], n - length)
+                    picked[row] = np.concatenate([picked[row], unrated[rest].astype(np.int32)])
         return picked
 
     def nearest(self, likeness: Floats, n: int) -> list[int]:

@@ -5,9 +5,8 @@ is told when ratings or features change, and works that in when it is next asked
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,16 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.draws import Keys, Sample, draws_of, seed_of
 from cofill.models.lists.feedback import Feedback, joined
-from cofill.models.lists.item_weights import Done, ItemVectors, ItemWeights, Penalties
+from cofill.models.lists.gram import Done, unseen
+from cofill.models.lists.item_weights import (
+    FoldedIn,
+    Heard,
+    ItemVectors,
+    ItemWeights,
+    Penalties,
+    fit_weights,
+    restored_weights,
+)
 from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
@@ -26,10 +34,6 @@ Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
-
-
-def _unseen(share: float) -> None:
-    """Shows nothing."""
 
 
 class Sides(NamedTuple):
@@ -107,6 +111,10 @@ class ListScorer(ABC):
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
         """The ratings or features of these users and items are others from now on."""
 
+    def up_to_date(self) -> None:
+        """Work in what has changed now, so that several threads may ask."""
+        self.scored()
+
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
@@ -123,34 +131,99 @@ _CHANGED_SHARE = 0.1
 _MOST_PEOPLE = 20_000
 _SEED = seed_of(0xBF)
 
+_Folded = TypeVar("_Folded")
 
-@dataclass
-class _Later:
-    """Items that came or changed after the training: vectors in the place of, or beyond, those that were fitted."""
 
-    place: dict[int, int]  # of an item among the vectors
-    inputs: Floats  # (n, rank)
-    targets: Floats  # (n, rank)
+class Followed(Generic[_Folded]):
+    """Items that are not, or no longer, scored as they were fitted: how every scorer follows what people do.
+
+    An item that is new, or of which a tenth of the ratings has changed, is folded in: from the grades of those who
+    rated it and what these did in training (those who came later: what they did since). So what is said depends on
+    ratings alone, not on the order they came in, and what came and went leaves no trace.
+    """
+
+    def __init__(
+        self, feedback: Feedback, ratings: npt.NDArray[np.integer[Any]], fold_in: Callable[[int, Ints, Floats], _Folded]
+    ) -> None:
+        """`ratings` (fitted items,): how many people did something with each; `fold_in` is given an item, its users
+        and their grades.
+        """
+        self._feedback, self._ratings, self._fold_in = feedback, ratings, fold_in
+        self.items: dict[int, _Folded] = {}
+        """Items that were folded in."""
+        self.unrated: Flags = ratings == 0
+        """(items,): those without ratings."""
+        self._stale = feedback.changed_items()
+        self.version = 0
+        """It grows whenever anything is folded in anew."""
+
+    @property
+    def fitted(self) -> int:
+        return len(self._ratings)
+
+    def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
+        """The ratings or features of these users and items are others from now on."""
+        self._stale.update(items)
+        for user in users:
+            if not len(self._feedback.trained_row(user)[0]):
+                self._stale |= self._feedback.later_items(user)  # what was folded in of these leans on this user
+
+    def up_to_date(self) -> Self:
+        """Everything that has changed is folded in."""
+        missing = self._feedback.items - len(self.unrated)
+        if not self._stale and missing <= 0:
+            return self
+        self.unrated = np.append(self.unrated, np.ones(max(missing, 0), np.bool_))
+        changed = self._feedback.changed_items()
+        for item in sorted(self._stale):
+            self.items.pop(item, None)
+            users, grades = self._feedback.column(item)
+            self.unrated[item] = not len(users)
+            if len(users) and self._differs(item, item in changed):
+                self.items[item] = self._fold_in(item, users, grades)
+        self._stale = set()
+        self.items = dict(sorted(self.items.items()))
+        self.version += 1
+        return self
+
+    def _differs(self, item: int, changed: bool) -> bool:
+        if item >= self.fitted or not self._ratings[item]:
+            return True
+        return changed and self._feedback.changes(item) >= _CHANGED_SHARE * int(self._ratings[item])
+
+    def did(self, user: int) -> tuple[Ints, Floats]:
+        """What a user did in training, or since if that was nothing, of the items that were fitted."""
+        items, grades = self._feedback.trained_row(user)
+        if not len(items):
+            items, grades = self._feedback.row(user)
+        fitted = items < self.fitted
+        return items[fitted], grades[fitted]
+
+
+class _Later(NamedTuple):
+    """What takes the place of what was fitted."""
+
+    version: int
+    folded: FoldedIn
+    place: Longs  # (items,): where among those that were folded in; -1: nowhere
+    cold: Longs  # items without ratings that have features
+    silent: Longs  # items of which nothing is known
 
 
 class LinearScorer(ListScorer):
-    """`ItemWeights` that follow. What it says depends on ratings and features alone, not on the order they came in.
+    """`ItemWeights` that follow: what they say is a sum over what somebody did.
 
-    An item that is new, or of which a tenth of the ratings has changed, is folded in: from the grades of those who
-    rated it and what these did in training (those who came later: what they did since). An item without ratings is
-    scored by its features: a ridge regression of the vectors of items on them. Likewise a user without ratings has the
-    code that the features of users tell, which counts the less the more somebody did.
+    An item without ratings is scored by its features: a ridge regression of the vectors of items on them. Likewise a
+    user without ratings has the code that the features of users tell, which counts the less the more somebody did.
     """
 
     def __init__(self, feedback: Feedback, sides: Sides, weights: ItemWeights, by_features: "ByFeatures") -> None:
         super().__init__(feedback, sides)
         self.weights = weights
         self._by_features = by_features
-        self._own_shares: Floats = weights.gains * np.einsum("ij,ij->i", weights.vectors[:-1], weights.vectors[:-1])
-        """(items,): what a grade of 1 adds to the score of the item itself."""
-        self._similar: Floats | None = None  # the vectors of items by which they are alike, once asked for
-        self._stale = set(range(feedback.items))
-        self._later = _Later({}, self._nothing(0), self._nothing(0))
+        self._followed = Followed(feedback, weights.ratings, self._folded_in)
+        self._known_later: _Later | None = None
+        self._similar: tuple[int, Floats] | None = None  # the vectors of items by which they are alike, once asked for
 
     @classmethod
     def fit(
@@ -161,7 +234,7 @@ class LinearScorer(ListScorer):
         *,
         seed: int = 0,
         threads: int = 0,
-        done: Done = _unseen,
+        done: Done = unseen,
         keys: "KeysOfSides | None" = None,
         exchange: Exchange = ALONE,
     ) -> "LinearScorer":
@@ -170,9 +243,14 @@ class LinearScorer(ListScorer):
         """
         graded = feedback.trained()
         if keys is None:
-            keys = KeysOfSides(*(draws_of(np.uint64(0), np.arange(n, dtype=np.uint64)) for n in _shape(graded)))
-        weights = ItemWeights.fit(graded, penalties, seed, done, threads, keys=keys.items, exchange=exchange)
-        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, keys, exchange))
+            keys = KeysOfSides(
+                *(draws_of(np.uint64(0), np.arange(n, dtype=np.uint64)) for n in (graded.rows, graded.columns))
+            )
+        described = bool(sides.users.width or sides.items.width)
+        weights = fit_weights(
+            graded, penalties, seed, done, threads, keys=keys.items, exchange=exchange, described=described
+        )
+        return cls(feedback, sides, weights, ByFeatures.fit(graded, sides, weights, penalties, keys, exchange))
 
     # Questions
 
@@ -180,157 +258,124 @@ class LinearScorer(ListScorer):
         return self.of_people(done, None)
 
     def of_people(self, done: SparseRows, about: About | None) -> Floats:
-        later = self._followed()
-        weights, fitted = self.weights, self.weights.items
-        codes = self._codes(done, later)
+        later, fitted = self._later(), self.weights.items
+        expected = None
         if about is not None and about.features.shape[1]:
             trust = np.where(about.described, _trust_in_features(done.counts()), 0.0).astype(np.float32)
-            codes += trust[:, None] * self._by_features.users.expected(about.features)
-        scores = np.zeros((done.rows, self.feedback.items), np.float32)
-        np.matmul(codes, weights.vectors[:-1].T, out=scores[:, :fitted])
-        scores[:, :fitted] *= weights.gains
-        places = np.array(list(later.place), np.int64)
-        if len(places):
-            scores[:, places] = codes @ later.targets.T
-        self._without_themselves(scores, done, later)
+            expected = trust[:, None] * self._by_features.users.expected(about.features)
+        found = self.weights.scores(self._heard(done, later, expected), later.folded)
+        scores = found.fitted
+        if self.feedback.items > fitted:
+            scores = np.zeros((done.rows, self.feedback.items), np.float32)
+            scores[:, :fitted] = found.fitted
+        scores[:, later.folded.items] = found.later
+        scores[:, later.silent] = 0
+        if len(later.cold):
+            features, slope = self.sides.items.values[later.cold], self._by_features.items.slope
+            by_feature = found.codes @ slope.T
+            scores[:, later.cold] = by_feature[:, :-1] @ features.T + by_feature[:, -1:]
         return scores
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        later = self._followed()
-        targets = np.stack([self._target(int(item), later) for item in asked]) if len(asked) else self._nothing(0)
-        inputs = np.stack([self._input(int(item), later) for item in items]) if len(items) else self._nothing(0)
-        found: Doubles = targets.astype(np.float64) @ (inputs * grades[:, None]).astype(np.float64).T
-        found[asked[:, None] == items] = 0.0
-        return found
+        later = self._later()
+        place, at, folded = later.place[items], later.place[asked], later.folded
+        # An item of which nothing is known, such as a new one without other people, says nothing.
+        heard = (items < self.weights.items) | (place >= 0)
+        scored = (asked < self.weights.items) | (at >= 0)
+        found = np.zeros((len(asked), len(items)))
+        found[np.ix_(scored, heard)] = self.weights.between(
+            items[heard], place[heard], asked[scored], at[scored], folded
+        )
+        found[np.isin(asked, later.silent)] = 0.0
+        cold = np.isin(asked, later.cold)
+        if cold.any():
+            features = self._by_features.items.expected(self.sides.items.values[asked[cold]])
+            codes = self.weights.codes_of(items[heard], place[heard], folded)
+            found[np.ix_(cold, heard)] = features.astype(np.float64) @ codes.astype(np.float64).T
+        return found * grades.astype(np.float64)
 
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
-        later, slope = self._followed(), self._by_features.users.slope
-        targets = np.stack([self._target(int(item), later) for item in asked]).astype(np.float64)
+        later, slope = self._later(), self._by_features.users.slope
         starts = np.cumsum([0, *widths[:-1]])
         parts = np.add.reduceat(features[:, None] * slope[:-1], starts, axis=0) if len(widths) else slope[:0]
         trust = float(_trust_in_features(np.array([done]))[0])
-        shares: Doubles = trust * targets @ parts.T.astype(np.float64)
-        return shares
+        found = np.zeros((len(asked), len(parts)))
+        at = later.place[asked]
+        scored = (asked < self.weights.items) | (at >= 0)
+        found[scored] = self.weights.from_codes(parts, asked[scored], at[scored], later.folded)
+        found[np.isin(asked, later.silent)] = 0.0
+        cold = np.isin(asked, later.cold)
+        if cold.any():
+            found[cold] = self._by_features.items.expected(self.sides.items.values[asked[cold]]) @ parts.T
+        return trust * found
 
     def scored(self) -> Flags:
-        later = self._followed()
-        flags = np.zeros(self.feedback.items, np.bool_)
-        flags[: self.weights.items] = self.weights.gains > 0
-        for item, place in later.place.items():
-            flags[item] = bool(later.targets[place].any())
+        later = self._later()
+        flags = np.ones(self.feedback.items, np.bool_)
+        flags[later.silent] = False
+        flags[later.folded.items] = later.folded.targets.any(axis=1)
+        flags[later.cold] = self._by_features.items.slope.any()
         return flags
 
     def item_vectors(self) -> Floats:
-        later = self._followed()
-        if self._similar is not None and len(self._similar) == self.feedback.items:
-            return self._similar
-        vectors = np.zeros((self.feedback.items, self.weights.rank), np.float32)
-        vectors[: self.weights.items] = self.weights.vectors[:-1] * self.weights.gains[:, None]
-        for item, place in later.place.items():
-            vectors[item] = later.targets[place]
-        # Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other. That
-        # of Q would say which items are left over when all others are accounted for.
-        self._similar = vectors @ np.linalg.inv(self.weights.turn)
-        return self._similar
+        later = self._later()
+        if self._similar is None or self._similar[0] != later.version:
+            fitted = self.weights.embeddings()
+            vectors = np.zeros((self.feedback.items, fitted.shape[1]), np.float32)
+            vectors[: len(fitted)] = fitted
+            vectors[later.silent] = 0
+            for item, folded in self._followed.items.items():
+                vectors[item] = folded.embedding
+            self._similar = later.version, self.weights.turned(vectors)
+        return self._similar[1]
 
-    def _nothing(self, count: int) -> Floats:
-        return np.zeros((count, self.weights.rank), np.float32)
+    def _heard(self, done: SparseRows, later: _Later, expected: Floats | None) -> Heard:
+        place = later.place[done.indices]
+        trained = _some_entries(done, done.indices < self.weights.items)
+        if not (place >= 0).any():
+            return Heard(trained, trained, None, expected)
+        from scipy.sparse import csr_array
 
-    def _codes(self, done: SparseRows, later: _Later) -> Floats:
-        """(n, rank): the sums of what people did, and the constant."""
-        known = done.indices < self.weights.items
-        if later.place:
-            known &= ~np.isin(done.indices, list(later.place))
-        values, indices = np.where(known, done.values, np.float32(0)), np.where(known, done.indices, 0)
-        fitted = SparseRows(done.indptr, indices, values, self.weights.items)
-        codes = sparse_times(fitted, self.weights.vectors) + self.weights.constant
-        people = np.repeat(np.arange(done.rows), done.counts())
-        for entry in np.flatnonzero(~known).tolist():
-            place = later.place.get(int(done.indices[entry]))
-            if place is not None:
-                codes[people[entry]] += done.values[entry] * later.inputs[place]
-        return codes
-
-    def _without_themselves(self, scores: Floats, done: SparseRows, later: _Later) -> None:
-        """Take out of the scores of what people know already what these items themselves add."""
-        known = np.unique(done.indices)
-        own = np.zeros(len(known), np.float32)
-        fitted = known < self.weights.items
-        own[fitted] = self._own_shares[known[fitted]]
-        for place in np.flatnonzero(np.isin(known, list(later.place))).tolist():
-            row = later.place[int(known[place])]
-            own[place] = later.inputs[row] @ later.targets[row]
-        people = np.repeat(np.arange(done.rows), done.counts())
-        scores[people, done.indices] -= done.values * own[np.searchsorted(known, done.indices)]
-
-    def _target(self, item: int, later: _Later) -> Floats:
-        place, weights = later.place.get(item), self.weights
-        vector: Floats = weights.vectors[item] * weights.gains[item] if place is None else later.targets[place]
-        return vector
-
-    def _input(self, item: int, later: _Later) -> Floats:
-        place = later.place.get(item)
-        vector: Floats = self.weights.vectors[item] if place is None else later.inputs[place]
-        return vector
+        new = _some_entries(done, place >= 0)
+        shape = (done.rows, len(later.folded.items))
+        heard = csr_array((new.values, later.place[new.indices], new.indptr), shape=shape)
+        fitted = _some_entries(done, (place < 0) & (done.indices < self.weights.items))
+        return Heard(fitted, trained, heard, expected)
 
     # Following
 
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
-        self._stale |= set(items)
-        for user in users:
-            if not len(self.feedback.trained_row(user)[0]):
-                self._stale |= self.feedback.later_items(user)  # their vectors lean on what this user did
+        self._followed.changed(users, items)
 
-    def _to_fold_in(self, items: Iterable[int]) -> list[int]:
-        """Which of these items are not, or no longer, scored as they were fitted."""
-        changed = self.feedback.changed_items()
-        return [item for item in items if self._differs(item, item in changed)]
+    def up_to_date(self) -> None:
+        self._later()
 
-    def _differs(self, item: int, changed: bool) -> bool:
-        weights = self.weights
-        if item >= weights.items or not weights.gains[item] > 0:
-            return True
-        return changed and self.feedback.changes(item) >= _CHANGED_SHARE * weights.ratings[item]
+    def _later(self) -> _Later:
+        followed = self._followed.up_to_date()
+        if self._known_later is None or self._known_later.version != followed.version:
+            folded, features = followed.items, self.sides.items
+            place = np.full(self.feedback.items, -1, np.int64)
+            items = np.array(list(folded), np.int64)
+            place[items] = np.arange(len(items))
+            described = np.zeros(self.feedback.items, np.bool_)
+            if features.width:
+                described[: len(features.described)] = features.described
+            self._known_later = _Later(
+                followed.version,
+                FoldedIn(
+                    items,
+                    _stacked([one.as_input for one in folded.values()], self.weights.input_width),
+                    _stacked([one.as_target for one in folded.values()], self.weights.target_width),
+                ),
+                place,
+                np.flatnonzero(followed.unrated & described),
+                np.flatnonzero(followed.unrated & ~described),
+            )
+        return self._known_later
 
-    def _followed(self) -> _Later:
-        if not self._stale:
-            return self._later
-        later, stale = self._later, sorted(self._stale)
-        self._stale = set()
-        self._similar = None
-        wanted = set(self._to_fold_in(stale))
-        found = {item: self._folded_in(item) for item in wanted}
-        asked_anew = set(stale)
-        kept = [item for item in later.place if item not in asked_anew]
-        items = kept + sorted(found)
-        inputs, targets = self._nothing(len(items)), self._nothing(len(items))
-        for place, item in enumerate(items):
-            if item in found:
-                inputs[place], targets[place] = found[item]
-            else:
-                inputs[place], targets[place] = later.inputs[later.place[item]], later.targets[later.place[item]]
-        self._later = _Later({item: place for place, item in enumerate(items)}, inputs, targets)
-        return self._later
-
-    def _folded_in(self, item: int) -> ItemVectors:
-        users, grades = self.feedback.column(item)
-        if len(users):
-            did = joined([self._did_in_training(int(user)) for user in users], self.weights.items)
-            fitted = item if item < self.weights.items else -1
-            return self.weights.folded_in(fitted, did, grades, len(users))
-        target, features = self._nothing(1)[0], self.sides.items
-        if features.width and item < len(features.values) and features.described[item]:
-            target = self._by_features.items.expected(features.values[item : item + 1])[0]
-        return ItemVectors(self._nothing(1)[0], target)
-
-    def _did_in_training(self, user: int) -> tuple[Ints, Floats]:
-        """What a user did in training, or since if that was nothing, of the items that were fitted."""
-        items, grades = self.feedback.trained_row(user)
-        if not len(items):
-            items, grades = self.feedback.row(user)
-            fitted = items < self.weights.items
-            items, grades = items[fitted], grades[fitted]
-        return items, grades
+    def _folded_in(self, item: int, users: Ints, grades: Floats) -> ItemVectors:
+        did = joined([self._followed.did(int(user)) for user in users], self.weights.items)
+        return self.weights.folded_in(item if item < self.weights.items else -1, did, grades)
 
     # Keeping
 
@@ -340,12 +385,10 @@ class LinearScorer(ListScorer):
 
     @classmethod
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "LinearScorer":
-        weights = ItemWeights.restored(arrays)
+        weights = restored_weights(arrays)
         slopes = arrays["by_user_features"], arrays["by_item_features"]
-        if weights.items > feedback.items:
-            raise ValueError("the list scorer was fitted on another number of items")
         for slope, side in zip(slopes, sides, strict=True):
-            if slope.shape != (side.width + 1, weights.rank):
+            if slope.shape != (side.width + 1, weights.code_width):
                 raise ValueError("the list scorer knows another number of features")
         return cls(feedback, sides, weights, ByFeatures(*map(FeatureRegression, slopes)))
 
@@ -357,30 +400,35 @@ class ByFeatures(NamedTuple):
     items: FeatureRegression
 
     @classmethod
+    def nothing(cls, sides: Sides, width: int) -> "ByFeatures":
+        return cls(*(FeatureRegression(np.zeros((side.width + 1, width), np.float32)) for side in sides))
+
+    @classmethod
     def fit(
-        cls, graded: SparseRows, sides: Sides, weights: ItemWeights, keys: "KeysOfSides", exchange: Exchange
+        cls,
+        graded: SparseRows,
+        sides: Sides,
+        weights: ItemWeights,
+        penalties: Penalties,
+        keys: "KeysOfSides",
+        exchange: Exchange,
     ) -> "ByFeatures":
-        nothing = [FeatureRegression(np.zeros((side.width + 1, weights.rank), np.float32)) for side in sides]
-        of_users, of_items = nothing
+        of_users, of_items = cls.nothing(sides, weights.code_width)
         if sides.users.width:
             some = np.flatnonzero(sides.users.trained_described & (graded.counts() > 0))
             some = Sample.of(keys.users, some, _MOST_PEOPLE, _SEED, exchange).places
             taken = graded.take(some)
-            codes = sparse_times(taken, weights.vectors[:-1])
             features = sides.users.trained[some]
+            codes = weights.codes(taken)
             of_users = FeatureRegression.fit(features, codes, taken.counts(), keys.users[some], exchange)
         if sides.items.width:
             # Every item speaks for its features alike, and what is popular is not held back: on validation items of
             # MovieLens-1M lists among cold items gain 5 to 8 % by that.
             examples = (sides.items.trained_described & (weights.ratings > 0)).astype(np.int64)
-            popular = np.maximum(weights.ratings, 1.0) ** weights.penalties.popularity
-            targets = weights.vectors[:-1] * (weights.gains * popular)[:, None]
-            of_items = FeatureRegression.fit(sides.items.trained, targets.astype(np.float32), examples, keys.items)
+            popular = np.maximum(weights.ratings, 1.0) ** penalties.popularity
+            targets = weights.target_codes(popular.astype(np.float32))
+            of_items = FeatureRegression.fit(sides.items.trained, targets, examples, keys.items)
         return cls(of_users, of_items)
-
-
-def _shape(rows: SparseRows) -> tuple[int, int]:
-    return rows.rows, rows.columns
 
 
 def _trust_in_features(done: Longs) -> Doubles:
@@ -388,9 +436,12 @@ def _trust_in_features(done: Longs) -> Doubles:
     return np.asarray(1.0 / (1.0 + done), np.float64)
 
 
-def sparse_times(rows: SparseRows, matrix: Floats) -> Floats:
-    """X M (rows, width) for a sparse X (rows, columns) and M (columns, width)."""
-    from scipy.sparse import csr_array
+def _stacked(rows: list[Floats], width: int) -> Floats:
+    return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
-    sparse = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, len(matrix)))
-    return np.asarray(sparse @ matrix, np.float32)
+
+def _some_entries(rows: SparseRows, kept: Flags) -> SparseRows:
+    if kept.all():
+        return rows
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return SparseRows(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns)

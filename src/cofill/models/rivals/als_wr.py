@@ -25,8 +25,7 @@ from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.models.predictor import Floats
-from cofill.models.rivals.factors import Arrays, Factors
-from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
+from cofill.models.rivals.base import Arrays, Done, Factors, Rival, RowShards, ThreadedSettings, TrainingData
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]

@@ -27,11 +27,10 @@ from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
-from cofill.models.lists.item_weights import Done
-from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Ints, ListScorer, Sides
-from cofill.models.rivals.list_rival import ListRival, ListRivalSettings, LivePopularity
-from cofill.models.rivals.rival import RowShards
-from cofill.models.rivals.validation import Point, Validation, climbed
+from cofill.models.lists.gram import Done, unseen
+from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Followed, Ints, ListScorer, Sides
+from cofill.models.rivals.base import RowShards
+from cofill.models.rivals.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
 
 Longs = npt.NDArray[np.int64]
 
@@ -39,7 +38,6 @@ GradesAs = Literal["labels", "confidence"]
 
 # Standard deviation of a vector's length before the first step.
 _START_LENGTH = 0.1
-_CHANGED_SHARE = 0.1
 _GRIDS = {
     "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
     "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
@@ -51,7 +49,7 @@ _MOST_TRIED = 14
 _ITERATIONS_TRIED = 8
 
 
-class IALSSettings(ListRivalSettings):
+class IALSSettings(ListBaselineSettings):
     """What iALS is given by name."""
 
     rank: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
@@ -250,25 +248,19 @@ def _nonzero(rows: SparseRows) -> SparseRows:
 class IALSScorer(ListScorer):
     """Vectors of items, and the closed form of whoever asks."""
 
-    def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors) -> None:
+    def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors, ratings: Ints) -> None:
+        """`ratings` (fitted items,): how many people did something with each."""
         super().__init__(feedback, sides)
-        self.factors = factors
+        self.factors, self._ratings = factors, ratings
         self._of_items = factors.of_items
-        trained = feedback.trained()
-        self._ratings: Longs = np.bincount(trained.indices, minlength=self.fitted)[: self.fitted]
         self._popularity = LivePopularity(feedback)
-        self._vectors = factors.items  # as they stand now
-        self._stale = feedback.changed_items() | set(np.flatnonzero(self._ratings == 0).tolist())
-
-    @property
-    def fitted(self) -> int:
-        """How many items were in training."""
-        return len(self.factors.items)
+        self._followed = Followed(feedback, ratings, self._folded_in)
+        self._vectors: tuple[int, Floats] = (-1, factors.items)  # as they stood at a version of what was followed
 
     # Questions
 
     def many(self, done: SparseRows) -> Floats:
-        vectors = self._followed()
+        vectors = self._now()
         scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):
             items, grades = done.row(row)
@@ -296,7 +288,7 @@ class IALSScorer(ListScorer):
         return code.astype(np.float32), alone.astype(np.float32)
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        vectors = self._followed()
+        vectors = self._now()
         if not len(items):
             return np.zeros((len(asked), 0))
         left, _ = self.factors.user_equations(vectors[items], grades, self._of_items)
@@ -312,51 +304,40 @@ class IALSScorer(ListScorer):
         return found
 
     def scored(self) -> Flags:
-        return np.asarray(self._followed().any(axis=1), np.bool_)
+        return np.asarray(self._now().any(axis=1), np.bool_)
 
     def item_vectors(self) -> Floats:
-        return self._followed()
+        return self._now()
 
     # Following
 
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
         items = set(items)
         self._popularity.changed(items)
-        self._stale |= items
-        for user in users:
-            if not len(self.feedback.trained_row(user)[0]):
-                self._stale |= self.feedback.later_items(user)  # their vectors lean on what this user did
+        self._followed.changed(users, items)
 
-    def _followed(self) -> Floats:
-        missing = self.feedback.items - len(self._vectors)
-        if self._stale or missing > 0:
-            self._vectors = np.concatenate([self._vectors, np.zeros((missing, self._vectors.shape[1]), np.float32)])
-            changed = self.feedback.changed_items()
-            for item in sorted(self._stale):
-                self._vectors[item] = self._vector(item, item in changed)
-            self._stale = set()
-        return self._vectors
+    def _now(self) -> Floats:
+        """(items, rank): the vectors of items as they stand now."""
+        followed = self._followed.up_to_date()
+        if self._vectors[0] != followed.version:
+            vectors = np.zeros((self.feedback.items, self.factors.items.shape[1]), np.float32)
+            vectors[: len(self.factors.items)] = self.factors.items
+            vectors[followed.unrated] = 0
+            for item, vector in followed.items.items():
+                vectors[item] = vector
+            self._vectors = followed.version, vectors
+        return self._vectors[1]
 
-    def _vector(self, item: int, changed: bool) -> Floats:
-        if item < self.fitted and self._ratings[item] and not (changed and self._differs(item)):
-            fitted: Floats = self.factors.items[item]
-            return fitted
-        users, grades = self.feedback.column(item)
+    def _folded_in(self, item: int, users: Ints, grades: Floats) -> Floats:
         users, grades = users[grades != 0], grades[grades != 0]
         if not len(users):
             return np.zeros(self.factors.items.shape[1], np.float32)
         return self.factors.item_from(np.stack([self._user(int(user)) for user in users]), grades)
 
-    def _differs(self, item: int) -> bool:
-        return self.feedback.changes(item) >= _CHANGED_SHARE * int(self._ratings[item])
-
     def _user(self, user: int) -> Floats:
         """The vector of a user from what they did in training, or since if that was nothing, of the fitted items."""
-        items, grades = self.feedback.trained_row(user)
-        if not len(items):
-            items, grades = self.feedback.row(user)
-        used = items < self.fitted
-        left, right = self.factors.user_equations(self.factors.items[items[used]], grades[used], self._of_items)
+        items, grades = self._followed.did(user)
+        left, right = self.factors.user_equations(self.factors.items[items], grades, self._of_items)
         vector: Floats = np.linalg.solve(left, right).astype(np.float32)
         return vector
 
@@ -367,22 +348,19 @@ class IALSScorer(ListScorer):
         return {
             "items": own.items,
             "of_users": own.of_users,
+            "ratings": self._ratings,
             "numbers": np.array([own.users, *map(float, own.objective)], np.float64),
         }
 
     @classmethod
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "IALSScorer":
-        items, of_users = arrays["items"], arrays["of_users"]
         users, unobserved, penalty, power, as_labels = arrays["numbers"].tolist()
-        if items.ndim != 2 or len(items) > feedback.items:
-            raise ValueError("there are vectors of another number of items than the ratings have")
-        if of_users.shape != (items.shape[1], items.shape[1]):
-            raise ValueError("the vectors of users and items differ in width")
         objective = Objective(unobserved, penalty, power, bool(as_labels))
-        return cls(feedback, sides, IALSFactors(items, of_users, int(users), objective))
+        factors = IALSFactors(arrays["items"], arrays["of_users"], int(users), objective)
+        return cls(feedback, sides, factors, arrays["ratings"])
 
 
-class IALS(ListRival):
+class IALS(ListBaseline):
     """Matrix factorisation of implicit feedback by alternating least squares.
 
     >>> IALS(rank=64, unobserved=0.1, penalty=0.01).fit("ratings.csv").recommend(42)
@@ -395,41 +373,28 @@ class IALS(ListRival):
     def _fit_scorer(self, feedback: Feedback, done: Done) -> IALSScorer:
         settings = self._settings
         assert isinstance(settings, IALSSettings)
-        point = self._chosen(settings, feedback, done)
-        factors = self._fitted(settings, feedback.trained(), point, settings.iterations, done)
-        return IALSScorer(feedback, self._sides, factors)
 
-    def _fitted(
-        self, settings: IALSSettings, graded: SparseRows, point: Point, iterations: int, done: Done
-    ) -> IALSFactors:
-        objective = Objective(point["unobserved"], point["penalty"], settings.power, settings.grades_as == "labels")
-        rank, steps = int(point["rank"]), settings.steps
-        return fit_factors(
-            graded, rank, objective, iterations, steps=steps, seed=settings.seed, threads=settings.threads, done=done
-        )
+        def fitted(graded: SparseRows, point: Point, iterations: int, done: Done) -> IALSFactors:
+            objective = Objective(point["unobserved"], point["penalty"], settings.power, settings.grades_as == "labels")
+            rank, steps, seed, threads = int(point["rank"]), settings.steps, settings.seed, settings.threads
+            return fit_factors(graded, rank, objective, iterations, steps=steps, seed=seed, threads=threads, done=done)
 
-    def _chosen(self, settings: IALSSettings, feedback: Feedback, done: Done) -> Point:
-        given = {"unobserved": settings.unobserved, "penalty": settings.penalty, "rank": settings.rank}
-        start = {name: _START[name] if value == "auto" else float(value) for name, value in given.items()}
-        grids = {name: _GRIDS[name] for name, value in given.items() if value == "auto"}
-        validation = Validation.of(feedback, settings.seed) if grids else None
-        if validation is None:
-            return start
-        train, iterations = validation.train, min(settings.iterations, _ITERATIONS_TRIED)
+        def measure(validation: Validation, point: Point) -> float:
+            factors = fitted(validation.train, point, min(settings.iterations, _ITERATIONS_TRIED), unseen)
 
-        def measured(point: Point) -> float:
-            factors = self._fitted(settings, train, point, iterations, lambda share: None)
-            return validation.ndcg(lambda did: self._scores(settings, factors, did))
+            def scores(did: SparseRows) -> Floats:
+                users = np.zeros((did.rows, factors.items.shape[1]), np.float32)
+                with RowShards(settings.threads) as shards:
+                    solve_side(shards, _nonzero(did), factors.items, factors.objective, 8 * settings.steps, users)
+                return np.asarray(users @ factors.items.T, np.float32)
 
-        return climbed(grids, start, measured, done, _MOST_TRIED)
+            return validation.ndcg(scores)
 
-    @staticmethod
-    def _scores(settings: IALSSettings, factors: IALSFactors, did: SparseRows) -> Floats:
-        users = np.zeros((did.rows, factors.items.shape[1]), np.float32)
-        with RowShards(settings.threads) as shards:
-            solve_side(shards, _nonzero(did), factors.items, factors.objective, 8 * settings.steps, users)
-        scores: Floats = users @ factors.items.T
-        return scores
+        point = self._chosen(feedback, _GRIDS, _START, measure, _MOST_TRIED, done)
+        graded = feedback.trained()
+        factors = fitted(graded, point, settings.iterations, done)
+        ratings = np.bincount(graded.indices, minlength=graded.columns).astype(np.int32)
+        return IALSScorer(feedback, self._sides, factors, ratings)
 
     def facts(self) -> list[tuple[str, str]]:
         scorer = self.scorer

@@ -29,8 +29,7 @@ from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
 from cofill.models.predictor import Floats, Ints, Longs
-from cofill.models.rivals.factors import Arrays, Factors, Given
-from cofill.models.rivals.rival import Done, Rival, RowShards, ThreadedSettings, TrainingData
+from cofill.models.rivals.base import Arrays, Done, Factors, Given, Rival, RowShards, ThreadedSettings, TrainingData
 
 
 class LLORMASettings(ThreadedSettings):

@@ -22,8 +22,7 @@ from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
 from cofill.models.predictor import Floats, Ints, Longs
-from cofill.models.rivals.factors import STARS, Arrays, Factors, Given
-from cofill.models.rivals.rival import Done, Rival, RivalSettings, TrainingData
+from cofill.models.rivals.base import STARS, Arrays, Done, Factors, Given, Rival, RivalSettings, TrainingData
 
 # Standard deviation of the factors before the first step.
 _START = 0.1

@@ -9,30 +9,30 @@ import pytest
 
 from cofill.data.interactions import Interactions
 from cofill.errors import DataError
-from cofill.models.rivals.list_rival import ListRival
+from cofill.models.rivals.popularity import ListBaseline
 from tests.models.contract import LATER, STARS, ModelContract, cells, pairs_of, parts, rated_by, small_cells
 
 
-class ListRivalContract(ModelContract):
+class ListBaselineContract(ModelContract):
     personal: ClassVar[bool] = True
     """Whether lists depend on what somebody did."""
-    rival: ClassVar[type[ListRival]]
+    baseline: ClassVar[type[ListBaseline]]
     small_settings: ClassVar[dict[str, Any]] = {}
 
-    def make(self, **changes: Any) -> ListRival:
+    def make(self, **changes: Any) -> ListBaseline:
         changes.pop("epochs", None)
-        return self.rival(**self.small_settings | changes)
+        return self.baseline(**self.small_settings | changes)
 
     def scores_of(self, model: Any) -> Any:
         return model.user_scores(np.arange(len(model.users)))
 
-    def test_lists_are_kept_with_what_came_and_went(self, changing: ListRival, tmp_path: Path) -> None:
+    def test_lists_are_kept_with_what_came_and_went(self, changing: ListBaseline, tmp_path: Path) -> None:
         changing.add_ratings(cells(LATER, STARS)).add_ratings(parts().of_new_items)
         changing.remove_ratings([(1, item) for item in list(rated_by(1))[:5]])
         changing.save(tmp_path)
-        np.testing.assert_array_equal(self.scores_of(self.rival.load(tmp_path)), self.scores_of(changing))
+        np.testing.assert_array_equal(self.scores_of(self.baseline.load(tmp_path)), self.scores_of(changing))
 
-    def test_lists_depend_on_ratings_alone_not_on_their_order(self, model: ListRival) -> None:
+    def test_lists_depend_on_ratings_alone_not_on_their_order(self, model: ListBaseline) -> None:
         one, other = copy.deepcopy(model), copy.deepcopy(model)
         new = parts().of_new_items
         one.add_ratings(cells(LATER, STARS)).add_ratings(new)
@@ -45,7 +45,7 @@ class ListRivalContract(ModelContract):
         order = other.items.find(one.items.array())
         np.testing.assert_allclose(self.scores_of(other)[:, order], self.scores_of(one), rtol=0, atol=2e-5)
 
-    def test_what_came_and_went_leaves_no_trace_in_lists(self, model: ListRival) -> None:
+    def test_what_came_and_went_leaves_no_trace_in_lists(self, model: ListBaseline) -> None:
         changing = copy.deepcopy(model).add_ratings(cells(LATER, STARS))
         self.scores_of(changing)
         changing.remove_ratings(pairs_of(LATER))
@@ -54,7 +54,7 @@ class ListRivalContract(ModelContract):
         found, expected = self.scores_of(changing)[:users, :items], self.scores_of(model)
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
-    def test_explanations_add_up(self, changing: ListRival) -> None:
+    def test_explanations_add_up(self, changing: ListBaseline) -> None:
         changing.add_ratings(cells(LATER, STARS)).add_ratings(parts().of_new_items)
         known = next(iter(rated_by(9)))
         new = parts().of_new_items.items.id(3)
@@ -68,7 +68,7 @@ class ListRivalContract(ModelContract):
         moved = changing.explain(9, 50).contributions
         assert any(entry.amount != 0 for entry in moved) is self.personal
 
-    def test_strangers_get_what_is_popular(self, model: ListRival) -> None:
+    def test_strangers_get_what_is_popular(self, model: ListBaseline) -> None:
         feedback = model.scorer.feedback
         sums = np.array([feedback.column(item)[1].sum(dtype=np.float64) for item in range(feedback.items)])
         best = model.recommend("nobody", n=5)
@@ -79,7 +79,7 @@ class ListRivalContract(ModelContract):
             pytest.skip("the same list for everybody")
         triples = [(user, item, 5.0) for user in range(30) for item in range(12) if (user + item) % 2 == 0]
         model = self.small([cell for cell in triples if cell[0] != cell[1] or int(cell[0]) > 11])
-        assert isinstance(model, ListRival)
+        assert isinstance(model, ListBaseline)
         model.add_ratings(cells([(user, 99, 5.0) for user in range(0, 20, 2)]))
         scores = {user: model.score(user)[model.items.index(99)] for user in range(20, 30)}
         assert min(scores[user] for user in range(20, 30, 2)) > max(scores[user] for user in range(21, 30, 2))
@@ -87,7 +87,7 @@ class ListRivalContract(ModelContract):
     @pytest.mark.parametrize("grading", ["graded", "plain", "liked"])
     def test_every_grading_makes_lists(self, grading: str) -> None:
         model = self.small(grading=grading)
-        assert isinstance(model, ListRival)
+        assert isinstance(model, ListBaseline)
         scores = self.scores_of(model)
         assert np.isfinite(scores).all()
         assert model.scorer.scored().all()
@@ -109,7 +109,7 @@ class ListRivalContract(ModelContract):
         with pytest.raises(DataError, match="trained on interactions"):
             model.predict([(1, 1)])
         model.save(tmp_path)
-        assert self.rival.load(tmp_path).recommend(99) == recommended
+        assert self.baseline.load(tmp_path).recommend(99) == recommended
         often = self.make(confidence=1.0).fit(Interactions.read(chosen))
         assert (often.scorer.feedback.rows(np.arange(14)).values > 1).any()
 
@@ -117,15 +117,15 @@ class ListRivalContract(ModelContract):
         triples = small_cells()
         also = Interactions.read([(user, (int(item) + 1) % 11) for user, item, _ in triples[::3]])
         for model in (
-            self.rival().fit(Interactions.read([(user, item) for user, item, rating in triples if rating > 3])),
-            self.rival().fit(cells(triples), interactions=also),
+            self.baseline().fit(Interactions.read([(user, item) for user, item, rating in triples if rating > 3])),
+            self.baseline().fit(cells(triples), interactions=also),
         ):
             scores = self.scores_of(model)
             assert np.isfinite(scores).all()
             model.save(tmp_path)
-            np.testing.assert_array_equal(self.scores_of(self.rival.load(tmp_path)), scores)
+            np.testing.assert_array_equal(self.scores_of(self.baseline.load(tmp_path)), scores)
 
-    def test_similar_items(self, changing: ListRival) -> None:
+    def test_similar_items(self, changing: ListBaseline) -> None:
         if not self.personal:
             with pytest.raises(DataError, match="knows nothing that makes one item like another"):
                 changing.similar(1)
@@ -138,5 +138,5 @@ class ListRivalContract(ModelContract):
         assert len(changing.similar(7, 5)) == 5
         assert len(changing.recommend(3, 5, diversity=0.5)) == 5
 
-    def test_numbers_that_were_learned_are_counted(self, model: ListRival) -> None:
+    def test_numbers_that_were_learned_are_counted(self, model: ListBaseline) -> None:
         assert model.parameters() > model.scorer.arrays().popitem()[1].size

@@ -1,0 +1,240 @@
+"""Gram matrices G = X'X of sparse data: whole, their inverse, and their leading directions."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.compiling import compiled
+from cofill.crew import cores
+from cofill.data.sparse import SparseRows
+from cofill.exchange import ALONE, Exchange
+from cofill.models.draws import Keys, draws_of, normal_rows, seed_of
+from cofill.threads import one_blas_thread
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Longs = npt.NDArray[np.int64]
+
+Done = Callable[[float], None]
+"""Called with the share done."""
+
+# Directions beyond the rank, and passes over the data: more of either changed no list that was looked at.
+_OVERSAMPLED = 32
+_PASSES = 3
+# Directions with less than this share of the greatest eigenvalue are rounding of single precision.
+_ROUNDING = 1e-7
+# Rows of a tall matrix that are turned into double precision at once, or of a square one that a thread works on.
+_ROWS_AT_ONCE = 4096
+_ROWS_OF_SQUARE = 512
+# Rows of a square matrix that are eliminated at once.
+_BLOCK = 256
+_DRAW = 0x11575
+# Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
+_STRIP = 64
+
+
+def unseen(share: float) -> None:
+    """Shows nothing."""
+
+
+def sparse_times(rows: SparseRows, matrix: Floats) -> Floats:
+    """X M (rows, width) for a sparse X (rows, columns) and M, which may have rows beyond those columns."""
+    from scipy.sparse import csr_array
+
+    sparse = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, len(matrix)))
+    return np.asarray(sparse @ matrix, np.float32)
+
+
+def gram_of(rows: SparseRows, kind: type[np.floating[Any]], threads: int = 0) -> npt.NDArray[Any]:
+    """X'X (columns, columns), in single or double precision."""
+    from scipy.sparse import csr_array
+
+    matrix = csr_array((rows.values.astype(kind), rows.indices, rows.indptr), shape=(rows.rows, rows.columns))
+    by_column = matrix.T.tocsr()
+    gram = np.empty((rows.columns, rows.columns), kind)
+
+    def part(first: int) -> None:
+        gram[first : first + _ROWS_OF_SQUARE] = (by_column[first : first + _ROWS_OF_SQUARE] @ matrix).toarray()
+
+    _in_threads(part, range(0, rows.columns, _ROWS_OF_SQUARE), threads)
+    return gram
+
+
+@one_blas_thread()
+def regression_weights(ridged: npt.NDArray[Any], threads: int = 0) -> tuple[Floats, Doubles]:
+    """B (n, n) with B_ij = -P_ij / P_jj and 0 on the diagonal, and the diagonal of P (n,).
+
+    P is the inverse of a positive definite matrix, which is overwritten.
+
+    It is swept block by block; of what is symmetric, only the lower half is kept up to date.
+    """
+    size = len(ridged)
+
+    def update(first: int) -> None:
+        last = min(first + _ROWS_OF_SQUARE, size)
+        ridged[first:last, :last] -= rows[:, first:last].T @ solved[:, :last]
+
+    for start in range(0, size, _BLOCK):
+        end = min(start + _BLOCK, size)
+        inverse = np.linalg.inv(ridged[start:end, start:end])
+        rows = np.concatenate([ridged[start:end, :end], ridged[end:, start:end].T], axis=1)
+        solved = inverse @ rows
+        _in_threads(update, range(0, size, _ROWS_OF_SQUARE), threads)
+        ridged[start:end, :end], ridged[end:, start:end] = solved[:, :end], solved[:, end:].T
+        ridged[start:end, start:end] = -inverse
+    precision = -ridged.diagonal().astype(np.float64)  # a sweep of all leaves the inverse with its sign turned
+    lower = np.tril(ridged, -1).astype(np.float32)
+    weights: Floats = lower + lower.T
+    weights /= precision.astype(np.float32)
+    return weights, precision
+
+
+def gram_factor(
+    rows: SparseRows,
+    rank: int,
+    seed: int,
+    done: Done,
+    threads: int = 0,
+    *,
+    keys: Keys | None = None,
+    exchange: Exchange = ALONE,
+) -> Floats:
+    """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
+
+    First directions are drawn by the keys of the columns. G is the sum of those of all processes.
+    """
+    counts = exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
+    order = np.argsort(-counts, kind="stable")  # what most rows have side by side stays in the cache
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    by_popularity = SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
+
+    def times(matrix: Floats) -> Floats:
+        return exchange.sum_(gram_times(by_popularity, matrix, threads))
+
+    keys = keys_by_number(rows.columns) if keys is None else keys
+    found = leading(times, keys[order], rank, seed, done, threads)
+    factor = np.empty(found.shape, np.float32)
+    factor[order] = found
+    return factor
+
+
+def leading(times: Callable[[Floats], Floats], keys: Keys, rank: int, seed: int, done: Done, threads: int) -> Floats:
+    """F (n, up to rank) of a G of which only products G M are known.
+
+    Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
+    G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
+    """
+    if rank + _OVERSAMPLED >= len(keys):
+        gram = times(np.eye(len(keys), dtype=np.float32)).astype(np.float64)
+        values, vectors = np.linalg.eigh((gram + gram.T) / 2)
+        done(0.5)
+        scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
+        return np.asarray(scaled, np.float32)
+    basis = normal_rows(seed_of(seed, _DRAW), keys, rank + _OVERSAMPLED)
+    image = times(basis)
+    for number in range(1, _PASSES):
+        done(number / (_PASSES + 1))
+        # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
+        basis = tall_times(image, _inverse_root(_products(image, image, threads), _ROUNDING**2), threads)
+        image = times(basis)
+    done(_PASSES / (_PASSES + 1))
+    root = _inverse_root(_products(basis, image, threads), _ROUNDING)
+    del basis
+    found = np.linalg.eigh(root.T @ _products(image, image, threads) @ root)[1]
+    return tall_times(image, root @ found[:, ::-1][:, :rank], threads)
+
+
+def keys_by_number(count: int) -> Keys:
+    """Keys of items without ids."""
+    return draws_of(np.uint64(0), np.arange(count, dtype=np.uint64))
+
+
+def _products(left: Floats, right: Floats, threads: int) -> Doubles:
+    """L'R (width, width) of tall matrices, in double precision without a copy of them in it.
+
+    The same to the bit for any number of threads: parts are of the same rows, and added up in their order.
+    """
+    summed = np.zeros((left.shape[1], right.shape[1]))
+    firsts = range(0, len(left), _ROWS_AT_ONCE)
+
+    def part(first: int) -> Doubles:
+        some = left[first : first + _ROWS_AT_ONCE].astype(np.float64)
+        product: Doubles = some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
+        return product
+
+    with _pool(threads) as pool:
+        at_once = threads or cores()  # a part is as large as the sum
+        for place in range(0, len(firsts), at_once):
+            for product in pool.map(part, firsts[place : place + at_once]):
+                summed += product
+    return summed
+
+
+def tall_times(tall: Floats, small: Doubles, threads: int) -> Floats:
+    """T S for a tall T and an S that is not wider, in the memory of T: a second one would be the most there is."""
+    own, width = small.astype(np.float32), small.shape[1]
+
+    def part(first: int) -> None:
+        some = tall[first : first + _ROWS_AT_ONCE]
+        some[:, :width] = some @ own
+
+    _in_threads(part, range(0, len(tall), _ROWS_AT_ONCE), threads)
+    return tall[:, :width]
+
+
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists")
+
+
+def _in_threads(work: Callable[[int], None], parts: Iterable[int], threads: int) -> None:
+    with _pool(threads) as pool:
+        list(pool.map(work, parts))
+
+
+def _inverse_root(matrix: Doubles, least: float) -> Doubles:
+    """(width, up to width): R with R' M R = I for a symmetric M, without directions below that share of the greatest
+    eigenvalue.
+    """
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    kept = values > least * values.max(initial=0.0)
+    root: Doubles = vectors[:, kept] / np.sqrt(values[kept])
+    return root[:, ::-1]
+
+
+def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
+    """X'X M (columns, width) for a sparse X (rows, columns) and M (columns, width), without X M in memory.
+
+    Threads share out the columns of M, so that they write to different memory and need no lock.
+    """
+    product = np.empty_like(matrix)
+
+    def work(first: int) -> None:
+        strip = np.ascontiguousarray(matrix[:, first : first + _STRIP])
+        out = np.zeros_like(strip)
+        _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
+        product[:, first : first + _STRIP] = out
+
+    _in_threads(work, range(0, matrix.shape[1], _STRIP), threads)
+    return product
+
+
+@compiled
+def _gram_times(indptr: Longs, indices: Ints, values: Floats, strip: Floats, out: Floats) -> None:
+    width = strip.shape[1]
+    image = np.empty(width, np.float32)
+    for row in range(len(indptr) - 1):
+        start, end = indptr[row], indptr[row + 1]
+        image[:] = 0
+        for entry in range(start, end):
+            column, value = indices[entry], values[entry]
+            for place in range(width):
+                image[place] += value * strip[column, place]
+        for entry in range(start, end):
+            column, value = indices[entry], values[entry]
+            for place in range(width):
+                out[column, place] += value * image[place]
