@@ -114,7 +114,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     from optuna import TrialPruned
 
     from cofill.models.cfn.fitting import fit_matrix
-    from cofill.models.cfn.judging import after_refit
+    from cofill.models.cfn.gp_fit import after_refit
     from cofill.models.known import KnownRatings
 
     try:

@@ -19,7 +19,7 @@ from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, TRAIN, list_phase, of_rows, phases_of, sides_of
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
-from cofill.models.cfn.judging import after_refit
+from cofill.models.cfn.gp_fit import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.oriented import (
     BY_COLUMN,

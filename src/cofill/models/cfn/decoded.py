@@ -10,18 +10,23 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
-from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.gp import (
+    Amplitudes,
+    CodeSpace,
+    Decoded,
+    Expected,
+    LeaveOneOut,
+    Posterior,
+    Seen,
+    expected_of_columns,
+)
+from cofill.models.cfn.gp_batch import DecodedColumns, RowsOf, Spread, across, posterior_variances, whole_variance
 from cofill.models.cfn.local_part import LocalPart
+from cofill.models.cfn.neighbours import Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows, RowCodes
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.shares import along_the_path, blended, of_damped_mean
-from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
-from cofill.models.decoder.neighbours import Neighbours
-from cofill.models.decoder.solving import DecodedColumns
-from cofill.models.decoder.variances import RowsOf, posterior_variances
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.file import Arrays

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from cofill.data.described import SideFeatures
-from cofill.models.cfn.row_codes import RowCodes
-from cofill.models.decoder.kernel import CodeSpace, local_kernel
-from cofill.models.decoder.neighbours import (
+from cofill.models.cfn.gp import CodeSpace, local_kernel
+from cofill.models.cfn.neighbours import (
     Nearest,
     Neighbours,
     nearest_to,
@@ -15,6 +14,7 @@ from cofill.models.decoder.neighbours import (
     pulls_of_rows,
     spread_pulls,
 )
+from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.known import KnownRatings
 from cofill.models.matrix import Floats, Ints, Longs
 

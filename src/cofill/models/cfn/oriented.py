@@ -10,9 +10,9 @@ from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.costs import SOLVE
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
-from cofill.models.cfn.first_decoder import FirstDecoder, encode_trained
 from cofill.models.cfn.fitting import Fitted
 from cofill.models.cfn.fold_in import ColumnPrior
+from cofill.models.cfn.gp_fit import FirstDecoder, encode_trained
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling

@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.gp import LeaveOneOut
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.known import KnownRatings
