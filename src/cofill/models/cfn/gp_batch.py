@@ -256,7 +256,7 @@ class KernelParts(NamedTuple):
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
     def gram(self, amplitudes: Amplitudes, trust: Floats, there: Bools) -> Floats:
-        """(B, n, n), below and on the diagonal: with noise, and 1 on the diagonal where it is padded."""
+        """(B, n, n), 0 above the diagonal: with noise, and 1 on the diagonal where it is padded."""
         return self._combined(amplitudes, trust, trust, there, np.float32(amplitudes.noise))
 
     def kernel(self, amplitudes: Amplitudes, trust: Floats, others: Floats, there: Bools) -> Floats:
@@ -285,31 +285,39 @@ def _combine(
     for b in range(len(taste)):
         length = lengths[b]
         for i in range(taste.shape[1]):
-            end = i + 1 if noise > 0 else taste.shape[2]
-            there = min(end, length)
-            if noise > 0 and i >= length:
-                there = 0
+            there = length
+            if noise > 0:
+                there = i + 1 if i < length else 0
             own, other = trust[b, i], others[b]
             taste_i, cosine_i, near_i, out_i = taste[b, i], cosine[b, i], near[b, i], out[b, i]
             for j in range(there):
                 inner = of_taste * taste_i[j] + of_cosine * cosine_i[j] + of_local * near_i[j]
                 out_i[j] = of_bias + own * other[j] * inner
-            for j in range(there, end):
+            for j in range(there, len(out_i)):
                 out_i[j] = 0
             if noise > 0:
                 out_i[i] = out_i[i] + noise if i < length else np.float32(1)
 
 
-def cholesky(grams: Floats) -> Matrices:
-    """Lower factors of positive definite matrices (B, n, n); in double precision where rounding would spoil single."""
-    try:
-        return np.asarray(np.linalg.cholesky(grams))
-    except np.linalg.LinAlgError:
-        exact = grams.astype(np.float64)
-        diagonals = np.einsum("bii->bi", exact)
-        # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
-        diagonals += (grams.shape[1] * _ROUNDING * diagonals.max(1))[:, None]
-        return np.asarray(np.linalg.cholesky(exact))
+def cholesky(grams: Matrices) -> Matrices:
+    """Lower factors of positive definite matrices (B, n, n), with anything above their diagonals; in double precision
+    where rounding would spoil single.
+    """
+    from scipy.linalg import get_lapack_funcs
+
+    factors: Any = grams.copy()
+    factorise: Any = get_lapack_funcs("potrf", (factors,))  # several times as quick as np.linalg.cholesky
+    # Rows of ours are columns of LAPACK's: our lower factor is its upper one.
+    failed = [factorise(factor.T, lower=False, clean=False, overwrite_a=True)[1] != 0 for factor in factors]
+    if not any(failed):
+        return factors
+    if grams.dtype == np.float64:
+        raise np.linalg.LinAlgError("a kernel is not positive definite")
+    exact = grams.astype(np.float64)
+    diagonals = np.einsum("bii->bi", exact)
+    # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
+    diagonals += (np.array(failed) * (grams.shape[1] * _ROUNDING) * diagonals.max(1))[:, None]
+    return cholesky(exact)
 
 
 def times_inverse(factors: Matrices, right: Floats) -> Floats:
@@ -421,11 +429,11 @@ def posterior_variances(
 # The amplitudes predict best, which does not make the posterior variance that of the errors: errors grow with it, but
 # also differ by how much is known of either side, and are smaller near the ends of the rating scale. So it is
 #
-#     log variance = c . [1, log posterior variance, log(1 + ratings of the row), log(1 + ratings of the column), p, p^2]
+#     log variance = c . [1, log posterior variance, log(1 + row's ratings), log(1 + column's ratings), p, p^2]
 #
-# with p the prediction from -1 to 1 across the scale, fitted by maximum likelihood to the errors on validation ratings,
-# which others have predicted (`gp_fit.judged_by_halves`). Nine tenths of these are then within `quantile` standard
-# deviations, whatever their distribution.
+# with p the prediction from -1 to 1 across the scale, fitted by maximum likelihood to the errors on validation
+# ratings, which others have predicted (`gp_fit.judged_by_halves`). Nine tenths of these are then within `quantile`
+# standard deviations, whatever their distribution.
 
 
 @dataclass(frozen=True)

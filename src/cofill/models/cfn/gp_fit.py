@@ -5,9 +5,9 @@ the data tells little: sum e^2 / (2 noise) + 1/2 sum ((log theta - log theta_0) 
 of the training ratings: the network has seen these, and would be believed too much. Those of columns with at most 20
 ratings, and the power of the shrinkage, are learned on columns and rows that were thinned to so few.
 
-Columns are in two halves (cross-fitting). Each half is predicted by amplitudes that the other one has taught. The errors
-are then those of unseen ratings, so prediction intervals are calibrated on them. Their RMSE is that of the model before
-it is trained again on all ratings; `after_refit` tells what becomes of it.
+Columns are in two halves (cross-fitting). Each half is predicted by amplitudes that the other one has taught. These
+errors are those of unseen ratings, so prediction intervals are calibrated on them. Their RMSE is that of the model
+before it is trained again on all ratings; `after_refit` tells what becomes of it.
 """
 
 from collections.abc import Callable, Sequence
@@ -482,7 +482,9 @@ class FirstDecoder:
             return None
         directions = self.space.projected(self.codes)[1]
         most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
-        return Neighbours.of(directions, most, self.row_counts > 0, self._exchange)
+        # A row with one rating, read without it, is not believed: no column has a pull on rows like it.
+        told = (self.row_counts > 1) | self.row_features.trained_described
+        return Neighbours.of(directions, most, told, self._exchange)
 
     def _with_short(self, learned: Learned, lesson: Lesson) -> Learned:
         """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.

@@ -20,8 +20,8 @@ _UNLIKE = np.float32(-2)  # below every cosine
 # Rows up to which each is compared with every other. Beyond, rows are put into groups of rows that are alike, and are
 # compared with those of the groups nearest to their own: the cost is then in proportion to the rows.
 _MOST_COMPARED = 20_000
-_GROUP = 400  # rows at most
-_COMPARED = 4_000  # rows at least: with so many, all but a few in a hundred of the nearest rows are found
+_GROUP = 250  # rows at most
+_COMPARED = 3_000  # rows at least
 _ROUNDS = 3  # of two-means
 _SAMPLE = 4_000  # rows of a group that choose how it is divided
 
@@ -64,10 +64,8 @@ class Neighbours:
             candidates = np.concatenate([candidates, np.flatnonzero(~rated)[: most - len(candidates)]])
         mine = np.arange(count * exchange.rank // exchange.size, count * (exchange.rank + 1) // exchange.size)
         rows, kernel = np.empty((len(mine), most), np.int32), np.empty((len(mine), most), np.float32)
-        if len(candidates) <= _MOST_COMPARED:
-            parts = ((mine, candidates),)
-        else:
-            parts = _alike(directions, mine, candidates)
+        few = len(candidates) <= _MOST_COMPARED
+        parts = [(mine, candidates)] if few else _alike(directions, mine, candidates)
 
         def work(part: tuple[Longs, Longs]) -> None:
             asked, among = part
