@@ -144,7 +144,7 @@ class CodeSpace:
 
     def projected(self, codes: Floats) -> tuple[Floats, Floats]:
         """Codes (n, width) along the factor (n, directions), and their directions along the basis (n, r)."""
-        centred = (codes - self.centre) @ self.basis
+        centred: Floats = (codes - self.centre) @ self.basis
         turn, offset = self._turned
         along: Floats = centred @ turn + offset
         centred /= _lengths(centred)[:, None]
@@ -157,8 +157,9 @@ class CodeSpace:
 
     def centred(self, codes: Floats) -> tuple[Floats, Floats]:
         """Codes less their mean (n, width), within the directions of the basis, and the lengths (n,) of that."""
-        inside = (codes - self.centre) @ self.basis
-        return inside @ self.basis.T, _lengths(inside)
+        inside: Floats = (codes - self.centre) @ self.basis
+        centred: Floats = inside @ self.basis.T
+        return centred, _lengths(inside)
 
     def directions(self, codes: Floats) -> Floats:
         """(n, width): centred and of length 1."""
@@ -176,7 +177,7 @@ class CodeSpace:
 
 def _lengths(vectors: Floats) -> Floats:
     """(n,), never 0."""
-    return np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), np.float32(_LEAST_LENGTH))
+    return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), np.float32(_LEAST_LENGTH)))
 
 
 def expected_of_columns(

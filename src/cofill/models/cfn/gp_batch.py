@@ -255,24 +255,23 @@ class KernelParts(NamedTuple):
         )
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
-    def gram(self, amplitudes: Amplitudes, trust: Floats, there: Bools) -> Floats:
-        """(B, n, n), 0 above the diagonal: with noise, and 1 on the diagonal where it is padded."""
-        return self._combined(amplitudes, trust, trust, there, np.float32(amplitudes.noise))
+    def combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, *, noise: bool = False) -> Floats:
+        """(B, m, n): the kernel between rows of such trust, and 0 where the others are padded.
 
-    def kernel(self, amplitudes: Amplitudes, trust: Floats, others: Floats, there: Bools) -> Floats:
-        """(B, m, n): without noise, and 0 where the others are padded."""
-        return self._combined(amplitudes, trust, others, there, np.float32(0))
-
-    def _combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, noise: np.float32) -> Floats:
+        With noise it is that between the same rows, (B, n, n): 0 above the diagonal, and 1 on it where it is padded.
+        """
         out = np.empty_like(self.taste)
-        numbers = (np.float32(x) for x in (own.bias, own.taste, own.cosine, own.local))
-        _combine(*self, trust, others, there.sum(1), *numbers, noise, out)
+        _combine(
+            self.taste, self.cosine, self.near, trust, others, there.sum(1), np.float32(own.bias),
+            np.float32(own.taste), np.float32(own.cosine), np.float32(own.local),
+            np.float32(own.noise if noise else 0.0), out,
+        )  # fmt: skip
         return out
 
 
 def gram_of(seen: BatchSeen, amplitudes: Amplitudes) -> Floats:
     parts = KernelParts.between(seen, seen, local=amplitudes.local > 0)
-    return parts.gram(amplitudes, seen.trust, seen.there)
+    return parts.combined(amplitudes, seen.trust, seen.trust, seen.there, noise=True)
 
 
 @compiled
@@ -310,7 +309,7 @@ def cholesky(grams: Matrices) -> Matrices:
     # Rows of ours are columns of LAPACK's: our lower factor is its upper one.
     failed = [factorise(factor.T, lower=False, clean=False, overwrite_a=True)[1] != 0 for factor in factors]
     if not any(failed):
-        return factors
+        return np.asarray(factors)
     if grams.dtype == np.float64:
         raise np.linalg.LinAlgError("a kernel is not positive definite")
     exact = grams.astype(np.float64)
@@ -410,7 +409,7 @@ def posterior_variances(
         at = entries(asked.starts, batch.columns)
         known, rows = seen(rated, batch.places), seen(asked, at)
         between = KernelParts.between(rows, known, local=own.local > 0)
-        kernel = between.kernel(own, rows.trust, known.trust, known.there)
+        kernel = between.combined(own, rows.trust, known.trust, known.there)
         explained = explained_by(cholesky(gram_of(known, own)), kernel)
         variances = own.bias + own.taste * (rows.along**2).sum(2) + own.cosine + own.local - explained
         found[at[rows.there]] = np.maximum(variances, 0)[rows.there]

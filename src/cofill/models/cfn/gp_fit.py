@@ -23,7 +23,7 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.fold_in import spread_of_weights
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, LeaveOneOut, expected_of_columns, local_kernel
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, LeaveOneOut, expected_of_columns
 from cofill.models.cfn.gp_batch import (
     BatchRead,
     ColumnBatch,
@@ -44,7 +44,7 @@ from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.draws import Keys, Sample, draws_of, draws_of_entries, seed_of
+from cofill.models.draws import Keys, draws_of, draws_of_entries, seed_of
 from cofill.models.known import AllColumns, KnownRatings
 from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
@@ -72,12 +72,10 @@ _MOST_STEPS = 20
 _ENOUGH = 1e-6  # relative improvement of a step below which learning ends
 _BEYOND_CHANCE = 2.0  # standard errors
 _LEAST_LOCAL_GAIN = 5e-4  # of the squared error
-# Columns from which it is learned how far to believe rows with few ratings, and the most ratings of each.
-_EXAMPLES = 400
-_EXAMPLE_SQUARES = 5_000_000  # each costs the square of its ratings
 # Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
 LENGTHS = (1, 2, 3, 5, 8, 13, 20)
-_DRAW, _HALF_DRAW, _THINNING_DRAW, _EXAMPLE_DRAW, _COLUMN_DRAW = 0xA3B, 0xA1F, 0x7417, 0xE8A, 0x10D6E
+_ALL = 2**62
+_DRAW, _HALF_DRAW, _THINNING_DRAW, _COLUMN_DRAW = 0xA3B, 0xA1F, 0x7417, 0x10D6E
 # The RMSE of unseen ratings falls with this power of the number of ratings. Training on a tenth less made it 0.55 %
 # (MovieLens-1M), 0.62 % (Douban), 0.67 % (MovieTweetings) and 0.68 % (MovieLens-100K) larger.
 _LEARNING_CURVE = 0.06
@@ -97,6 +95,11 @@ class Learned(NamedTuple):
     amplitudes: Amplitudes
     crossed: tuple[Amplitudes, Amplitudes]  # learned without the columns of either half (`halves_of`)
 
+    def joined(self, more: "Learned", join: Callable[[Amplitudes, Amplitudes], Amplitudes]) -> "Learned":
+        """With what was learned more of each."""
+        (one, other), (of_one, of_other) = self.crossed, more.crossed
+        return Learned(join(self.amplitudes, more.amplitudes), (join(one, of_one), join(other, of_other)))
+
 
 def halves_of(seed: int, portion: Portion) -> Longs:
     """(own columns,), 0 or 1: which half a column is in. What one half has taught is judged by the other."""
@@ -112,38 +115,43 @@ class Lesson:
     codes: Floats  # (rows, width): with all of their ratings
     row_counts: Longs  # (rows,)
     described: Bools  # (rows,): which have side features
+    row_keys: Keys  # (rows,)
     portion: Portion
     seed: int
+    views: int = 1  # in which every row is asked about
 
     def learn(
         self, first: Amplitudes, names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean")
     ) -> Learned:
         """Those of the `names`, from where they begin."""
         exchange, halves = self.portion.exchange, halves_of(self.seed, self.portion)
-        sample = self._sample()
+        sample = self.sample()
         parts = [self._read(sample[halves[sample] == half]) for half in (0, 1)]
         if not total(exchange, len(sample))[0]:
             return Learned(first, (first, first))
-        names = [name for name in names if name not in ("local", "mean") or getattr(first, name)]
+        names = [name for name in names if getattr(first, name)]
         begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
         def at(place: Doubles) -> Amplitudes:
             return replace(first, **dict(zip(names, np.exp(place).tolist(), strict=True)))
 
-        def fits(place: Doubles) -> tuple[_Fit, _Fit]:
-            """Of either half, over all processes."""
-            own = [_Fit.sum(on_all_cores(lambda batch: batch.fit(at(place), names), part), names) for part in parts]
-            return own[0].over(exchange), own[1].over(exchange)
+        def squares_at(place: Doubles) -> Doubles:
+            """(2, k + 1, k + 1): of either half, over all processes."""
+            own = np.zeros((2, len(names) + 1, len(names) + 1))
+            for half, part in enumerate(parts):
+                for squares in on_all_cores(lambda batch: batch.squares(at(place), names), part):
+                    own[half] += squares
+            return exchange.sum_(own)
 
-        place, found = _least(fits, begin, first.noise)
-        learned = _without_what_is_useless(at(place), first.bias, [*parts[0], *parts[1]], exchange)
+        place, squares = _least(squares_at, begin, first.noise)
+        learned = _without_what_is_useless(at(place), first, [*parts[0], *parts[1]], exchange)
         crossed = []
-        for own in (found[1], found[0]):  # where one half alone would have ended is a Gauss-Newton step away
-            _, slope, curvature = own.posterior(place - begin, first.noise)
+        for own in (squares[1], squares[0]):  # where one half alone would have ended is a Gauss-Newton step away
+            _, slope, curvature = _posterior(own, place - begin, first.noise)
             crossed.append(_with_parts_of(at(place + _step(slope, curvature)), learned))
         return Learned(learned, (crossed[0], crossed[1]))
 
-    def _sample(self) -> Longs:
+    def sample(self) -> Longs:
         """Some columns of all lengths with ratings of both parts: the same in any number of processes."""
         counts = self.data.by_column.counts()
         asked = np.bincount(self.held_out.columns, minlength=len(counts)) > 0
@@ -158,14 +166,14 @@ class Lesson:
 
     def _read(self, columns: Longs) -> list["_Batch"]:
         held_out, space = self.held_out, self.data.space
-        order = np.lexsort((self.portion.row_keys[held_out.rows], held_out.columns))
+        order = np.lexsort((self.row_keys[held_out.rows], held_out.columns))
         counts = self.data.by_column.counts()
         ends = np.concatenate([[0], np.cumsum(np.bincount(held_out.columns, minlength=len(counts)))])
         along, directions = space.projected(self.codes)
 
         def read(batch: ColumnBatch) -> _Batch:
             # Of a column with many validation ratings some are enough, or the asked rows would be most of the work.
-            enough = np.maximum(_ENOUGH_ASKED, counts[batch.columns] // 4)
+            enough = np.maximum(_ENOUGH_ASKED * self.views, counts[batch.columns] // 4)
             asked_counts = np.minimum(ends[batch.columns + 1] - ends[batch.columns], enough)[:, None]
             turn = np.arange(int(asked_counts.max()))
             there = turn < asked_counts
@@ -184,42 +192,28 @@ class Lesson:
             return _Batch.of(self.data.read(batch), asked)
 
         width = along.shape[1] + directions.shape[1]
-        return on_all_cores(read, batches(self.data.by_column.indptr, columns, width, _ENOUGH_ASKED, _LONGEST))
+        return on_all_cores(
+            read, batches(self.data.by_column.indptr, columns, width, _ENOUGH_ASKED * self.views, _LONGEST)
+        )
 
 
 def _drawn(seed: np.uint64, keys: Keys) -> Doubles:
     """From 0 to 1."""
-    return (draws_of(seed, keys) >> np.uint64(40)) * 2.0**-24
+    return np.asarray((draws_of(seed, keys) >> np.uint64(40)) * 2.0**-24, np.float64)
 
 
-class _Fit(NamedTuple):
-    """The squared error of some ratings at given amplitudes, and half of its first and second derivatives by their
-    logarithms; the second as Gauss and Newton take it.
+def _posterior(squares: Doubles, away: Doubles, noise: float) -> tuple[float, Doubles, Doubles]:
+    """Minus the logarithm of the posterior of amplitudes so far away from the mean of the prior, and its derivatives.
+
+    `squares` (k + 1, k + 1) are the products [J e]'[J e] of errors e and their derivatives J by the logarithms of the
+    amplitudes (Gauss-Newton).
     """
-
-    error: float
-    slope: Doubles  # (k,)
-    curvature: Doubles  # (k, k)
-
-    @classmethod
-    def sum(cls, parts: Sequence["_Fit"], names: Sequence[str]) -> "_Fit":
-        k = len(names)
-        start = np.zeros(k), np.zeros((k, k))
-        return cls(sum(part.error for part in parts), *(sum((part[n + 1] for part in parts), start[n]) for n in (0, 1)))
-
-    def over(self, exchange: Exchange) -> "_Fit":
-        summed = exchange.sum_(np.concatenate([[self.error], self.slope, self.curvature.ravel()]))
-        k = len(self.slope)
-        return _Fit(float(summed[0]), summed[1 : k + 1], summed[k + 1 :].reshape(k, k))
-
-    def posterior(self, away: Doubles, noise: float) -> tuple[float, Doubles, Doubles]:
-        """Minus its logarithm, and the derivatives of that, so far away from the mean of the prior."""
-        square = _PRIOR_WIDTH**2
-        return (
-            self.error / (2 * noise) + float(away @ away) / (2 * square),
-            self.slope / noise + away / square,
-            self.curvature / noise + np.eye(len(away)) / square,
-        )
+    prior = _PRIOR_WIDTH**2
+    return (
+        float(squares[-1, -1] / noise + away @ away / prior) / 2,
+        squares[-1, :-1] / noise + away / prior,
+        squares[:-1, :-1] / noise + np.eye(len(away)) / prior,
+    )
 
 
 def _step(slope: Doubles, curvature: Doubles) -> Doubles:
@@ -227,33 +221,25 @@ def _step(slope: Doubles, curvature: Doubles) -> Doubles:
     return np.asarray(step * min(1.0, _LARGEST_STEP / max(np.abs(step).max(), 1e-12)))
 
 
-def _least(
-    fits: Callable[[Doubles], tuple[_Fit, _Fit]], begin: Doubles, noise: float
-) -> tuple[Doubles, tuple[_Fit, _Fit]]:
-    """Where the posterior of amplitudes is largest, and how either half fits there (Levenberg and Marquardt)."""
-
-    def both(found: tuple[_Fit, _Fit], place: Doubles) -> tuple[float, Doubles, Doubles]:
-        one, other = found
-        whole = _Fit(*(of_one + of_other for of_one, of_other in zip(one, other, strict=True)))
-        return whole.posterior(place - begin, noise)
-
-    place, found = begin, fits(begin)
-    value, slope, curvature = both(found, place)
+def _least(squares_at: Callable[[Doubles], Doubles], begin: Doubles, noise: float) -> tuple[Doubles, Doubles]:
+    """Where the posterior of amplitudes is largest (Levenberg and Marquardt), and the squares of both halves."""
+    place, squares = begin, squares_at(begin)
+    value, slope, curvature = _posterior(squares.sum(0), place - begin, noise)
     damping = 0.0
     for _ in range(_MOST_STEPS):
         step = _step(slope, curvature + damping * np.diag(np.diag(curvature)))
         there = np.clip(place + step, begin - _FARTHEST, begin + _FARTHEST)
-        found_there = fits(there)
-        value_there, slope_there, curvature_there = both(found_there, there)
-        gained = value - value_there
+        squares_there = squares_at(there)
+        found = _posterior(squares_there.sum(0), there - begin, noise)
+        gained = value - found[0]
         if gained > 0:
-            place, found, value, slope, curvature = there, found_there, value_there, slope_there, curvature_there
+            place, squares, (value, slope, curvature) = there, squares_there, found
             damping = damping / 5 if damping > 0.01 else 0.0
         else:
             damping = max(4 * damping, 0.1)
         if abs(gained) <= _ENOUGH * value:
             break
-    return place, found
+    return place, squares
 
 
 def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
@@ -264,23 +250,22 @@ def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
 
 
 def _without_what_is_useless(
-    learned: Amplitudes, bias: float, known: Sequence["_Batch"], exchange: Exchange
+    learned: Amplitudes, first: Amplitudes, known: Sequence["_Batch"], exchange: Exchange
 ) -> Amplitudes:
     """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
     the nearest rows, only if they gain by that.
 
     Some gain there always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
-    remain, with their own variance `bias`: with noise alone, following chance costs a tenth of a percent of the RMSE.
+    remain, with their first variance: with noise alone, following chance costs a tenth of a percent of the RMSE.
     """
-    biases = replace(learned, bias=bias, taste=0.0, cosine=0.0, local=0.0)
+    biases = replace(learned, bias=first.bias, taste=0.0, cosine=0.0, local=0.0)
     ways = (learned, biases, replace(learned, local=0.0))
-    errors = on_all_cores(lambda batch: [batch.squared_errors(way) for way in ways], known)
-    of_all, of_biases, without = (
-        np.concatenate([np.empty(0), *(each[way] for each in errors)]) for way in range(len(ways))
+    errors = np.concatenate(
+        on_all_cores(lambda batch: np.stack([*map(batch.squared_errors, ways)], 1), known) or [np.empty((0, 3))]
     )
     # A column's ratings are not independent: chance is that of columns.
-    gains = of_biases - of_all
-    error, gain, chance, after = total(exchange, of_all.sum(), gains.sum(), (gains**2).sum(), without.sum())
+    gains = errors[:, 1] - errors[:, 0]
+    error, after, gain, chance = total(exchange, *errors[:, [0, 2]].sum(0), gains.sum(), (gains**2).sum())
     if gain < _BEYOND_CHANCE * chance**0.5:
         return biases
     return ways[2] if after < (1 + _LEAST_LOCAL_GAIN) * error else learned
@@ -321,16 +306,18 @@ class _Batch:
     def _solved(self, amplitudes: Amplitudes) -> _Solved:
         rated, asked = self.rated, self.asked
         trust, asked_trust = (amplitudes.trust(rows.counts, rows.described) * rows.there for rows in (rated, asked))
-        factors = cholesky(self.inside.gram(amplitudes, trust, rated.there))
-        kernel = self.across.kernel(amplitudes, asked_trust, trust, rated.there)
+        factors = cholesky(self.inside.combined(amplitudes, trust, trust, rated.there, noise=True))
+        kernel = self.across.combined(amplitudes, asked_trust, trust, rated.there)
         mean = np.float32(amplitudes.mean)
         left = rated.targets - mean * trust * rated.said
         alpha = times_inverse(factors, left[:, :, None])[:, :, 0]
         predicted = (kernel @ alpha[:, :, None])[:, :, 0] + mean * asked_trust * asked.said
         return _Solved(factors, kernel, trust, asked_trust, alpha, (predicted - asked.targets) * asked.there)
 
-    def fit(self, amplitudes: Amplitudes, names: Sequence[str]) -> _Fit:
-        """How predictions change with an amplitude: dB alpha + dm - B K^-1 (dK alpha + dm)
+    def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
+        """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
+
+            dB alpha + dm - B K^-1 (dK alpha + dm)
 
         for the kernels B between asked rows and ratings and K between ratings, and for the prior mean m of both.
         """
@@ -339,8 +326,8 @@ class _Batch:
         on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_trust)
         slopes = on_asked - s.kernel @ times_inverse(s.factors, on_ratings)
         there = self.asked.there
-        by_rating, errors = slopes[there].astype(np.float64), s.errors[there].astype(np.float64)
-        return _Fit(float(errors @ errors), by_rating.T @ errors, by_rating.T @ by_rating)
+        both = np.column_stack([slopes[there], s.errors[there]]).astype(np.float64)
+        return np.asarray(both.T @ both)
 
     def _changes(
         self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, trust: Floats
@@ -350,27 +337,39 @@ class _Batch:
         By the logarithm of each amplitude. Matrices are only multiplied with vectors here: the kernels that change
         would be the larger part of the work.
         """
-        power = np.float32(own.power)
+        changes, of_ratings = (
+            _trust_changes(own, each.counts, each.described, each_trust)
+            for each, each_trust in ((rows, trust), (self.rated, s.trust))
+        )
         weighted = s.trust * s.alpha
-        by_ratings = np.stack([weighted, power * (s.trust - 1) * weighted], 2)  # (B, n, 2)
+        by_ratings = np.stack([weighted, *(of_ratings[name] * weighted for name in of_ratings if name in names)], 2)
         of_parts = {
             name: np.float32(getattr(own, name)) * trust[:, :, None] * (part @ by_ratings)
             for name, part in zip(("taste", "cosine", "local"), parts, strict=True)
-            if getattr(own, name)
         }
-        mean = np.float32(own.mean) * trust * rows.said
+        whole, mean = sum(of_parts.values()), np.float32(own.mean) * trust * rows.said
         found = np.zeros((*trust.shape, len(names)), np.float32)
+        shrinking = 0
         for place, name in enumerate(names):
             if name == "bias":
                 found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.there
             elif name == "mean":
                 found[:, :, place] = mean
-            elif name == "half":  # by which trust falls: d log trust / d log half = power (trust - 1)
-                whole = sum(of_parts.values())
-                found[:, :, place] = power * (trust - 1) * (whole[:, :, 0] + mean) + whole[:, :, 1]
+            elif name in changes:
+                shrinking += 1
+                found[:, :, place] = changes[name] * (whole[:, :, 0] + mean) + whole[:, :, shrinking]
             else:
                 found[:, :, place] = of_parts[name][:, :, 0]
         return found
+
+
+def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Floats) -> dict[str, Floats]:
+    """How the logarithm of trust changes with that of half, power and features."""
+    read = counts + np.float32(own.features) * described
+    doubt = np.float32(own.power) * (1 - trust)
+    logs = np.log(np.maximum(read, np.float32(1e-12)) / np.float32(own.half))
+    of_features = np.float32(own.features) * described / np.maximum(read, np.float32(1e-12))
+    return {"half": -doubt, "power": doubt * logs, "features": doubt * of_features}
 
 
 # The decoder of a trained network
@@ -459,11 +458,12 @@ class FirstDecoder:
             self.codes,
             self.row_counts,
             self.row_features.trained_described,
+            self.portion.row_keys,
             self.portion,
             settings.seed,
         )
         learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
-        return self._with_short(self._with_trust(learned, validation, settings.seed), lesson)
+        return self._with_short(self._with_trust(learned, lesson, validation), lesson)
 
     @one_blas_thread()
     def solve(
@@ -496,150 +496,76 @@ class FirstDecoder:
         if not amplitudes.taste or ratings / max(filled, 1) <= 2 * SHORT:
             return learned
         kept = thinned(by_column, LENGTHS, lesson.seed, self.portion.column_keys, self.portion.row_keys)
-        few = SparseRows(
-            np.searchsorted(kept, by_column.indptr).astype(np.int64),
-            by_column.indices[kept],
-            by_column.values[kept],
-            by_column.columns,
-        )
-        data = replace(self._data, by_column=few, scaled=self._data.scaled[kept])
-        of_few = replace(lesson, data=data).learn(amplitudes, ("bias", "taste", "cosine", "local"))
+        data = replace(self._data, by_column=_kept(by_column, kept), scaled=self._data.scaled[kept])
+        found = replace(lesson, data=data).learn(amplitudes, ("bias", "taste", "cosine", "local"))
 
         def with_those(of_all: Amplitudes, few: Amplitudes) -> Amplitudes:
             # The table of nearest rows is there or not: it cannot be for some columns only.
             return replace(of_all, short=(few.bias, few.taste, few.cosine, few.local if of_all.local else 0.0))
 
-        one, other = (with_those(*both) for both in zip(learned.crossed, of_few.crossed, strict=True))
-        return Learned(with_those(amplitudes, of_few.amplitudes), (one, other))
+        return learned.joined(found, with_those)
 
-    def _with_trust(self, learned: Learned, validation: ValidationPart, seed: int) -> Learned:
+    def _with_trust(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
         """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
 
-        Rows of the training may all be long, and the network is trained on them. So they are read with few of their
-        ratings, or with none, and a trust for each length is found by which validation ratings are predicted best: the
-        prediction is linear in it. Through these goes a line: log odds of the trust by the logarithm of the length.
+        Rows of the training may all be long, and the network is trained on them. So those that are asked about are
+        read with few of their ratings, or with none.
         """
-        lengths = LENGTHS if self.scaling.typical_length > 2 * SHORT else ()  # shorter rows have told by themselves
-        lengths = (*lengths, 0) if self.row_features.width else lengths
-        if not lengths:
+        scaling, features, exchange = self.scaling, self.row_features, self._exchange
+        few = scaling.typical_length > 2 * SHORT  # shorter rows have told by themselves
+        names = (*(("half", "power") if few else ()), *(("features",) if features.width else ()))
+        if not learned.amplitudes.taste or not names:
             return learned
-        examples = self._examples(validation, seed)
-        # Those that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
+        lengths = (*(LENGTHS if few else ()), *((0,) if features.width else ()), _ALL)
+        # Rows that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
+        asked = np.flatnonzero(np.isin(validation.entry_columns, lesson.sample()))
         flags = np.zeros(self.rows.rows, np.uint8)
-        flags[validation.entry_rows[np.isin(validation.entry_columns, examples)]] = 1
-        needed = np.flatnonzero(self._exchange.max_(flags))
-        views = [self._view(length, needed, seed) for length in lengths]
-        products, squares = self._told_by_views(learned.amplitudes, examples, validation, views, needed)
-        halves = halves_of(seed, self.portion)[examples]
+        flags[validation.entry_rows[asked]] = 1
+        needed = np.flatnonzero(exchange.max_(flags))
+        views = [self._view(length, needed, lesson.seed) for length in lengths]
+        codes, means, counts = (np.concatenate(part) for part in zip(*views, strict=True))
+        rows = np.searchsorted(needed, validation.entry_rows[asked])
+        rows = (rows + len(needed) * np.arange(len(views))[:, None]).ravel()
+        asked = np.tile(asked, len(views))
+        targets = scaling.down_values(validation.ratings[asked], means[rows])
+        thin = replace(
+            lesson,
+            held_out=HeldOut(rows, validation.entry_columns[asked], targets),
+            codes=codes,
+            row_counts=counts,
+            described=np.tile(lesson.described[needed], len(views)),
+            row_keys=np.tile(lesson.row_keys[needed], len(views)),
+            views=len(views),
+        )
+        begin = learned.amplitudes
+        found = thin.learn(replace(begin, features=begin.half) if features.width else begin, names)
 
-        def trusting(amplitudes: Amplitudes, chosen: Bools) -> Amplitudes:
-            summed = self._exchange.sum_(np.stack([products[chosen].sum(0), squares[chosen].sum(0)]))
-            return self._trusting(amplitudes, np.array(lengths, np.float64), *summed)
+        def with_those(of_all: Amplitudes, of_few: Amplitudes) -> Amplitudes:
+            changes = {name: getattr(of_few, name) for name in names}
+            return replace(of_all, **changes | {"power": min(max(of_few.power, 0.3), 3.0)})
 
-        one, other = (trusting(crossed, halves != half) for half, crossed in enumerate(learned.crossed))
-        return Learned(trusting(learned.amplitudes, np.ones(len(examples), np.bool_)), (one, other))
+        return learned.joined(found, with_those)
 
-    def _told_by_views(
-        self,
-        amplitudes: Amplitudes,
-        examples: Longs,
-        validation: ValidationPart,
-        views: list["_View"],
-        needed: Longs,
-    ) -> tuple[Doubles, Doubles]:
-        """(examples, views) both: what columns say of rows of trust 1 times what they rated, and its square."""
-        order = np.argsort(validation.entry_columns, kind="stable")
-        ends = np.searchsorted(validation.entry_columns[order], [examples, examples + 1])
-        place_of = {column: place for place, column in enumerate(examples.tolist())}
-        products, squares = np.zeros((len(examples), len(views))), np.zeros((len(examples), len(views)))
-
-        def work(batch: ColumnBatch) -> None:
-            seen, alpha = self._data.solved(batch, amplitudes)
-            weights, biases = self._expected(batch.columns)
-            for at, column in enumerate(batch.columns.tolist()):
-                place = place_of[column]
-                asked = order[ends[0, place] : ends[1, place]]
-                rows = np.searchsorted(needed, validation.entry_rows[asked])
-                # All views at once: (views * asked, ...)
-                along, directions, codes = (
-                    np.concatenate([part[rows] for part in parts])
-                    for parts in zip(*((view.along, view.directions, view.codes) for view in views), strict=True)
-                )
-                cosines = directions @ seen.directions[at].T
-                kernel = np.float32(amplitudes.taste) * (along @ seen.along[at].T)
-                kernel += np.float32(amplitudes.cosine) * cosines
-                if amplitudes.local:
-                    kernel += np.float32(amplitudes.local) * local_kernel(cosines)
-                said = kernel @ (alpha[at] * seen.trust[at])
-                said += np.float32(amplitudes.mean) * (codes @ weights[at, :-1] + weights[at, -1])
-                bias = biases[at] + amplitudes.bias * alpha[at].sum()
-                by_view = said.reshape(len(views), -1).astype(np.float64)
-                for number, view in enumerate(views):
-                    usable = view.usable[rows]
-                    left = self.scaling.down_values(validation.ratings[asked], view.means[rows]) - bias
-                    products[place, number] = by_view[number, usable] @ left[usable]
-                    squares[place, number] = by_view[number, usable] @ by_view[number, usable]
-
-        on_all_cores(work, batches(self.by_column.indptr, examples, len(self.space.centre)))
-        return products, squares
-
-    def _trusting(self, amplitudes: Amplitudes, lengths: Doubles, products: Doubles, squares: Doubles) -> Amplitudes:
-        """With the trust that the views of rows of these lengths ask for."""
-        trust = np.clip(np.divide(products, squares, out=np.zeros_like(squares), where=squares > 0), 0.02, 0.95)
-        few = (lengths > 0) & (squares > 0)
-        if few.sum() >= 2:
-            # As many ratings as a typical row has are trusted as has been learned from all rows.
-            usual = max(self.scaling.typical_length, 2.0 * lengths[few].max())
-            logs = np.log(np.append(lengths[few], usual))
-            odds = np.append(np.log(trust[few] / (1 - trust[few])), np.log(usual / amplitudes.half))
-            weights = np.append(squares[few], squares[few].sum())
-            centre, level = np.average(logs, weights=weights), np.average(odds, weights=weights)
-            power = float((weights * (logs - centre) * (odds - level)).sum() / (weights * (logs - centre) ** 2).sum())
-            power = min(max(power, 0.3), 3.0)
-            amplitudes = replace(amplitudes, power=power, half=float(np.exp(centre - level / power)))
-        if self.row_features.width and squares[-1] > 0 and products[-1] > 0:
-            cold = trust[-1]
-            worth = amplitudes.half * (cold / (1 - cold)) ** (1 / amplitudes.power)
-            amplitudes = replace(amplitudes, features=float(worth))
-        return amplitudes
-
-    def _view(self, length: int, needed: Longs, seed: int) -> "_View":
-        """The rows that are needed, with so many of their ratings."""
+    def _view(self, length: int, needed: Longs, seed: int) -> tuple[Floats, Floats, Longs]:
+        """Codes, means (scaled) and counts of rows that are read with so many of their ratings."""
         scaling, exchange = self.scaling, self._exchange
         rows, features = self.rows.take(needed), self.row_features.trained[needed]
-        keys = self.portion.row_keys[needed]
-        kept = thinned(rows, (length,), seed, keys, self.portion.column_keys, exchange)
-        ends = np.searchsorted(kept, rows.indptr).astype(np.int64)
-        rows = SparseRows(ends, rows.indices[kept], rows.values[kept], rows.columns)
+        keys = self.portion.row_keys[needed], self.portion.column_keys
+        rows = _kept(rows, thinned(rows, (length,), seed, *keys, exchange))
         sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
-        counts = exchange.sum_(rows.counts())
+        counts = self.portion.row_counts(rows)
         expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
         damped = counts + scaling.damping
         found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
         means = found.astype(np.float32)
         codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
-        usable = self.row_counts >= 2 * length if length else self.row_features.trained_described
-        return _View(codes, *self.space.projected(codes), means, usable[needed])
-
-    def _examples(self, validation: ValidationPart, seed: int) -> Longs:
-        """Some columns that have validation ratings."""
-        counts = self.by_column.counts()
-        columns = np.unique(validation.entry_columns).astype(np.int64)
-        usable = np.flatnonzero((counts[columns] > 0) & (counts[columns] <= _LONGEST))
-        squares, count = total(self._exchange, (counts[columns[usable]].astype(np.float64) ** 2).sum(), len(usable))
-        most = int(np.clip(_EXAMPLE_SQUARES / max(squares / max(count, 1), 1.0), 50, _EXAMPLES))
-        keys = self.portion.column_keys[columns]
-        return columns[Sample.of(keys, usable, most, seed_of(seed, _EXAMPLE_DRAW), self._exchange).places]
+        return codes, means, counts
 
 
-class _View(NamedTuple):
-    """Rows as they are read with few of their ratings."""
-
-    codes: Floats  # (n, width)
-    along: Floats  # (n, directions)
-    directions: Floats  # (n, r)
-    means: Floats  # (n,) scaled
-    usable: Bools  # (n,): which have enough others
+def _kept(rows: SparseRows, kept: Longs) -> SparseRows:
+    """With these of their ratings, which are places in ascending order."""
+    ends = np.searchsorted(kept, rows.indptr).astype(np.int64)
+    return SparseRows(ends, rows.indices[kept], rows.values[kept], rows.columns)
 
 
 def thinned(
@@ -652,12 +578,14 @@ def thinned(
 ) -> Longs:
     """Places of the ratings that are left if rows keep few of theirs, drawn at random: those with the smallest draws.
 
-    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that.
+    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that,
+    unless none are to be left.
     The exchange is between processes that have other ratings of the same rows.
     """
     counts = exchange.sum_(rows.counts())
     choice = draws_of(seed_of(seed, _THINNING_DRAW, 0), row_keys) % np.uint64(len(lengths))
-    wanted = np.minimum(np.array(lengths)[choice], np.maximum(counts // 2, min(1, min(lengths))))
+    length = np.array(lengths)[choice]
+    wanted = np.where(length == _ALL, counts, np.minimum(length, np.maximum(counts // 2, 1)))
     draws = draws_of_entries(seed_of(seed, _THINNING_DRAW, 1), row_keys, column_keys, rows.indptr, rows.indices)
     of_row = np.repeat(np.arange(rows.rows), rows.counts())
 
@@ -665,7 +593,7 @@ def thinned(
         """Of each row as many as are wanted."""
         order = np.lexsort((draws, of_row))
         starts = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=rows.rows))])
-        return order[np.arange(len(order)) - starts[of_row[order]] < wanted[of_row[order]]]
+        return np.asarray(order[np.arange(len(order)) - starts[of_row[order]] < wanted[of_row[order]]])
 
     kept = np.sort(smallest(of_row, draws))
     if exchange.size > 1:
