@@ -20,7 +20,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
-from cofill.models.decoder.kernel import Amplitudes
+from cofill.models.cfn.gp import Amplitudes
 from cofill.models.draws import Keys, draws_of
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.history import LoweredRate

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cofill.data.described import SideFeatures
 from cofill.models.cfn import decoded as decoded_module
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
-from cofill.models.decoder.kernel import local_kernel
+from cofill.models.cfn.gp import local_kernel
 from cofill.models.explanation import Given
 from cofill.models.known import KnownRatings
 from tests.models.cfn import described_matrix

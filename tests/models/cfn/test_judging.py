@@ -7,11 +7,9 @@ import pytest
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
-from cofill.models.cfn.first_decoder import FirstDecoder
-from cofill.models.cfn.judging import after_refit, judged_by_halves
+from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp_fit import FirstDecoder, Learned, after_refit, halves_of, judged_by_halves
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.decoder.amplitudes import Learned, halves_of
-from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.portion import Portion
 from tests.models.cfn.described_matrix import COLUMNS, ROWS, fitted, matrix, settings
 

@@ -142,9 +142,13 @@ class CodeSpace:
         weights: Floats = self.factor[:-1]
         return self.basis.T @ weights, self.centre @ weights + self.factor[-1]
 
+    def _inside(self, codes: Floats) -> Floats:
+        """(n, r): centred, along the basis."""
+        return np.asarray((codes - self.centre) @ self.basis, np.float32)
+
     def projected(self, codes: Floats) -> tuple[Floats, Floats]:
         """Codes (n, width) along the factor (n, directions), and their directions along the basis (n, r)."""
-        centred: Floats = (codes - self.centre) @ self.basis
+        centred = self._inside(codes)
         turn, offset = self._turned
         along: Floats = centred @ turn + offset
         centred /= _lengths(centred)[:, None]
@@ -157,7 +161,7 @@ class CodeSpace:
 
     def centred(self, codes: Floats) -> tuple[Floats, Floats]:
         """Codes less their mean (n, width), within the directions of the basis, and the lengths (n,) of that."""
-        inside: Floats = (codes - self.centre) @ self.basis
+        inside = self._inside(codes)
         centred: Floats = inside @ self.basis.T
         return centred, _lengths(inside)
 

@@ -61,7 +61,7 @@ class Neighbours:
         most = min(most, count)
         candidates = np.flatnonzero(rated)
         if len(candidates) < most:  # the others make up the number, and nothing comes of them
-            candidates = np.concatenate([candidates, np.flatnonzero(~rated)[: most - len(candidates)]])
+            candidates = np.sort(np.concatenate([candidates, np.flatnonzero(~rated)[: most - len(candidates)]]))
         mine = np.arange(count * exchange.rank // exchange.size, count * (exchange.rank + 1) // exchange.size)
         rows, kernel = np.empty((len(mine), most), np.int32), np.empty((len(mine), most), np.float32)
         few = len(candidates) <= _MOST_COMPARED
