@@ -194,7 +194,8 @@ def expected_of_columns(
 def local_kernel(cosines: Floats) -> Floats:
     near: Floats = cosines - np.float32(1)
     near *= np.float32(SHARPNESS)
-    return np.exp(near, out=near)
+    near = np.exp(near)
+    return near
 
 
 def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floats | None = None) -> Floats:

@@ -39,7 +39,7 @@ from cofill.models.cfn.gp_batch import (
     times_inverse,
     whole_variance,
 )
-from cofill.models.cfn.neighbours import Neighbours
+from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling
@@ -482,9 +482,11 @@ class FirstDecoder:
             return None
         directions = self.space.projected(self.codes)[1]
         most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
-        # A row with one rating, read without it, is not believed: no column has a pull on rows like it.
-        told = (self.row_counts > 1) | self.row_features.trained_described
-        return Neighbours.of(directions, most, told, self._exchange)
+        rated = self.row_counts > 0
+        if rated.sum() > MOST_COMPARED:
+            # A row with one rating, read without it, is not believed: no column of the training has a pull on it.
+            rated &= (self.row_counts > 1) | self.row_features.trained_described
+        return Neighbours.of(directions, most, rated, self._exchange)
 
     def _with_short(self, learned: Learned, lesson: Lesson) -> Learned:
         """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.

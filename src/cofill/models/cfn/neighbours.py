@@ -19,7 +19,7 @@ _AT_ONCE = 2_000_000  # cosines
 _UNLIKE = np.float32(-2)  # below every cosine
 # Rows up to which each is compared with every other. Beyond, rows are put into groups of rows that are alike, and are
 # compared with those of the groups nearest to their own: the cost is then in proportion to the rows.
-_MOST_COMPARED = 20_000
+MOST_COMPARED = 20_000
 _GROUP = 250  # rows at most
 _COMPARED = 3_000  # rows at least
 _ROUNDS = 3  # of two-means
@@ -64,7 +64,7 @@ class Neighbours:
             candidates = np.sort(np.concatenate([candidates, np.flatnonzero(~rated)[: most - len(candidates)]]))
         mine = np.arange(count * exchange.rank // exchange.size, count * (exchange.rank + 1) // exchange.size)
         rows, kernel = np.empty((len(mine), most), np.int32), np.empty((len(mine), most), np.float32)
-        few = len(candidates) <= _MOST_COMPARED
+        few = len(candidates) <= MOST_COMPARED
         parts = [(mine, candidates)] if few else _alike(directions, mine, candidates)
 
         def work(part: tuple[Longs, Longs]) -> None:
