@@ -21,7 +21,7 @@ from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
-from cofill.models.decoder.kernel import Amplitudes
+from cofill.models.cfn.gp import Amplitudes
 from cofill.models.draws import Keys, draws_of
 from cofill.models.history import LoweredRate
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades

@@ -21,6 +21,8 @@ from cofill.models.cfn.fitting import Fitted, fit_matrix
 from cofill.models.cfn.predictor import ItemRows, UserRows
 from cofill.models.observed import KnownRatings
 
+pass
+
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40
 P, Q = 3, 2

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cofill.data.described import SideFeatures
 from cofill.models.cfn import decoding
 from cofill.models.cfn.decoding import CFNPredictor
+from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
-from cofill.models.decoder.kernel import local_kernel
 from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Predictor
 from cofill.models.results import Given

@@ -5,10 +5,9 @@ import pytest
 
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn import first_decoder
-from cofill.models.cfn.first_decoder import Thinning
+from cofill.models.cfn import gp_fit
+from cofill.models.cfn.gp_fit import thinned
 from cofill.models.draws import draws_of_entries, seed_of
-from cofill.models.portion import Portion
 from tests.models.several_processes import together
 
 ROWS, COLUMNS = 40, 30
@@ -28,48 +27,46 @@ def keys(count: int) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
     return np.random.default_rng(count).integers(0, 2**63, count).astype(np.uint64)
 
 
-def portion_of(columns: slice = slice(None), exchange: Exchange = ALONE) -> Portion:
-    return Portion(keys(ROWS), keys(COLUMNS)[columns], COLUMNS, exchange)
+def kept_of(
+    rows: SparseRows, lengths: tuple[int, ...], columns: slice = slice(None), exchange: Exchange = ALONE
+) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+    return thinned(rows, lengths, 5, keys(ROWS), keys(COLUMNS)[columns], exchange)
 
 
-def kept_pairs(thinned: SparseRows, first_column: int = 0) -> set[tuple[int, int]]:
-    rows = np.repeat(np.arange(thinned.rows), thinned.counts())
-    return set(zip(rows.tolist(), (thinned.indices + first_column).tolist(), strict=True))
+def kept_pairs(
+    rows: SparseRows, kept: "np.ndarray[tuple[int], np.dtype[np.int64]]", first: int = 0
+) -> set[tuple[int, int]]:
+    row = np.repeat(np.arange(rows.rows), rows.counts())[kept]
+    return set(zip(row.tolist(), (rows.indices[kept] + first).tolist(), strict=True))
 
 
-@pytest.mark.parametrize("at_once", [1, 50, 10**6])
-def test_a_row_keeps_the_ratings_with_the_smallest_draws(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_decoder, "_SORTED_AT_ONCE", at_once)
-    rows, portion = some_rows(), portion_of()
-    thinning = Thinning(rows, max(LENGTHS), 5, portion)
-    seed = seed_of(5, first_decoder._THINNING_DRAW, 1)
-    draws = draws_of_entries(seed, portion.row_keys, portion.column_keys, rows.indptr, rows.indices)
+def test_a_row_keeps_the_ratings_with_the_smallest_draws() -> None:
+    rows = some_rows()
+    seed = seed_of(5, gp_fit._THINNING_DRAW, 1)
+    draws = draws_of_entries(seed, keys(ROWS), keys(COLUMNS), rows.indptr, rows.indices)
     for length in LENGTHS:
-        thinned, kept = thinning.rows((length,))
-        np.testing.assert_array_equal(thinned.values, rows.values[kept])
-        np.testing.assert_array_equal(thinned.indices, rows.indices[kept])
+        kept = kept_of(rows, (length,))
         for row in range(ROWS):
             entries = np.arange(rows.indptr[row], rows.indptr[row + 1])
             wanted = min(length, max(len(entries) // 2, 1))
             smallest = np.sort(entries[np.argsort(draws[entries])][:wanted])
-            np.testing.assert_array_equal(kept[thinned.indptr[row] : thinned.indptr[row + 1]], smallest)
-    nothing, _ = thinning.rows((0,))
-    assert nothing.nnz == 0
+            np.testing.assert_array_equal(kept[(kept >= rows.indptr[row]) & (kept < rows.indptr[row + 1])], smallest)
+    assert not len(kept_of(rows, (0,)))
+    np.testing.assert_array_equal(kept_of(rows, (gp_fit._ALL,)), np.arange(rows.nnz))
 
 
+@pytest.mark.parametrize("lengths", [LENGTHS, (0,), (0, 3)])
 @pytest.mark.parametrize("cut", [0, 11, COLUMNS])
-def test_several_processes_keep_what_one_keeps(cut: int) -> None:
+def test_several_processes_keep_what_one_keeps(cut: int, lengths: tuple[int, ...]) -> None:
     """Also one that has no column at all."""
     rows = some_rows()
     by_column = rows.transpose()
-    whole, _ = Thinning(rows, max(LENGTHS), 5, portion_of()).rows(LENGTHS)
 
     def of_process(exchange: Exchange) -> set[tuple[int, int]]:
         columns = slice(0, cut) if exchange.rank == 0 else slice(cut, COLUMNS)
         own = by_column.take(np.arange(COLUMNS)[columns]).transpose()
-        thinned, _ = Thinning(own, max(LENGTHS), 5, portion_of(columns, exchange)).rows(LENGTHS)
-        return kept_pairs(thinned, columns.start)
+        return kept_pairs(own, kept_of(own, lengths, columns, exchange), columns.start)
 
     first, second = together(2, of_process)
-    assert first | second == kept_pairs(whole)
+    assert first | second == kept_pairs(rows, kept_of(rows, lengths))
     assert not first & second

@@ -9,18 +9,10 @@ import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.gp import CodeSpace, LeaveOneOut, local_kernel
+from cofill.models.cfn.neighbours import Nearest, Neighbours, nearest_to, pulls_at_pairs, pulls_of_rows, spread_pulls
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
-from cofill.models.decoder.kernel import CodeSpace, local_kernel
-from cofill.models.decoder.neighbours import (
-    Nearest,
-    Neighbours,
-    nearest_to,
-    pulls_at_pairs,
-    pulls_of_rows,
-    spread_pulls,
-)
 from cofill.models.observed import KnownRatings
 from cofill.models.predictor import Flags, Floats, Ints, Longs, described_as_trained, grown
 

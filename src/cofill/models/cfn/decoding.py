@@ -29,15 +29,21 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.codes import LocalPart, ReadRows, RowCodes
-from cofill.models.cfn.first_decoder import across, expected_of_columns, whole_variance
-from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.gp import (
+    Amplitudes,
+    CodeSpace,
+    Decoded,
+    Expected,
+    LeaveOneOut,
+    Posterior,
+    Seen,
+    expected_of_columns,
+)
+from cofill.models.cfn.gp_batch import DecodedColumns, RowsOf, Spread, across, posterior_variances, whole_variance
+from cofill.models.cfn.gp_fit import FirstDecoder
+from cofill.models.cfn.neighbours import Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
-from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen
-from cofill.models.decoder.neighbours import Neighbours
-from cofill.models.decoder.solving import DecodedColumns
-from cofill.models.decoder.variances import RowsOf, posterior_variances
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
@@ -45,7 +51,6 @@ from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, descr
 from cofill.models.ridge import FeatureRegression
 
 if TYPE_CHECKING:
-    from cofill.models.cfn.first_decoder import FirstDecoder
     from cofill.models.cfn.fitting import Fitted
 
 Doubles = npt.NDArray[np.float64]
@@ -71,7 +76,7 @@ class Decoder:
     near: Neighbours | None  # of the rows of the training, if there is a local kernel
 
     @classmethod
-    def of_output(cls, first: "FirstDecoder") -> Self:
+    def of_output(cls, first: FirstDecoder) -> Self:
         """The network's own output weights, and fixed kernel parameters to fold in by."""
         network, biases, space = first.network, first.biases, first.space
         noise = max(biases.noise / first.scaling.unit**2, 1e-4)
@@ -181,8 +186,6 @@ class CFNPredictor(Predictor):
 
         Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
         """
-        from cofill.models.cfn.first_decoder import FirstDecoder  # it judges what it learns by a predictor
-
         network, scaling, biases = fitted.network, fitted.scaling, fitted.biases
         rows, columns = known.trained, known.trained_columns
         portion = Portion.of(rows) if portion is None else portion

@@ -18,7 +18,9 @@ from cofill.memory import give_back_large_arrays
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
 from cofill.models.cfn.engines import make_engine, require_engine, shard_count
-from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
+from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp_batch import Spread
+from cofill.models.cfn.gp_fit import FirstDecoder, first_amplitudes
 from cofill.models.cfn.judging import ENOUGH, after_refit, judged_by_halves
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
@@ -33,8 +35,6 @@ from cofill.models.cfn.training import (
     new_network,
     run_epochs,
 )
-from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.observed import KnownRatings

@@ -1,31 +1,25 @@
-"""What a decoder says of validation ratings, by amplitudes that these ratings did not choose (cross-fitting).
+"""How well a decoder predicts validation ratings, by kernel parameters that these ratings did not choose.
 
-Columns are in two halves. Each half is predicted by amplitudes that the other one has taught, with all that a saved
-model has. The errors are then those of unseen ratings, so prediction intervals are calibrated on them. Their RMSE is
-that of the model before it is trained again on all ratings; `after_refit` tells what becomes of it.
+Columns are in two halves, and each is predicted by what the other has taught (cross-fitting). The errors are then
+those of unseen ratings: intervals are calibrated on them, and their RMSE is reported.
 """
 
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from cofill.config import CFNSettings
 from cofill.exchange import total
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
-from cofill.models.cfn.first_decoder import FirstDecoder, across, whole_variance
+from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp_batch import DecodedColumns, Spread, across, whole_variance
+from cofill.models.cfn.gp_fit import FirstDecoder, Floats, Learned, drawn, halves_of
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.decoder.amplitudes import Learned, halves_of
-from cofill.models.decoder.intervals import Spread
-from cofill.models.decoder.kernel import Amplitudes
-from cofill.models.decoder.solving import DecodedColumns
-from cofill.models.draws import draws_of, seed_of
+from cofill.models.draws import seed_of
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.threads import one_blas_thread
-
-Floats = npt.NDArray[np.float32]
 
 # The RMSE of unseen ratings falls with this power of the number of ratings. Training on a tenth less made it 0.55 %
 # (MovieLens-1M), 0.62 % (Douban), 0.67 % (MovieTweetings) and 0.68 % (MovieLens-100K) larger.
@@ -46,12 +40,12 @@ def judged_by_halves(
 ) -> tuple[Floats, Spread, float]:
     """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE.
 
-    Where there are more than about `most`, those of some columns are enough; then the predictions are of these alone.
+    Each half of the columns is predicted by what the other half has taught, with all that a saved model has. Where
+    there are more than about `most`, those of some columns are enough; then the predictions are of these alone.
     """
     scaling, portion, exchange = first.scaling, first.portion, first.portion.exchange
     share = 1.0 if most is None else most / max(total(exchange, len(validation.ratings))[0], 1.0)
-    draws = draws_of(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys)
-    chosen = (draws >> np.uint64(40)) * 2.0**-24 < share
+    chosen = drawn(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys) < share
     asked = np.flatnonzero(chosen[validation.entry_columns])
     rows, columns = validation.entry_rows[asked].astype(np.int32), validation.entry_columns[asked]
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))

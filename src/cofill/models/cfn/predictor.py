@@ -7,7 +7,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.attribution import along_the_path, blended, of_damped_mean, secant
 from cofill.models.cfn.decoding import CFNPredictor, transposed
-from cofill.models.decoder.kernel import Seen
+from cofill.models.cfn.gp import Seen
 from cofill.models.observed import KnownRatings
 from cofill.models.predictor import Floats, Ints, Longs, or_zeros
 from cofill.models.results import Given, Shares

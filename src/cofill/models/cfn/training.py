@@ -13,12 +13,12 @@ from cofill.exchange import Exchange, total
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.corruption import Corruption
 from cofill.models.cfn.engines import TrainingEngine, make_engine
+from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.minibatch import EpochNoise, gather
 from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, loss_of_zeros, share_that_rows_bear
-from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.draws import draws_of, seed_of
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 

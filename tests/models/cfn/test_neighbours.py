@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.data.sparse import SparseRows
-from cofill.models.decoder import neighbours
-from cofill.models.decoder.kernel import local_kernel
-from cofill.models.decoder.neighbours import Neighbours, nearest_to, pulls_at_pairs, pulls_of_rows, spread_pulls
-from tests.models.decoder.codes import Floats, some_codes, some_ratings, some_space
+from cofill.models.cfn import neighbours
+from cofill.models.cfn.gp import local_kernel
+from cofill.models.cfn.neighbours import Neighbours, nearest_to, pulls_at_pairs, pulls_of_rows, spread_pulls
+from tests.models.cfn.codes import Floats, some_codes, some_ratings, some_space
 
 LAW = settings(max_examples=25, deadline=None)
 
@@ -60,13 +60,13 @@ def test_the_table_has_the_nearest_rows(count: int, most: int, seed: int, step: 
 
 @LAW
 @given(count=st.integers(2, 30), most=st.integers(1, 12), seed=st.integers(0, 99))
-def test_rows_that_nobody_rated_are_near_to_none(count: int, most: int, seed: int) -> None:
+def test_rows_without_ratings_are_near_to_none(count: int, most: int, seed: int) -> None:
     """But have nearest rows themselves."""
     found, rated = directions(count, seed), np.arange(count) % 3 != 1
     table = Neighbours.of(found, most, rated)
     np.testing.assert_allclose(dense(table, count), cut_kernel(found, most, rated), rtol=0, atol=1e-5)
     near = nearest_to(found[1], found, most, rated)
-    np.testing.assert_allclose(near.kernel, table.of_row(1).kernel, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.sort(near.kernel), np.sort(table.of_row(1).kernel), rtol=0, atol=1e-5)
 
 
 @LAW
@@ -119,6 +119,29 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     pulls_at_pairs(table.rows, table.kernel, by_column.indptr, by_column.indices, pull, rows, asked, memory, out)
     np.testing.assert_allclose(out, expected[rows, asked], rtol=0, atol=1e-4)
     assert not memory.any()
+
+
+def test_of_very_many_rows_most_of_the_nearest_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows in clusters of all sizes, some of which were not rated, and some all alike."""
+    monkeypatch.setattr(neighbours, "MOST_COMPARED", 1000)
+    monkeypatch.setattr(neighbours, "_GROUP", 50)
+    monkeypatch.setattr(neighbours, "_COMPARED", 600)
+    rng = np.random.default_rng(0)
+    centres, of = rng.normal(size=(60, 24)), np.minimum(rng.geometric(0.05, 4000), 60) - 1
+    found = (centres[of] + 0.5 * rng.normal(size=(4000, 24))).astype(np.float32)
+    found[:300] = found[0]
+    found /= np.linalg.norm(found, axis=1, keepdims=True)
+    rated = rng.random(4000) < 0.8
+    table = Neighbours.of(found, 20, rated)
+    assert rated[table.rows].all()
+    assert all(len(set(rows)) == 20 for rows in table.rows.tolist())
+    cosines = np.einsum("ij,imj->im", found, found[table.rows])
+    np.testing.assert_allclose(table.kernel, local_kernel(cosines), rtol=1e-3, atol=1e-6)
+    exact = np.sort(np.where(rated, found @ found.T, -2), axis=1)[:, -20:]
+    recall = (cosines >= exact[:, :1] - 1e-5).mean()
+    assert recall > 0.9
+    own = np.flatnonzero(rated & (np.arange(4000) >= 300))
+    assert (table.rows[own] == own[:, None]).any(1).all()  # a row is among its own nearest
 
 
 def test_no_rows_at_all() -> None:

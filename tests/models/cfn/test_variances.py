@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models.decoder import variances
-from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Seen
-from cofill.models.decoder.variances import RowsOf, posterior_variances
-from tests.models.decoder.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
+from cofill.models.cfn import gp_batch
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, Seen
+from cofill.models.cfn.gp_batch import RowsOf, posterior_variances
+from tests.models.cfn.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
 
 ROWS = 60
 LAW = settings(max_examples=20, deadline=None)
@@ -63,7 +63,7 @@ def test_every_column_by_itself(
 
 
 def test_of_many_ratings_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variances, "MOST_READ", 30)
+    monkeypatch.setattr(gp_batch, "MOST_READ", 30)
     rated, asked, space = some_rows([29, 30, 31, 75], 0), some_rows([2, 2, 2, 2], 1), some_space()
     found = posterior_variances(space, AMPLITUDES, some_codes(ROWS), rated, asked)
     np.testing.assert_allclose(found, one_by_one(space, AMPLITUDES, rated, asked, 30), rtol=0, atol=1e-4)

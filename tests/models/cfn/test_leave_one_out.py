@@ -7,7 +7,7 @@ import pytest
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.leave_one_out import LeaveOneOut
+from cofill.models.cfn.gp import LeaveOneOut
 from cofill.models.cfn.network import encode_rows
 from tests.models.cfn.described_matrix import fitted, matrix
 

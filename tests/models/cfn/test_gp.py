@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models.decoder import kernel
-from cofill.models.decoder.kernel import (
+from cofill.models.cfn import gp
+from cofill.models.cfn.gp import (
     MOST_LOCAL,
     Amplitudes,
     CodeSpace,
@@ -20,7 +20,7 @@ from cofill.models.decoder.kernel import (
     kernel_between,
     local_kernel,
 )
-from tests.models.decoder.codes import (
+from tests.models.cfn.codes import (
     AMPLITUDES,
     DIRECTIONS,
     WIDTH,
@@ -78,7 +78,7 @@ def test_dual_and_primal_are_one(n: int, seed: int) -> None:
     assert not in_primal(AMPLITUDES, n, space)
     primal = Posterior(space, amplitudes, seen, targets, ABOUT)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "in_primal", lambda *_: False)
+        patch.setattr(gp, "in_primal", lambda *_: False)
         dual = Posterior(space, amplitudes, seen, targets, ABOUT)
     for name, one, other in zip(Decoded._fields, primal.decoded(), dual.decoded(), strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=0, atol=1e-4, err_msg=name)
@@ -174,3 +174,17 @@ def test_a_code_at_the_centre_has_no_direction() -> None:
     found = space.directions(np.stack([space.centre, space.centre + 1]))
     assert not found[0].any()
     assert np.linalg.norm(found[1]) == pytest.approx(1)
+
+
+def test_what_codes_have_beside_the_directions_of_the_factor_is_not_compared() -> None:
+    space = some_space()
+    beside = np.linalg.svd(space.factor[:-1])[0][:, DIRECTIONS:]  # (width, 2)
+    codes = some_seen(space, 5).codes
+    moved = codes + (np.random.default_rng(0).normal(size=(5, beside.shape[1])) @ beside.T).astype(np.float32)
+    np.testing.assert_allclose(space.directions(moved), space.directions(codes), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(space.centred(moved)[1], space.centred(codes)[1], rtol=1e-4)
+    along, directions = space.projected(moved)
+    np.testing.assert_allclose(along, space.along(codes), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(
+        directions @ directions.T, space.directions(codes) @ space.directions(codes).T, atol=1e-5
+    )

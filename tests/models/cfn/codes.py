@@ -1,13 +1,14 @@
 """Rows with made-up codes, columns that rate them, and the decoder's kernel in plain numpy."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Seen
-from cofill.models.decoder.solving import Without
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Seen, Without
+from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
@@ -40,11 +41,13 @@ def some_seen(space: CodeSpace, count: int, seed: int = 0) -> Seen:
 
 def plain_kernel(space: CodeSpace, amplitudes: Amplitudes, some: Seen, others: Seen) -> Doubles:
     """bias + r_i r_j (taste a_i . a_j + cosine d_i . d_j + local exp(8 (d_i . d_j - 1))), pair by pair."""
+    # Onto the directions of the factor.
+    onto = space.factor[:-1].astype(np.float64) @ np.linalg.pinv(space.factor[:-1].astype(np.float64))
     kernel = np.empty((len(some.trust), len(others.trust)))
 
     def parts(seen: Seen, place: int) -> tuple[Doubles, Doubles, float]:
         code = seen.codes[place].astype(np.float64)
-        centred = code - space.centre
+        centred = onto @ (code - space.centre)
         return np.append(code, 1) @ space.factor, centred / np.linalg.norm(centred), float(seen.trust[place])
 
     for i in range(len(kernel)):
@@ -78,6 +81,11 @@ class Rated:
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         at = self.places(rows, columns)
         return Without(self.codes[at], self.means[at], self.counts[at], self.described[at])
+
+    def columns(
+        self, space: CodeSpace, expected: Callable[[npt.NDArray[np.int64]], tuple[Floats, Floats]]
+    ) -> RatedColumns:
+        return RatedColumns(self.by_column, self.by_column.values, space, self.left_out, expected)
 
 
 def some_ratings(lengths: list[int], rows: int, seed: int = 0, width: int = WIDTH) -> Rated:

@@ -3,26 +3,17 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.decoder.amplitudes import (
-    Cost,
-    Doubles,
-    ExpectedOf,
-    HeldOut,
-    Learned,
-    _Batch,
-    _settled,
-    halves_of,
-    learn,
-)
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
-from cofill.models.decoder.solving import Without, batches
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior, Without
+from cofill.models.cfn.gp_batch import RatedColumns
+from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.portion import Portion
-from tests.models.decoder.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
+from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
 
-NAMES = ["bias", "taste", "cosine", "local", "half", "mean"]
+NAMES = ["bias", "taste", "cosine", "local", "half", "mean", "power", "features"]
 
 
 @dataclass(frozen=True)
@@ -43,12 +34,18 @@ class World:
     def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
         return Without(self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows])
 
+    def lesson(self, space: CodeSpace, expected: tuple[Floats, Floats]) -> Lesson:
+        def of(columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
+            return expected[0][columns], expected[1][columns]
+
+        data = RatedColumns(self.by_column, self.by_column.values, space, self.left_out, of)
+        portion = Portion.of(self.by_column.transpose())
+        return Lesson(data, self.held_out, self.codes, self.counts, self.described, portion.row_keys, portion, 0)
+
     def learn(self, space: CodeSpace, first: Amplitudes) -> Learned:
-        nothing = np.zeros((self.by_column.rows, WIDTH + 1), np.float32), np.zeros(self.by_column.rows, np.float32)
-        return learn(
-            self.by_column, self.by_column.values, space, first, self.left_out, self.held_out, self.codes,
-            self.counts, self.described, of(nothing), Portion.of(self.by_column.transpose()), seed=0,
-        )  # fmt: skip
+        columns = self.by_column.rows
+        nothing = np.zeros((columns, WIDTH + 1), np.float32), np.zeros(columns, np.float32)
+        return self.lesson(space, nothing).learn(first)
 
 
 def some_world(
@@ -76,25 +73,10 @@ def some_world(
 FIRST = Amplitudes.at_first(0.25, 0.09, local=True, described=True)
 
 
-def read_batches(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> list[_Batch]:
-    """Several columns each, padded on both sides."""
-    found = []
-    for batch in batches(world.by_column, np.arange(world.by_column.rows), WIDTH):
-        places = [np.flatnonzero(world.held_out.columns == column) for column in batch.columns]
-        most = max(len(part) for part in places)
-        asked = np.stack([np.append(part, np.full(most - len(part), -1)) for part in places])
-        found.append(
-            _Batch.read(
-                batch, asked, world.by_column, world.by_column.values, space, world.left_out, world.held_out,
-                world.codes, world.counts, world.described, of(expected),
-            )
-        )  # fmt: skip
-    return found
-
-
-def of(expected: tuple[Floats, Floats]) -> ExpectedOf:
-    """As `learn` asks for it."""
-    return lambda columns: (expected[0][columns], expected[1][columns])
+def read_batch(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> _Batch:
+    """All columns, padded on both sides."""
+    (batch,) = world.lesson(space, expected)._read(np.arange(world.by_column.rows))
+    return batch
 
 
 def some_expected(columns: int) -> tuple[Floats, Floats]:
@@ -106,19 +88,21 @@ def some_expected(columns: int) -> tuple[Floats, Floats]:
 def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     space = some_space(seed)
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30, seed=seed)
-    (batch,) = read_batches(world, space, some_expected(12))
-    exact = batch.in_double()
-    _, slope = exact.error(AMPLITUDES, NAMES)
+    own = replace(AMPLITUDES, power=1.3, features=2.0)
+    batch = read_batch(world, space, some_expected(12))
+    squares = batch.squares(own, NAMES)
+    there = batch.asked.there
     for place, name in enumerate(NAMES):
-        step = 1e-4
+        step = 3e-3
         beside = [
-            exact.error(replace(AMPLITUDES, **{name: getattr(AMPLITUDES, name) * np.exp(way * step)}), NAMES)[0]
+            batch._solved(replace(own, **{name: getattr(own, name) * np.exp(way * step)})).errors[there].astype(float)
             for way in (-1, 1)
         ]
-        assert slope[place] == pytest.approx((beside[1] - beside[0]) / (2 * step), rel=1e-5, abs=1e-5), name
-    error, single = batch.error(AMPLITUDES, NAMES)
-    assert error == pytest.approx(exact.error(AMPLITUDES, NAMES)[0], rel=1e-5)
-    np.testing.assert_allclose(single, slope, rtol=1e-3, atol=1e-3)
+        slopes = (beside[1] - beside[0]) / (2 * step)
+        errors = (beside[1] + beside[0]) / 2
+        assert squares[place, -1] == pytest.approx(float(slopes @ errors), rel=1e-2, abs=1e-2), name
+        assert squares[place, place] == pytest.approx(float(slopes @ slopes), rel=1e-2, abs=1e-3), name
+    np.testing.assert_allclose(squares, squares.T)
 
 
 def predicted(
@@ -147,10 +131,10 @@ def test_errors_are_those_of_each_column_by_itself(features: float) -> None:
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30)
     expected = some_expected(12)
     wrong = predicted(world, space, amplitudes, expected) - world.held_out.targets
-    (batch,) = read_batches(world, space, expected)
+    batch = read_batch(world, space, expected)
     of_columns = np.bincount(world.held_out.columns, wrong.astype(np.float64) ** 2, 12)
     np.testing.assert_allclose(np.sort(batch.squared_errors(amplitudes)), np.sort(of_columns), rtol=0, atol=1e-3)
-    assert batch.error(amplitudes, NAMES)[0] == pytest.approx(of_columns.sum(), rel=1e-4)
+    assert batch.squares(amplitudes, NAMES)[-1, -1] == pytest.approx(of_columns.sum(), rel=1e-4)
 
 
 def of_biases(world: World, bias: float) -> Floats:
@@ -228,35 +212,3 @@ def test_each_half_of_the_columns_teaches_for_itself(seed: int) -> None:
             for one in (amplitudes, learned.amplitudes)
         ]
         assert wrong[0] < wrong[1]
-
-
-# Where a search has ended
-
-
-def flat(at: Doubles) -> tuple[float, Doubles]:
-    """Lowest at (0.3, -1), where it is nearly flat along one direction."""
-    away = at - np.array([0.3, -1.0])
-    along, across = away[0] + away[1], away[0] - away[1]
-    return float(100 + 0.1 * along**2 + 0.1 * along**3 + across**2), np.array(
-        [0.2 * along + 0.3 * along**2 + 2 * across, 0.2 * along + 0.3 * along**2 - 2 * across]
-    )
-
-
-def a_part(at: Doubles) -> tuple[float, Doubles]:
-    """A third of it, or nearly so."""
-    value, slope = flat(at + 0.05)
-    return value / 3, slope / 3
-
-
-@pytest.mark.parametrize("roughly", [flat, a_part])
-@pytest.mark.parametrize("start", [(0.3, -1.0), (0.33, -0.97), (0.27, -1.02), (1.3, 0.4), (0.1, -1.3)])
-def test_wherever_a_search_has_ended_amplitudes_settle_at_one_point(start: tuple[float, float], roughly: Cost) -> None:
-    settled = _settled(np.array(start), flat, flat, roughly, [(-6, 6), (-6, 6)])
-    np.testing.assert_allclose(settled, [0.3, -1.0], rtol=0, atol=1e-5)
-
-
-def test_amplitudes_settle_within_their_bounds() -> None:
-    at = _settled(np.array([0.25, -1.03]), flat, flat, flat, [(-6, 0.25), (-6, 6)])
-    assert at[0] == 0.25  # it was at its bound, and the other one settles beside it
-    assert abs(flat(at)[1][1]) < 1e-5
-    np.testing.assert_array_equal(_settled(np.array([0.25, -2]), flat, flat, flat, [(0.25, 1), (-3, -2)]), [0.25, -2])

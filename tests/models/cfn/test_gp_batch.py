@@ -1,4 +1,4 @@
-"""All columns at once are each column by itself, however they are put into batches."""
+"""All columns at once are each column by itself, however they are put into batches: weights, factors, variances."""
 
 from dataclasses import replace
 
@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cofill.models.decoder import solving
-from cofill.models.decoder.kernel import Amplitudes, CodeSpace, Expected, Posterior
-from cofill.models.decoder.solving import (
+from cofill.models.cfn import gp_batch
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
+from cofill.models.cfn.gp_batch import (
     DecodedColumns,
     batches,
     solve_columns,
 )
-from tests.models.decoder.codes import AMPLITUDES, Floats, Rated, some_codes, some_ratings, some_space
+from tests.models.cfn.codes import AMPLITUDES, Floats, Rated, some_codes, some_ratings, some_space
 
 ROWS = 40
 LENGTHS = [3, 0, 1, 17, 40, 8, 8, 25, 0, 2, 31, 5]
@@ -25,9 +25,7 @@ def expected(space: CodeSpace, columns: npt.NDArray[np.int64]) -> tuple[Floats, 
 
 
 def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
-    return solve_columns(
-        rated.by_column, rated.by_column.values, space, amplitudes, rated.left_out, lambda at: expected(space, at)
-    )
+    return solve_columns(rated.columns(space, lambda at: expected(space, at)), amplitudes)
 
 
 def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
@@ -70,8 +68,8 @@ def test_all_at_once_are_each_by_itself(kind: str, seed: int) -> None:
 def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
     whole = solved(space, rated, AMPLITUDES)
-    monkeypatch.setattr(solving, "_NUMBERS", numbers)
-    parts = list(batches(rated.by_column, np.arange(len(LENGTHS)), 6))
+    monkeypatch.setattr(gp_batch, "_NUMBERS", numbers)
+    parts = list(batches(rated.by_column.indptr, np.arange(len(LENGTHS)), 6))
     assert len(parts) > 1
     assert sorted(np.concatenate([part.columns for part in parts]).tolist()) == list(range(len(LENGTHS)))
     places = np.concatenate([part.places[part.there] for part in parts])
@@ -82,8 +80,8 @@ def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.Monkey
 def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the local kernel, as a posterior of their own would be."""
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
-    monkeypatch.setattr(solving, "MOST_LOCAL", 20)
-    monkeypatch.setattr("cofill.models.decoder.kernel.MOST_LOCAL", 20)
+    monkeypatch.setattr(gp_batch, "MOST_LOCAL", 20)
+    monkeypatch.setattr("cofill.models.cfn.gp.MOST_LOCAL", 20)
     found = solved(space, rated, AMPLITUDES)
     assert_same(found, one_by_one(space, rated, AMPLITUDES), 1e-4)
     lengths = np.repeat(LENGTHS, LENGTHS)
@@ -105,10 +103,8 @@ def test_how_far_it_is_is_told() -> None:
     space, rated = some_space(), some_ratings(LENGTHS, ROWS)
     for amplitudes in (AMPLITUDES, replace(AMPLITUDES, local=0.0)):
         shares.clear()
-        solve_columns(
-            rated.by_column, rated.by_column.values, space, amplitudes, rated.left_out,
-            lambda at: (space.expected(FEATURES[at, :0]), np.zeros(len(at), np.float32)), shares.append,
-        )  # fmt: skip
+        data = rated.columns(space, lambda at: (space.expected(FEATURES[at, :0]), np.zeros(len(at), np.float32)))
+        solve_columns(data, amplitudes, shares.append)
         assert shares == sorted(shares)
         assert shares[-1] == pytest.approx(1)
 

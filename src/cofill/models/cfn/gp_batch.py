@@ -1,0 +1,513 @@
+"""Many columns at once: their weights in closed form, how uncertain they are of rows, and prediction intervals.
+
+The same as `gp.Posterior`, in batches of columns with about as many ratings, each padded to the longest. Directions of
+codes are taken along the basis of the code space here, which is shorter than codes are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.compiling import compiled
+from cofill.data.ratings import Scale
+from cofill.data.sparse import SparseRows
+from cofill.models.biases import FittedMeans
+from cofill.models.cfn.gp import (
+    MOST_LOCAL,
+    SHORT,
+    Amplitudes,
+    CodeSpace,
+    Expected,
+    Posterior,
+    Seen,
+    Without,
+    in_primal,
+    local_kernel,
+)
+from cofill.models.cfn.scaling import Scaling
+from cofill.threads import on_all_cores
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Matrices = Floats | Doubles
+Longs = npt.NDArray[np.int64]
+Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+Counts = npt.NDArray[np.integer]
+
+# Numbers in a batch of square matrices: a batch of short columns is large enough to be worth a call, and
+# that of long ones small enough to stay in the processor's cache.
+_NUMBERS = 400_000
+_CODE_NUMBERS = 1_000_000
+_EXPECTED_AT_ONCE = 4096  # columns
+_ROUNDING = 1.2e-7  # of single precision
+MOST_READ = 256  # ratings of a column that tell how uncertain it is
+COVERED = 0.9
+_NORMAL_QUANTILE = 1.6449
+# A prior on the coefficients keeps few validation ratings from being overfitted; they are of the order of one.
+_PRIOR_WIDTH = 0.5
+
+
+class ColumnBatch(NamedTuple):
+    """Columns with about as many ratings, and the places of these among all ratings, column by column."""
+
+    columns: Longs  # (B,)
+    places: Longs  # (B, n), padded with -1
+
+    @property
+    def there(self) -> Bools:
+        return self.places >= 0
+
+
+def batches(
+    indptr: Longs, columns: Longs, width: int, asked: int = 0, most: int | None = None
+) -> Iterator[ColumnBatch]:
+    """The columns in batches, long ones first; with at most so many ratings of each.
+
+    About so many rows are `asked` about beside those that they rated. Short columns are never with others.
+    """
+    counts = np.diff(indptr)[columns]
+    taken = counts if most is None else np.minimum(counts, most)
+    order = np.argsort(-taken, kind="stable")
+    for part in np.split(order, [int((counts > SHORT).sum())]):
+        first = 0
+        while first < len(part):
+            longest = max(int(taken[part[first]]), 1)
+            each = max(longest * longest / _NUMBERS, max(longest, asked) * width / _CODE_NUMBERS)
+            chosen = columns[part[first : first + max(int(1 / each), 1)]]
+            yield ColumnBatch(chosen, entries(indptr, chosen, most))
+            first += len(chosen)
+
+
+def entries(indptr: Longs, columns: Longs, most: int | None = None) -> Longs:
+    """(B, n): of each column its entries, or the `most` of them that are evenly spaced; padded with -1."""
+    counts = np.diff(indptr)[columns][:, None]
+    taken = counts if most is None else np.minimum(counts, most)
+    turn = np.arange(int(taken.max(initial=0)))
+    return np.where(turn < taken, indptr[columns][:, None] + turn * counts // np.maximum(taken, 1), -1)
+
+
+class BatchSeen(NamedTuple):
+    """Rows of each column of a batch as the kernel sees them. Padded places are at the end and have trust 0."""
+
+    along: Floats  # (B, n, directions)
+    directions: Floats  # (B, n, r)
+    trust: Floats  # (B, n)
+    there: Bools  # (B, n)
+
+
+class BatchRead(NamedTuple):
+    """What is known of the rows that each column of a batch has rated."""
+
+    along: Floats  # (B, n, directions)
+    directions: Floats  # (B, n, r)
+    said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of trust 1
+    counts: Floats  # (B, n): ratings of the rows
+    described: Bools  # (B, n)
+    targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
+    there: Bools  # (B, n)
+
+    def seen(self, amplitudes: Amplitudes) -> BatchSeen:
+        trust = amplitudes.trust(self.counts, self.described) * self.there
+        return BatchSeen(self.along, self.directions, trust, self.there)
+
+
+@dataclass(frozen=True)
+class RatedColumns:
+    """The ratings of columns, and what tells how the kernel sees the rows that they have rated."""
+
+    by_column: SparseRows
+    scaled: Floats  # (ratings,): scaled, with nothing taken off
+    space: CodeSpace
+    left_out: Callable[[Ints, Ints, Floats], Without]  # rows without their ratings of columns: a `gp.LeaveOneOut`
+    expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
+
+    def read(self, batch: ColumnBatch) -> BatchRead:
+        there = batch.there
+        shape = there.shape
+        places = np.maximum(batch.places, 0).ravel()
+        columns = np.repeat(batch.columns, shape[1]).astype(np.int32)
+        without = self.left_out(self.by_column.indices[places], columns, self.by_column.values[places])
+        along, directions = self.space.projected(without.codes)
+        weights, biases = self.expected(batch.columns)
+        targets = (self.scaled[places] - without.means).reshape(shape) - biases[:, None]
+        return BatchRead(
+            along.reshape(*shape, -1),
+            directions.reshape(*shape, -1),
+            said_by(weights, without.codes.reshape(*shape, -1)),
+            without.counts.astype(np.float32).reshape(shape),
+            without.described.reshape(shape),
+            np.where(there, targets, np.float32(0)),
+            there,
+        )
+
+    def solved(self, batch: ColumnBatch, amplitudes: Amplitudes) -> tuple[BatchSeen, Floats]:
+        """The rows that columns have rated, and a number (B, n) for each: K^-1 times what is not expected of it."""
+        read = self.read(batch)
+        seen = read.seen(amplitudes)
+        left = (read.targets - np.float32(amplitudes.mean) * seen.trust * read.said) * read.there
+        return seen, times_inverse(cholesky(gram_of(seen, amplitudes)), left[:, :, None])[:, :, 0]
+
+    def solved_alone(self, column: int, amplitudes: Amplitudes) -> Posterior:
+        """Of a column with very many ratings, in double precision."""
+        rows, ratings = self.by_column.row(column)
+        without = self.left_out(rows, np.full(len(rows), column, np.int32), ratings)
+        trust = amplitudes.trust(without.counts, without.described)
+        seen = Seen(without.codes, *self.space.projected(without.codes), trust)
+        weights, biases = self.expected(np.array([column]))
+        start = int(self.by_column.indptr[column])
+        targets = self.scaled[start : start + len(rows)] - without.means
+        return Posterior(self.space, amplitudes, seen, targets, Expected(weights[0], float(biases[0])))
+
+
+def said_by(weights: Floats, codes: Floats) -> Floats:
+    """(B, n): what weights (B, width + 1) say of codes (B, n, width)."""
+    said: Floats = (codes @ weights[:, :-1, None])[:, :, 0] + weights[:, -1:]
+    return said
+
+
+class DecodedColumns(NamedTuple):
+    """What `gp.Decoded` is for one column, for all of them."""
+
+    taste: Floats  # (columns, width + 1)
+    turn: Floats  # (columns, width)
+    bias: Floats  # (columns,)
+    pull: Floats  # (ratings,): in the order of the ratings, column by column
+
+
+def solve_columns(
+    data: RatedColumns,
+    amplitudes: Amplitudes,
+    share_done: Callable[[float], None] | None = None,
+    *,
+    only: Bools | None = None,
+) -> DecodedColumns:
+    """Of every column, or `only` of some (columns,)."""
+    by_column, space = data.by_column, data.space
+    columns, width = by_column.rows, len(space.centre)
+    solved = DecodedColumns(
+        np.empty((columns, width + 1), np.float32),
+        np.zeros((columns, width), np.float32),
+        np.empty(columns, np.float32),
+        np.zeros(by_column.nnz, np.float32),
+    )
+    for first in range(0, columns, _EXPECTED_AT_ONCE):
+        some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
+        weights, solved.bias[some] = data.expected(some)
+        np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
+    counts = by_column.counts() if only is None else by_column.counts() * only
+    primal = [in_primal(amplitudes.for_column(count), count, space) for count in range(int(counts.max(initial=0)) + 1)]
+    alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)[counts]
+    whole, done = max(float((counts.astype(np.float64) ** 1.5).sum()), 1.0), 0.0
+
+    def told(parts: Iterable[ColumnBatch]) -> Iterator[ColumnBatch]:
+        nonlocal done
+        for batch in parts:
+            done += float((counts[batch.columns].astype(np.float64) ** 1.5).sum())
+            if share_done is not None:
+                share_done(min(done / whole, 1.0))
+            yield batch
+
+    def work_alone(batch: ColumnBatch) -> None:
+        column = int(batch.columns[0])
+        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).decoded()
+        solved.taste[column], solved.bias[column] = found.taste, found.bias
+        solved.turn[column] = space.basis @ found.turn
+        solved.pull[batch.places[0]] = found.pull
+
+    def work(batch: ColumnBatch) -> None:
+        own = amplitudes.for_column(batch.places.shape[1])
+        seen, alpha = data.solved(batch, own)
+        weighted = alpha * seen.trust
+        along, turn = ((weighted[:, None] @ part)[:, 0] for part in (seen.along, seen.directions))
+        at, there = batch.columns, batch.there
+        solved.taste[at] += np.float32(own.taste) * along @ space.factor.T
+        solved.turn[at] = np.float32(own.cosine) * turn @ space.basis.T
+        solved.bias[at] += np.float32(own.bias) * alpha.sum(1)
+        solved.pull[batch.places[there]] = np.float32(own.local) * weighted[there]
+
+    indptr = by_column.indptr
+    on_all_cores(
+        work_alone, told(ColumnBatch(at, entries(indptr, at)) for at in np.flatnonzero(alone & (counts > 0))[:, None])
+    )
+    on_all_cores(work, told(batches(indptr, np.flatnonzero(~alone & (counts > 0)), width)))
+    return solved
+
+
+# The kernel between the rows of each column of a batch
+
+
+class KernelParts(NamedTuple):
+    """What amplitudes are multiplied by: between some rows and others of each column, (B, m, n)."""
+
+    taste: Floats
+    cosine: Floats
+    near: Floats  # the local kernel; where there is none, anything
+
+    @classmethod
+    def between(cls, some: BatchSeen | BatchRead, others: BatchSeen | BatchRead, *, local: bool) -> Self:
+        taste, cosine = (
+            np.matmul(one, other.transpose(0, 2, 1))
+            for one, other in ((some.along, others.along), (some.directions, others.directions))
+        )
+        return cls(taste, cosine, local_kernel(cosine) if local else cosine)
+
+    def combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, *, noise: bool = False) -> Floats:
+        """(B, m, n): the kernel between rows of such trust, and 0 where the others are padded.
+
+        With noise it is that between the same rows, (B, n, n): 0 above the diagonal, and 1 on it where it is padded.
+        """
+        out = np.empty_like(self.taste)
+        _combine(
+            self.taste, self.cosine, self.near, trust, others, there.sum(1), np.float32(own.bias),
+            np.float32(own.taste), np.float32(own.cosine), np.float32(own.local),
+            np.float32(own.noise if noise else 0.0), out,
+        )  # fmt: skip
+        return out
+
+
+def gram_of(seen: BatchSeen, amplitudes: Amplitudes) -> Floats:
+    parts = KernelParts.between(seen, seen, local=amplitudes.local > 0)
+    return parts.combined(amplitudes, seen.trust, seen.trust, seen.there, noise=True)
+
+
+@compiled
+def _combine(
+    taste: Floats, cosine: Floats, near: Floats, trust: Floats, others: Floats, lengths: Longs,
+    of_bias: np.float32, of_taste: np.float32, of_cosine: np.float32, of_local: np.float32, noise: np.float32,
+    out: Floats,
+) -> None:  # fmt: skip
+    """In one pass over the parts. With noise it is that between the same rows, of which half is enough."""
+    for b in range(len(taste)):
+        length = lengths[b]
+        for i in range(taste.shape[1]):
+            there = length
+            if noise > 0:
+                there = i + 1 if i < length else 0
+            own, other = trust[b, i], others[b]
+            taste_i, cosine_i, near_i, out_i = taste[b, i], cosine[b, i], near[b, i], out[b, i]
+            for j in range(there):
+                inner = of_taste * taste_i[j] + of_cosine * cosine_i[j] + of_local * near_i[j]
+                out_i[j] = of_bias + own * other[j] * inner
+            for j in range(there, len(out_i)):
+                out_i[j] = 0
+            if noise > 0:
+                out_i[i] = out_i[i] + noise if i < length else np.float32(1)
+
+
+def cholesky(grams: Matrices) -> Matrices:
+    """Lower factors of positive definite matrices (B, n, n), with anything above their diagonals; in double precision
+    where rounding would spoil single.
+    """
+    from scipy.linalg import get_lapack_funcs
+
+    factors: Any = grams.copy()
+    factorise: Any = get_lapack_funcs("potrf", (factors,))  # several times as quick as np.linalg.cholesky
+    # Rows of ours are columns of LAPACK's: our lower factor is its upper one.
+    failed = [factorise(factor.T, lower=False, clean=False, overwrite_a=True)[1] != 0 for factor in factors]
+    if not any(failed):
+        return np.asarray(factors)
+    if grams.dtype == np.float64:
+        raise np.linalg.LinAlgError("a kernel is not positive definite")
+    exact = grams.astype(np.float64)
+    diagonals = np.einsum("bii->bi", exact)
+    # Rounding has changed the kernel by as much: where it did harm, it is taken for noise.
+    diagonals += (np.array(failed) * (grams.shape[1] * _ROUNDING) * diagonals.max(1))[:, None]
+    return cholesky(exact)
+
+
+def times_inverse(factors: Matrices, right: Floats) -> Floats:
+    """K^-1 right, (B, n, m), of the matrices K that have these factors."""
+    sides: Any = np.array(right.transpose(0, 2, 1), factors.dtype, order="C")
+    _solve_lower(factors, sides)
+    _solve_upper(factors, sides)
+    return np.asarray(sides.transpose(0, 2, 1), np.float32)
+
+
+def explained_by(factors: Matrices, between: Floats) -> Doubles:
+    """(B, m, n) -> (B, m): b' K^-1 b of each b."""
+    sides: Any = np.array(between, factors.dtype, order="C")
+    _solve_lower(factors, sides)
+    return np.asarray(np.einsum("bmn,bmn->bm", sides, sides, dtype=np.float64))
+
+
+@compiled
+def _solve_lower(factors: Matrices, sides: Matrices) -> None:
+    """In place: L x = side, for (B, n, n) and (B, m, n)."""
+    for b in range(len(factors)):
+        factor = factors[b]
+        for m in range(sides.shape[1]):
+            x = sides[b, m]
+            for i in range(len(x)):
+                row, left = factor[i], x[i]
+                for k in range(i):
+                    left -= row[k] * x[k]
+                x[i] = left / row[i]
+
+
+@compiled
+def _solve_upper(factors: Matrices, sides: Matrices) -> None:
+    """In place: L' x = side."""
+    for b in range(len(factors)):
+        factor = factors[b]
+        for m in range(sides.shape[1]):
+            x = sides[b, m]
+            for i in range(len(x) - 1, -1, -1):
+                row = factor[i]
+                solved = x[i] / row[i]
+                x[i] = solved
+                for k in range(i):
+                    x[k] -= row[k] * solved
+
+
+# How uncertain columns are of rows
+#
+# What a column thinks of a row is as uncertain as that of any other before its ratings are known, however little the
+# code of the row is believed: that shrinks what is explained, not what there is to explain.
+#
+# Two things are left out, which cost the most and are hardly seen in an interval. A row that a column has rated is read
+# with that rating, so that every row is read once for all columns. Of a column with many ratings, `MOST_READ` count,
+# evenly spaced. What they are worth is the affair of `Spread`, which is calibrated on the same variances.
+
+
+class RowsOf(NamedTuple):
+    """Rows of each of some columns, one column after the other."""
+
+    starts: Longs  # (columns + 1,)
+    places: Longs  # (n,): which of the codes
+    trust: Floats  # (n,)
+
+    @classmethod
+    def of(cls, each: Sequence[Sized], places: Longs, trust: Floats) -> "RowsOf":
+        """With as many rows of a column as its part of `each` has."""
+        return cls(np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)]), places, trust)
+
+    def padded(self) -> "RowsOf":
+        """With one more at the end, which is not believed."""
+        return RowsOf(self.starts, np.append(self.places, 0), np.append(self.trust, np.float32(0)))
+
+
+def posterior_variances(
+    space: CodeSpace, amplitudes: Amplitudes, codes: Floats, rated: RowsOf, asked: RowsOf
+) -> Doubles:
+    """(asked,): of what columns would say of rows, without noise, in squares of scaled ratings."""
+    along, directions = space.projected(codes)
+    found = np.empty(len(asked.places))
+    counts, wanted = np.diff(rated.starts), np.diff(asked.starts)
+    rated, asked = rated.padded(), asked.padded()
+
+    def seen(rows: RowsOf, places: Longs) -> BatchSeen:
+        """(B, n) places, padded with -1, which is the last."""
+        which = rows.places[places]
+        return BatchSeen(along[which], directions[which], rows.trust[places], places >= 0)
+
+    def work(batch: ColumnBatch) -> None:
+        own = amplitudes.for_column(int(counts[batch.columns].max(initial=0)))
+        at = entries(asked.starts, batch.columns)
+        known, rows = seen(rated, batch.places), seen(asked, at)
+        between = KernelParts.between(rows, known, local=own.local > 0)
+        kernel = between.combined(own, rows.trust, known.trust, known.there)
+        explained = explained_by(cholesky(gram_of(known, own)), kernel)
+        variances = own.bias + own.taste * (rows.along**2).sum(2) + own.cosine + own.local - explained
+        found[at[rows.there]] = np.maximum(variances, 0)[rows.there]
+
+    width = along.shape[1] + directions.shape[1]
+    # Columns that are asked about as many rows go together.
+    sizes = np.ceil(np.log2(np.maximum(wanted, 16)))
+    for size in np.unique(sizes[wanted > 0]).tolist():
+        chosen = np.flatnonzero((wanted > 0) & (sizes == size))
+        on_all_cores(work, batches(rated.starts, chosen, width, int(2**size), MOST_READ))
+    return found
+
+
+# Prediction intervals
+#
+# The amplitudes predict best, which does not make the posterior variance that of the errors: errors grow with it, but
+# also differ by how much is known of either side, and are smaller near the ends of the rating scale. So it is
+#
+#     log variance = c . [1, log posterior variance, log(1 + row's ratings), log(1 + column's ratings), p, p^2]
+#
+# with p the prediction from -1 to 1 across the scale, fitted by maximum likelihood to the errors on validation
+# ratings, which others have predicted (`gp_fit.judged_by_halves`). Nine tenths of these are then within `quantile`
+# standard deviations, whatever their distribution.
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The standard deviation of errors, and the multiple of it that covers nine tenths of them."""
+
+    coefficients: Doubles  # (6,)
+    quantile: float
+
+    @classmethod
+    def unknown(cls) -> Self:
+        """Without validation ratings: the posterior is believed."""
+        return cls(np.array([0.0, 1.0, 0.0, 0.0, 0.0, 0.0]), _NORMAL_QUANTILE)
+
+    @classmethod
+    def fit(cls, errors: Floats, variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Self:
+        """From errors of validation ratings and their posterior variances, (n,), both scaled alike; `places` are the
+        predictions from -1 to 1 across the scale.
+        """
+        begin = cls.unknown()
+        if not len(errors):
+            return begin
+        inputs = _inputs(variances, row_counts, column_counts, places)
+        squares = errors.astype(np.float64) ** 2
+
+        def cost(coefficients: Doubles) -> tuple[float, Doubles]:
+            logs = inputs @ coefficients
+            ratios = squares * np.exp(-np.clip(logs, -60, 60))
+            away = (coefficients - begin.coefficients) / _PRIOR_WIDTH
+            slope = inputs.T @ (1 - ratios) / 2 + away / _PRIOR_WIDTH
+            return float((logs + ratios).sum() / 2 + away @ away / 2), slope
+
+        from scipy.optimize import minimize
+
+        found = minimize(cost, begin.coefficients, jac=True, method="L-BFGS-B", options={"maxiter": 200})
+        fitted = cls(found.x, begin.quantile)
+        far = np.abs(errors) / fitted.deviation(variances, row_counts, column_counts, places)
+        # The finite-sample correction of conformal prediction; with few ratings the normal quantile counts, too.
+        rank = min(COVERED * (1 + 1 / len(far)), 1.0)
+        believed = len(far) / (len(far) + 20)
+        return cls(found.x, float(believed * np.quantile(far, rank) + (1 - believed) * _NORMAL_QUANTILE))
+
+    def deviation(self, variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:
+        """(n,): standard deviations, in the unit of the variances."""
+        logs = _inputs(variances, row_counts, column_counts, places) @ self.coefficients
+        deviation: Doubles = np.exp(np.clip(logs, -60, 60) / 2)
+        return deviation
+
+    def as_array(self) -> Doubles:
+        return np.append(self.coefficients, self.quantile)
+
+    @classmethod
+    def from_array(cls, values: Doubles) -> Self:
+        """ValueError where they make no sense."""
+        if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
+            raise ValueError("the intervals of the decoder are damaged")
+        return cls(np.asarray(values[:-1], np.float64), float(values[-1]))
+
+
+def _inputs(variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:
+    p = np.clip(places.astype(np.float64), -1, 1)
+    logs = [np.log(np.maximum(variances, 1e-12)), np.log1p(row_counts), np.log1p(column_counts)]
+    return np.column_stack([np.ones(len(p)), *logs, p, p**2])
+
+
+def whole_variance(
+    posterior: Doubles, amplitudes: Amplitudes, biases: FittedMeans, scaling: Scaling, counts: Longs
+) -> Doubles:
+    """(n,) scaled: of ratings, from what is uncertain of the column, of the row's deviation, and the noise."""
+    of_row = biases.noise / scaling.unit**2 / (counts + max(biases.row_damping, 1e-6))
+    variance: Doubles = posterior + of_row + amplitudes.noise
+    return variance
+
+
+def across(ratings: Floats, scale: Scale) -> Floats:
+    """Ratings -> from -1 to 1 across the scale."""
+    low, high = scale
+    return np.asarray((ratings - (high + low) / 2) / ((high - low) / 2), np.float32)

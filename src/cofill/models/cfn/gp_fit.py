@@ -1,0 +1,596 @@
+"""The decoder of a network that has just been trained: its amplitudes, its intervals, the weights of its columns.
+
+Amplitudes minimise the squared error of predicting what was held out, with a prior that keeps them where they began if
+the data tells little: sum e^2 / (2 noise) + 1/2 sum ((log theta - log theta_0) / 3)^2. Not by the marginal likelihood
+of the training ratings: the network has seen these, and would be believed too much. Those of columns with at most 20
+ratings, and the power of the shrinkage, are learned on columns and rows that were thinned to so few.
+
+Columns are in two halves (cross-fitting). Each half is predicted by amplitudes that the other one has taught. These
+errors are those of unseen ratings, so prediction intervals are calibrated on them. Their RMSE is that of the model
+before it is trained again on all ratings; `after_refit` tells what becomes of it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import CFNSettings
+from cofill.data.described import SideFeatures
+from cofill.data.sparse import SparseRows
+from cofill.exchange import ALONE, Exchange, total
+from cofill.models.biases import FittedMeans
+from cofill.models.cfn.fold_in import spread_of_weights
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, LeaveOneOut, expected_of_columns
+from cofill.models.cfn.gp_batch import (
+    BatchRead,
+    ColumnBatch,
+    DecodedColumns,
+    KernelParts,
+    RatedColumns,
+    batches,
+    cholesky,
+    said_by,
+    solve_columns,
+    times_inverse,
+)
+from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
+from cofill.models.cfn.network import CFNetwork, encode_rows
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.training import ValidationPart
+from cofill.models.draws import Keys, draws_of, draws_of_entries, seed_of
+from cofill.models.portion import Portion
+from cofill.threads import on_all_cores, one_blas_thread
+
+Floats = npt.NDArray[np.float32]
+Doubles = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+Longs = npt.NDArray[np.int64]
+
+# Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.
+_DIRECTIONS = 128
+_ROWS_AT_ONCE = 1024
+# Numbers of the table of nearest rows: with very many rows each has fewer.
+_MOST_NEIGHBOURS = 20_000_000
+# A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
+_SAMPLE_SQUARES = 6_000_000
+_ENOUGH_ASKED = 16
+_LONGEST = 500
+_PRIOR_WIDTH = 3.0
+_FARTHEST = 6.0  # from where it begins, in logarithms
+_LARGEST_STEP = 1.5
+_MOST_STEPS = 20
+_ENOUGH = 1e-6  # relative improvement of a step below which learning ends
+_BEYOND_CHANCE = 2.0  # standard errors
+_LEAST_LOCAL_GAIN = 5e-4  # of the squared error
+# Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
+LENGTHS = (1, 2, 3, 5, 8, 13, 20)
+_ALL = 2**62
+_DRAW, _HALF_DRAW, _THINNING_DRAW = 0xA3B, 0xA1F, 0x7417
+
+
+class HeldOut(NamedTuple):
+    """Validation ratings: which rows and columns, and what is to be predicted: scaled, less the rows' deviations."""
+
+    rows: Longs
+    columns: Ints
+    targets: Floats
+
+
+class Learned(NamedTuple):
+    amplitudes: Amplitudes
+    crossed: tuple[Amplitudes, Amplitudes]  # learned without the columns of either half (`halves_of`)
+
+    def joined(self, more: "Learned", join: Callable[[Amplitudes, Amplitudes], Amplitudes]) -> "Learned":
+        """With what was learned more of each."""
+        (one, other), (of_one, of_other) = self.crossed, more.crossed
+        return Learned(join(self.amplitudes, more.amplitudes), (join(one, of_one), join(other, of_other)))
+
+
+def halves_of(seed: int, portion: Portion) -> Longs:
+    """(own columns,), 0 or 1: which half a column is in. What one half has taught is judged by the other."""
+    return (draws_of(seed_of(seed, _HALF_DRAW), portion.column_keys) & np.uint64(1)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What amplitudes are learned from: the training part column by column, and validation ratings."""
+
+    data: RatedColumns
+    held_out: HeldOut
+    codes: Floats  # (rows, width): with all of their ratings
+    row_counts: Longs  # (rows,)
+    described: Bools  # (rows,): which have side features
+    row_keys: Keys  # (rows,)
+    portion: Portion
+    seed: int
+    views: int = 1  # in which every row is asked about
+
+    def learn(
+        self, first: Amplitudes, names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean")
+    ) -> Learned:
+        """Those of the `names`, from where they begin."""
+        exchange, halves = self.portion.exchange, halves_of(self.seed, self.portion)
+        sample = self.sample()
+        parts = [self._read(sample[halves[sample] == half]) for half in (0, 1)]
+        if not total(exchange, len(sample))[0]:
+            return Learned(first, (first, first))
+        names = [name for name in names if getattr(first, name)]
+        begin = np.log([max(getattr(first, name), 1e-8) for name in names])
+
+        def at(place: Doubles) -> Amplitudes:
+            return replace(first, **dict(zip(names, np.exp(place).tolist(), strict=True)))
+
+        def squares_at(place: Doubles) -> Doubles:
+            """(2, k + 1, k + 1): of either half, over all processes."""
+            own = np.zeros((2, len(names) + 1, len(names) + 1))
+            for half, part in enumerate(parts):
+                for squares in on_all_cores(lambda batch: batch.squares(at(place), names), part):
+                    own[half] += squares
+            return exchange.sum_(own)
+
+        place, squares = _least(squares_at, begin, first.noise)
+        learned = _without_what_is_useless(at(place), first, [*parts[0], *parts[1]], exchange)
+        crossed = []
+        for own in (squares[1], squares[0]):  # where one half alone would have ended is a Gauss-Newton step away
+            _, slope, curvature = _posterior(own, place - begin, first.noise)
+            crossed.append(_with_parts_of(at(place + _step(slope, curvature)), learned))
+        return Learned(learned, (crossed[0], crossed[1]))
+
+    def sample(self) -> Longs:
+        """Some columns of all lengths with ratings of both parts: the same in any number of processes."""
+        counts = self.data.by_column.counts()
+        asked = np.bincount(self.held_out.columns, minlength=len(counts)) > 0
+        candidates = np.flatnonzero(asked & (counts > 0))
+        bearable = counts[candidates] <= _LONGEST
+        if total(self.portion.exchange, bearable.sum())[0]:  # where all are longer, some of their ratings count
+            candidates = candidates[bearable]
+        # A column costs its square, and a little for being there.
+        cost = (np.minimum(counts[candidates], _LONGEST).astype(np.float64) ** 2 + 64).sum()
+        share = _SAMPLE_SQUARES / max(total(self.portion.exchange, cost)[0], 1.0)
+        return candidates[drawn(seed_of(self.seed, _DRAW), self.portion.column_keys[candidates]) < share]
+
+    def _read(self, columns: Longs) -> list["_Batch"]:
+        held_out, space = self.held_out, self.data.space
+        order = np.lexsort((self.row_keys[held_out.rows], held_out.columns))
+        counts = self.data.by_column.counts()
+        ends = np.concatenate([[0], np.cumsum(np.bincount(held_out.columns, minlength=len(counts)))])
+        along, directions = space.projected(self.codes)
+
+        def read(batch: ColumnBatch) -> _Batch:
+            # Of a column with many validation ratings some are enough, or the asked rows would be most of the work.
+            enough = np.maximum(_ENOUGH_ASKED * self.views, counts[batch.columns] // 4)
+            asked_counts = np.minimum(ends[batch.columns + 1] - ends[batch.columns], enough)[:, None]
+            turn = np.arange(int(asked_counts.max()))
+            there = turn < asked_counts
+            places = order[np.where(there, ends[batch.columns][:, None] + turn, 0)]
+            rows = held_out.rows[places]
+            weights, biases = self.data.expected(batch.columns)
+            asked = BatchRead(
+                along[rows],
+                directions[rows],
+                said_by(weights, self.codes[rows]),
+                self.row_counts[rows].astype(np.float32),
+                self.described[rows],
+                (held_out.targets[places] - biases[:, None]) * there,
+                there,
+            )
+            return _Batch.of(self.data.read(batch), asked)
+
+        width = along.shape[1] + directions.shape[1]
+        return on_all_cores(
+            read, batches(self.data.by_column.indptr, columns, width, _ENOUGH_ASKED * self.views, _LONGEST)
+        )
+
+
+def drawn(seed: np.uint64, keys: Keys) -> Doubles:
+    """From 0 to 1."""
+    return np.asarray((draws_of(seed, keys) >> np.uint64(40)) * 2.0**-24, np.float64)
+
+
+def _posterior(squares: Doubles, away: Doubles, noise: float) -> tuple[float, Doubles, Doubles]:
+    """Minus the logarithm of the posterior of amplitudes so far away from the mean of the prior, and its derivatives.
+
+    `squares` (k + 1, k + 1) are the products [J e]'[J e] of errors e and their derivatives J by the logarithms of the
+    amplitudes (Gauss-Newton).
+    """
+    prior = _PRIOR_WIDTH**2
+    return (
+        float(squares[-1, -1] / noise + away @ away / prior) / 2,
+        squares[-1, :-1] / noise + away / prior,
+        squares[:-1, :-1] / noise + np.eye(len(away)) / prior,
+    )
+
+
+def _step(slope: Doubles, curvature: Doubles) -> Doubles:
+    step = -np.linalg.solve(curvature, slope)
+    return np.asarray(step * min(1.0, _LARGEST_STEP / max(np.abs(step).max(), 1e-12)))
+
+
+def _least(squares_at: Callable[[Doubles], Doubles], begin: Doubles, noise: float) -> tuple[Doubles, Doubles]:
+    """Where the posterior of amplitudes is largest (Levenberg and Marquardt), and the squares of both halves."""
+    place, squares = begin, squares_at(begin)
+    value, slope, curvature = _posterior(squares.sum(0), place - begin, noise)
+    damping = 0.0
+    for _ in range(_MOST_STEPS):
+        step = _step(slope, curvature + damping * np.diag(np.diag(curvature)))
+        there = np.clip(place + step, begin - _FARTHEST, begin + _FARTHEST)
+        squares_there = squares_at(there)
+        found = _posterior(squares_there.sum(0), there - begin, noise)
+        gained = value - found[0]
+        if gained > 0:
+            place, squares, (value, slope, curvature) = there, squares_there, found
+            damping = damping / 5 if damping > 0.01 else 0.0
+        else:
+            damping = max(4 * damping, 0.1)
+        if abs(gained) <= _ENOUGH * value:
+            break
+    return place, squares
+
+
+def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
+    """Without the parts of the kernel that were found to be useless."""
+    if not learned.taste:
+        return learned
+    return amplitudes if learned.local else replace(amplitudes, local=0.0)
+
+
+def _without_what_is_useless(
+    learned: Amplitudes, first: Amplitudes, known: Sequence["_Batch"], exchange: Exchange
+) -> Amplitudes:
+    """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
+    the nearest rows, only if they gain by that.
+
+    Some gain there always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
+    remain, with their first variance: with noise alone, following chance costs a tenth of a percent of the RMSE.
+    """
+    biases = replace(learned, bias=first.bias, taste=0.0, cosine=0.0, local=0.0)
+    ways = (learned, biases, replace(learned, local=0.0))
+    errors = np.concatenate(
+        on_all_cores(lambda batch: np.stack([*map(batch.squared_errors, ways)], 1), known) or [np.empty((0, 3))]
+    )
+    # A column's ratings are not independent: chance is that of columns.
+    gains = errors[:, 1] - errors[:, 0]
+    error, after, gain, chance = total(exchange, *errors[:, [0, 2]].sum(0), gains.sum(), (gains**2).sum())
+    if gain < _BEYOND_CHANCE * chance**0.5:
+        return biases
+    return ways[2] if after < (1 + _LEAST_LOCAL_GAIN) * error else learned
+
+
+class _Solved(NamedTuple):
+    """A batch at given amplitudes."""
+
+    factors: Floats | Doubles  # of the kernel between ratings, with noise
+    kernel: Floats  # (B, q, n): between asked rows and ratings
+    trust: Floats
+    asked_trust: Floats
+    alpha: Floats  # (B, n)
+    errors: Floats  # (B, q)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch of columns with all that amplitudes are multiplied by: between the rows that they rated (n), and between
+    these and the rows that are asked about (q). Padded places count nothing.
+    """
+
+    inside: KernelParts  # (B, n, n)
+    across: KernelParts  # (B, q, n)
+    rated: BatchRead
+    asked: BatchRead
+
+    @classmethod
+    def of(cls, rated: BatchRead, asked: BatchRead) -> Self:
+        nothing = np.empty((0, 0, 0), np.float32)  # directions are in the kernels now
+        inside, across = (KernelParts.between(rows, rated, local=True) for rows in (rated, asked))
+        return cls(inside, across, *(rows._replace(along=nothing, directions=nothing) for rows in (rated, asked)))
+
+    def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
+        """(B,): summed over the validation ratings of each column."""
+        return np.asarray(np.sum(self._solved(amplitudes).errors.astype(np.float64) ** 2, axis=1))
+
+    def _solved(self, amplitudes: Amplitudes) -> _Solved:
+        rated, asked = self.rated, self.asked
+        trust, asked_trust = (amplitudes.trust(rows.counts, rows.described) * rows.there for rows in (rated, asked))
+        factors = cholesky(self.inside.combined(amplitudes, trust, trust, rated.there, noise=True))
+        kernel = self.across.combined(amplitudes, asked_trust, trust, rated.there)
+        mean = np.float32(amplitudes.mean)
+        left = rated.targets - mean * trust * rated.said
+        alpha = times_inverse(factors, left[:, :, None])[:, :, 0]
+        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + mean * asked_trust * asked.said
+        return _Solved(factors, kernel, trust, asked_trust, alpha, (predicted - asked.targets) * asked.there)
+
+    def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
+        """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
+
+            dB alpha + dm - B K^-1 (dK alpha + dm)
+
+        for the kernels B between asked rows and ratings and K between ratings, and for the prior mean m of both.
+        """
+        s = self._solved(amplitudes)
+        on_ratings = self._changes(amplitudes, names, s, self.inside, self.rated, s.trust)
+        on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_trust)
+        slopes = on_asked - s.kernel @ times_inverse(s.factors, on_ratings)
+        there = self.asked.there
+        both = np.column_stack([slopes[there], s.errors[there]]).astype(np.float64)
+        return np.asarray(both.T @ both)
+
+    def _changes(
+        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, trust: Floats
+    ) -> Floats:
+        """(B, rows, names): how the kernel of rows with ratings changes, times alpha, and the prior mean of rows.
+
+        By the logarithm of each amplitude. Matrices are only multiplied with vectors here: the kernels that change
+        would be the larger part of the work.
+        """
+        changes, of_ratings = (
+            _trust_changes(own, each.counts, each.described, each_trust)
+            for each, each_trust in ((rows, trust), (self.rated, s.trust))
+        )
+        weighted = s.trust * s.alpha
+        by_ratings = np.stack([weighted, *(of_ratings[name] * weighted for name in of_ratings if name in names)], 2)
+        of_parts = {
+            name: np.float32(getattr(own, name)) * trust[:, :, None] * (part @ by_ratings)
+            for name, part in zip(("taste", "cosine", "local"), parts, strict=True)
+        }
+        whole, mean = sum(of_parts.values()), np.float32(own.mean) * trust * rows.said
+        found = np.zeros((*trust.shape, len(names)), np.float32)
+        shrinking = 0
+        for place, name in enumerate(names):
+            if name == "bias":
+                found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.there
+            elif name == "mean":
+                found[:, :, place] = mean
+            elif name in changes:
+                shrinking += 1
+                found[:, :, place] = changes[name] * (whole[:, :, 0] + mean) + whole[:, :, shrinking]
+            else:
+                found[:, :, place] = of_parts[name][:, :, 0]
+        return found
+
+
+def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Floats) -> dict[str, Floats]:
+    """How the logarithm of trust changes with that of half, power and features."""
+    read = counts + np.float32(own.features) * described
+    doubt = np.float32(own.power) * (1 - trust)
+    logs = np.log(np.maximum(read, np.float32(1e-12)) / np.float32(own.half))
+    of_features = np.float32(own.features) * described / np.maximum(read, np.float32(1e-12))
+    return {"half": -doubt, "power": doubt * logs, "features": doubt * of_features}
+
+
+# The decoder of a trained network
+
+
+def first_amplitudes(
+    biases: FittedMeans, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
+) -> Amplitudes:
+    """Where learning begins, and what is taken where there are no validation ratings to learn from."""
+    square = scaling.unit**2
+    return Amplitudes.at_first(
+        max(biases.noise / square, 1e-4),
+        biases.column_variance / square,
+        local=settings.neighbours > 0,
+        described=column_features.width > 0,
+    )
+
+
+def code_space(
+    network: CFNetwork,
+    by_column: SparseRows,
+    column_features: SideFeatures,
+    codes: Floats,
+    counts: Longs,
+    portion: Portion,
+) -> CodeSpace:
+    """From the trained output weights, and from the codes (rows, width) of rows with so many ratings (rows,)."""
+    output = network.output
+    spread = spread_of_weights(output.weight, output.bias, by_column.counts(), column_features.trained, portion)
+    rated = counts > 0
+    centre = codes[rated].mean(0) if rated.any() else np.zeros(codes.shape[1], np.float32)
+    # Those in which columns differ the most are the last.
+    return CodeSpace(spread.mean, spread.by_features, spread.factor[:, -_DIRECTIONS:].astype(np.float32), centre)
+
+
+def encode_trained(
+    network: CFNetwork, scaling: Scaling, rows: SparseRows, features: Floats, portion: Portion
+) -> Floats:
+    """Codes (rows, width) of the rows that were trained on."""
+    codes = np.empty((rows.rows, network.width), np.float32)
+    counts = portion.row_counts(rows)
+    for first in range(0, rows.rows, _ROWS_AT_ONCE):
+        chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
+        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
+        codes[chosen] = encode_rows(network, part, portion.exchange)
+    return codes
+
+
+class FirstDecoder:
+    """Of the ratings that a network was trained on, in the columns that this process has."""
+
+    def __init__(
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        biases: FittedMeans,
+        rows: SparseRows,
+        by_column: SparseRows,
+        row_features: SideFeatures,
+        column_features: SideFeatures,
+        portion: Portion,
+    ) -> None:
+        self.network, self.scaling, self.biases = network, scaling, biases
+        self.rows, self.by_column = rows, by_column
+        self.row_features, self.column_features = row_features, column_features
+        self.portion, self._exchange = portion, portion.exchange
+        self.row_counts = portion.row_counts(rows)
+        self.codes = encode_trained(network, scaling, rows, row_features.trained, portion)
+        self.space = code_space(network, by_column, column_features, self.codes, self.row_counts, portion)
+        self.left_out = LeaveOneOut(network, scaling, rows, row_features, portion.exchange)
+        scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
+        self._data = RatedColumns(by_column, scaled, self.space, self.left_out, self._expected)
+
+    def _expected(self, columns: Longs) -> tuple[Floats, Floats]:
+        """Weights (n, width + 1) and biases (n,), scaled, of columns by their features."""
+        return expected_of_columns(self.space, self.biases, self.scaling, self.column_features.trained[columns])
+
+    @one_blas_thread()
+    def learn(self, validation: ValidationPart, settings: CFNSettings) -> Learned:
+        """The amplitudes that predict validation ratings best; of all columns, and without those of either half."""
+        scaling = self.scaling
+        rows, columns = validation.entry_rows, validation.entry_columns
+        lesson = Lesson(
+            self._data,
+            HeldOut(rows, columns, scaling.down_values(validation.ratings, scaling.means[rows])),
+            self.codes,
+            self.row_counts,
+            self.row_features.trained_described,
+            self.portion.row_keys,
+            self.portion,
+            settings.seed,
+        )
+        learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
+        return self._with_short(self._with_trust(learned, lesson, validation), lesson)
+
+    @one_blas_thread()
+    def solve(
+        self,
+        amplitudes: Amplitudes,
+        share_done: Callable[[float], None] | None = None,
+        *,
+        only: Bools | None = None,
+    ) -> DecodedColumns:
+        """The weights of all columns, or only of some (columns,)."""
+        return solve_columns(self._data, amplitudes, share_done, only=only)
+
+    def neighbours(self, amplitudes: Amplitudes, settings: CFNSettings) -> Neighbours | None:
+        """The table of nearest rows, if there is a local kernel."""
+        if not amplitudes.local:
+            return None
+        directions = self.space.projected(self.codes)[1]
+        most = min(settings.neighbours, max(_MOST_NEIGHBOURS // max(len(directions), 1), 10))
+        rated = self.row_counts > 0
+        if rated.sum() > MOST_COMPARED:
+            # A row with one rating, read without it, is not believed: no column of the training has a pull on it.
+            rated &= (self.row_counts > 1) | self.row_features.trained_described
+        return Neighbours.of(directions, most, rated, self._exchange)
+
+    def _with_short(self, learned: Learned, lesson: Lesson) -> Learned:
+        """With amplitudes for columns with few ratings, learned on columns of which all but a few are left out.
+
+        Where most columns are short, they themselves have told; where no column tells of taste, few ratings do not.
+        """
+        by_column, amplitudes = self.by_column, learned.amplitudes
+        ratings, filled = total(self._exchange, by_column.nnz, (by_column.counts() > 0).sum())
+        if not amplitudes.taste or ratings / max(filled, 1) <= 2 * SHORT:
+            return learned
+        kept = thinned(by_column, LENGTHS, lesson.seed, self.portion.column_keys, self.portion.row_keys)
+        data = replace(self._data, by_column=_kept(by_column, kept), scaled=self._data.scaled[kept])
+        found = replace(lesson, data=data).learn(amplitudes, ("bias", "taste", "cosine", "local"))
+
+        def with_those(of_all: Amplitudes, few: Amplitudes) -> Amplitudes:
+            # The table of nearest rows is there or not: it cannot be for some columns only.
+            return replace(of_all, short=(few.bias, few.taste, few.cosine, few.local if of_all.local else 0.0))
+
+        return learned.joined(found, with_those)
+
+    def _with_trust(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
+        """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
+
+        Rows of the training may all be long, and the network is trained on them. So those that are asked about are
+        read with few of their ratings, or with none.
+        """
+        scaling, features, exchange = self.scaling, self.row_features, self._exchange
+        few = scaling.typical_length > 2 * SHORT  # shorter rows have told by themselves
+        names = (*(("half", "power") if few else ()), *(("features",) if features.width else ()))
+        if not learned.amplitudes.taste or not names:
+            return learned
+        lengths = (*(LENGTHS if few else ()), *((0,) if features.width else ()), _ALL)
+        # Rows that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
+        asked = np.flatnonzero(np.isin(validation.entry_columns, lesson.sample()))
+        flags = np.zeros(self.rows.rows, np.uint8)
+        flags[validation.entry_rows[asked]] = 1
+        needed = np.flatnonzero(exchange.max_(flags))
+        views = [self._view(length, needed, lesson.seed) for length in lengths]
+        codes, means, counts = (np.concatenate(part) for part in zip(*views, strict=True))
+        rows = np.searchsorted(needed, validation.entry_rows[asked])
+        rows = (rows + len(needed) * np.arange(len(views))[:, None]).ravel()
+        asked = np.tile(asked, len(views))
+        targets = scaling.down_values(validation.ratings[asked], means[rows])
+        thin = replace(
+            lesson,
+            held_out=HeldOut(rows, validation.entry_columns[asked], targets),
+            codes=codes,
+            row_counts=counts,
+            described=np.tile(lesson.described[needed], len(views)),
+            row_keys=np.tile(lesson.row_keys[needed], len(views)),
+            views=len(views),
+        )
+        begin = learned.amplitudes
+        found = thin.learn(replace(begin, features=begin.half) if features.width else begin, names)
+
+        def with_those(of_all: Amplitudes, of_few: Amplitudes) -> Amplitudes:
+            changes = {name: getattr(of_few, name) for name in names}
+            return replace(of_all, **changes | {"power": min(max(of_few.power, 0.3), 3.0)})
+
+        return learned.joined(found, with_those)
+
+    def _view(self, length: int, needed: Longs, seed: int) -> tuple[Floats, Floats, Longs]:
+        """Codes, means (scaled) and counts of rows that are read with so many of their ratings."""
+        scaling, exchange = self.scaling, self._exchange
+        rows, features = self.rows.take(needed), self.row_features.trained[needed]
+        keys = self.portion.row_keys[needed], self.portion.column_keys
+        rows = _kept(rows, thinned(rows, (length,), seed, *keys, exchange))
+        sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
+        counts = self.portion.row_counts(rows)
+        expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
+        damped = counts + scaling.damping
+        found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
+        means = found.astype(np.float32)
+        codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
+        return codes, means, counts
+
+
+def _kept(rows: SparseRows, kept: Longs) -> SparseRows:
+    """With these of their ratings, which are places in ascending order."""
+    ends = np.searchsorted(kept, rows.indptr).astype(np.int64)
+    return SparseRows(ends, rows.indices[kept], rows.values[kept], rows.columns)
+
+
+def thinned(
+    rows: SparseRows,
+    lengths: tuple[int, ...],
+    seed: int,
+    row_keys: Keys,
+    column_keys: Keys,
+    exchange: Exchange = ALONE,
+) -> Longs:
+    """Places of the ratings that are left if rows keep few of theirs, drawn at random: those with the smallest draws.
+
+    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that,
+    unless none are to be left.
+    The exchange is between processes that have other ratings of the same rows.
+    """
+    counts = exchange.sum_(rows.counts())
+    choice = draws_of(seed_of(seed, _THINNING_DRAW, 0), row_keys) % np.uint64(len(lengths))
+    length = np.array(lengths)[choice]
+    wanted = np.where(length == _ALL, counts, np.minimum(length, np.maximum(counts // 2, 1)))
+    draws = draws_of_entries(seed_of(seed, _THINNING_DRAW, 1), row_keys, column_keys, rows.indptr, rows.indices)
+    of_row = np.repeat(np.arange(rows.rows), rows.counts())
+
+    def smallest(of_row: Longs, draws: Keys) -> Longs:
+        """Of each row as many as are wanted."""
+        order = np.lexsort((draws, of_row))
+        starts = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=rows.rows))])
+        return np.asarray(order[np.arange(len(order)) - starts[of_row[order]] < wanted[of_row[order]]])
+
+    kept = np.sort(smallest(of_row, draws))
+    if exchange.size > 1:
+        all_rows, all_draws = (np.concatenate(exchange.gather(part[kept])) for part in (of_row, draws))
+        chosen = smallest(all_rows, all_draws)
+        last = np.zeros(rows.rows, np.uint64)
+        np.maximum.at(last, all_rows[chosen], all_draws[chosen])
+        kept = kept[(draws[kept] <= last[of_row[kept]]) & (wanted[of_row[kept]] > 0)]
+    return kept
