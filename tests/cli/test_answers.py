@@ -15,7 +15,7 @@ import pytest
 
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
-from cofill.models.biases import ListModel
+from cofill.models.bias_models import ListModel
 from cofill.models.cfn.cfn import CFN
 from cofill.models.persistence import FORMAT_VERSION
 from cofill.models.recommender import Recommender

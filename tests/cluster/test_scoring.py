@@ -30,7 +30,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split, strong_generalisation_split
 from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
-from cofill.models.biases import ListModel
+from cofill.models.bias_models import ListModel
 from cofill.models.recommender import Recommender
 from tests.cluster.conftest import members
 from tests.waiting import wait_until

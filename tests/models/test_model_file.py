@@ -17,7 +17,7 @@ import cofill
 from cofill import CFN, files
 from cofill.errors import ModelFileError
 from cofill.models import persistence
-from cofill.models.biases import Means, MeansMatrix
+from cofill.models.bias_models import Means, MeansMatrix
 from cofill.models.persistence import FORMAT_VERSION, Card, Kept
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 

@@ -15,7 +15,7 @@ from cofill.data.splits import random_split
 from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm
-from cofill.models.biases import Means
+from cofill.models.bias_models import Means
 from cofill.models.cfn.cfn import CFN
 from cofill.models.rivals.ease import EASE
 from cofill.report import Subject, report_page, write_report

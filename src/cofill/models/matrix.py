@@ -9,18 +9,16 @@ items is a `FilledMatrix` of items x users, and its `Transposed` view is what th
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
+from cofill.models.biases import FittedMeans
 from cofill.models.known import KnownRatings
 from cofill.models.results import Given, Shares, replaced_shares
-
-if TYPE_CHECKING:  # its module has algorithms too, which need this one
-    from cofill.models.biases import FittedMeans
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -180,7 +178,7 @@ class FilledMatrix(Matrix):
     """
 
     def __init__(
-        self, known: KnownRatings, means: "FittedMeans", row_features: SideFeatures, column_features: SideFeatures
+        self, known: KnownRatings, means: FittedMeans, row_features: SideFeatures, column_features: SideFeatures
     ) -> None:
         self._known = known
         self.means = means

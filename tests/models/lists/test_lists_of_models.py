@@ -16,7 +16,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.models.biases import ListModel, Means
+from cofill.models.bias_models import ListModel, Means
 from cofill.models.cfn.cfn import CFN
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.rules import Selection

@@ -16,7 +16,7 @@ from pydantic import Field
 
 from cofill.config import Settings
 from cofill.data.ratings import Scale
-from cofill.models.biases import Means
+from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.grades import Grades
 from cofill.models.lists.item_weights import Done
