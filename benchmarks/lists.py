@@ -28,7 +28,7 @@ from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
 from cofill.data.splits import at_most_each, strong_generalisation_split
 from cofill.evaluation import Interval, evaluate_newcomers
-from cofill.models.simple import ListModel
+from cofill.models.bias_models import ListModel
 from cofill.models.recommender import Recommender
 
 Row = tuple[str, dict[str, float]]

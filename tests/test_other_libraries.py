@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cofill import Ratings
-from cofill.models.simple import ListModel
+from cofill.models.bias_models import ListModel
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "python.md"
 RNG = np.random.default_rng(0)

@@ -216,7 +216,7 @@ def _tried(what: str, test: Callable[[], str]) -> Verdict:
 
 
 def _lists() -> str:
-    from cofill.models.simple import ListModel
+    from cofill.models.bias_models import ListModel
 
     return _kept_and_asked(ListModel())
 

@@ -15,10 +15,10 @@ import pytest
 
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
+from cofill.models.bias_models import ListModel
 from cofill.models.cfn.model import CFN
 from cofill.models.persistence import FORMAT_VERSION
 from cofill.models.recommender import Recommender
-from cofill.models.simple import ListModel
 from tests.cli.conftest import LONG_TITLE, Run
 
 PAIRS = "user,item\n1,2\nbert,1\n1,zz\n"

@@ -30,8 +30,8 @@ from cofill.data.ratings import Ratings
 from cofill.data.splits import random_split, strong_generalisation_split
 from cofill.errors import ClusterError, CofillError, DataError, ModelFileError
 from cofill.evaluation import evaluate, evaluate_newcomers, evaluate_ranking
+from cofill.models.bias_models import ListModel
 from cofill.models.recommender import Recommender
-from cofill.models.simple import ListModel
 from tests.cluster.conftest import members
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess

@@ -24,7 +24,7 @@ from cofill import (
 )
 from cofill.errors import DataError, DataWarning, SettingsError, UnknownIdError
 from cofill.models import results
-from cofill.models.simple import ListModel, Means
+from cofill.models.bias_models import ListModel, Means
 from cofill.progress import Step
 from tests.models.contract import cells, small_cells
 

@@ -17,9 +17,9 @@ import cofill
 from cofill import CFN, files
 from cofill.errors import ModelFileError
 from cofill.models import persistence
+from cofill.models.bias_models import Means
 from cofill.models.persistence import FORMAT_VERSION, Card, Kept
 from cofill.models.predictor import Predictor
-from cofill.models.simple import Means
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 
 QUICK: dict[str, Any] = {"hidden": 5, "epochs": 2, "threads": 1}

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from cofill import CFN, algorithm
 from cofill.errors import SettingsError
 from cofill.models import algorithms
-from cofill.models.simple import Means
+from cofill.models.bias_models import Means
 
 
 @pytest.mark.parametrize("name", list(algorithms()))

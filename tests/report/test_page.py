@@ -15,9 +15,9 @@ from cofill.data.splits import random_split
 from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm
+from cofill.models.bias_models import Means
 from cofill.models.cfn.model import CFN
 from cofill.models.rivals.item_models import EASE
-from cofill.models.simple import Means
 from cofill.report import Subject, report_page, write_report
 from tests.report.pages import check, read
 

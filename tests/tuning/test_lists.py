@@ -18,7 +18,7 @@ from cofill.data.ratings import Ratings
 from cofill.data.splits import split
 from cofill.errors import DataError, SettingsError
 from cofill.evaluation.ranking import evaluate_ranking
-from cofill.models.simple import ListModel
+from cofill.models.bias_models import ListModel
 from cofill.tuning.goals import GOALS
 from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.results import best_settings, best_trial, describe, draw_search, write_best

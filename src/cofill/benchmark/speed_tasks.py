@@ -44,7 +44,7 @@ def train(path: str, settings: dict[str, Any]) -> dict[str, Any]:
 def fit_lists(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     """Read, and fit the list scorer alone, as after the epochs of a network."""
     from cofill.data.ratings import Ratings
-    from cofill.models.simple import ListModel
+    from cofill.models.bias_models import ListModel
 
     ratings = Ratings.read(Path(path))
     before = peak_bytes()

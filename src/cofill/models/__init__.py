@@ -1,7 +1,7 @@
 """Arrays into predictions and lists. Here: the registry of algorithms, one entry each.
 
     CFN            the autoencoder of the paper                        cfn/
-    means, lists   biases alone; the list scorer alone                 biases
+    means, lists   biases alone; the list scorer alone                 bias_models
     rivals         what it is compared with                            rivals/, one module each
     recommender    a model as people use it, in their own ids
     predictor      what users would rate items; only cfn/ speaks of rows and columns
@@ -56,7 +56,7 @@ class Algorithm:
 
 
 _OURS = {
-    "means": Algorithm("cofill.models.simple:Means", (Contender("fitted means"),)),
+    "means": Algorithm("cofill.models.bias_models:Means", (Contender("fitted means"),)),
     "bpmf": Algorithm("cofill.models.rivals.bpmf:BPMF", (Contender("BPMF"),), {"samples": 10, "burn_in": 5}),
     "als-wr": Algorithm("cofill.models.rivals.als_wr:ALSWR", (Contender("ALS-WR"),), {"rank": 20, "iterations": 5}),
     "svdfeature": Algorithm(
@@ -82,7 +82,7 @@ _OURS = {
         (Contender("iALS", lists=True),),
         {"rank": 16, "unobserved": 0.1, "penalty": 0.01, "iterations": 4},
     ),
-    "lists": Algorithm("cofill.models.simple:ListModel", (Contender("cofill", lists=True),)),
+    "lists": Algorithm("cofill.models.bias_models:ListModel", (Contender("cofill", lists=True),)),
     "cfn": Algorithm(
         "cofill.models.cfn.model:CFN",
         (

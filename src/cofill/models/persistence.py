@@ -36,7 +36,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -59,9 +59,6 @@ from cofill.models.lists.feedback import GradedRatings
 from cofill.models.observed import AllColumns, known_from
 from cofill.models.results import ItemPlaces
 
-if TYPE_CHECKING:
-    from cofill.models.recommender import Recommender
-
 FORMAT_VERSION = 1
 CARD_NAME = "model.json"
 FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
@@ -69,6 +66,8 @@ FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attr
 Sides = Literal["users", "items"]
 Arrays = dict[str, npt.NDArray[Any]]
 Longs = npt.NDArray[np.int64]
+Model = Any
+"""A `Recommender`, whose module imports this one."""
 
 _AGAIN = "copy or train the model again"
 _DTYPES: dict[str, Any] = {
@@ -239,7 +238,7 @@ class Contents:
     part: PartInfo | None = None
 
 
-def contents_of(model: "Recommender", kept: Kept | None = None) -> Contents:
+def contents_of(model: Model, kept: Kept | None = None) -> Contents:
     """What a folder keeps of a model, with what its algorithm keeps in one piece, or this."""
     kept = kept or model._kept()
     features: Arrays = {}
@@ -276,7 +275,7 @@ def contents_of(model: "Recommender", kept: Kept | None = None) -> Contents:
     return Contents(card, arrays, model.users, model.items, model.titles, model.item_attributes.frame())
 
 
-def put_together(asked: "type[Recommender]", contents: Contents) -> "Recommender":
+def put_together(asked: type[Model], contents: Contents) -> Model:
     """The model of a folder, whole or in part; ValueError and the like where it does not fit together.
 
     `asked` is the class that was asked to load it.
@@ -317,7 +316,7 @@ def put_together(asked: "type[Recommender]", contents: Contents) -> "Recommender
     return model
 
 
-def _maker(asked: "type[Recommender]", kind: str) -> "type[Recommender]":
+def _maker(asked: type[Model], kind: str) -> type[Model]:
     """The class that made a model: a known one, or one of the caller's own that goes by that name."""
     if getattr(asked, "kind", None) == kind:
         return asked
@@ -496,7 +495,7 @@ def _link(source: Path, target: Path) -> None:
 # Reading
 
 
-def read_model(folder: Path, asked: "type[Recommender]", part: int | None = None) -> "Recommender":
+def read_model(folder: Path, asked: type[Model], part: int | None = None) -> Model:
     """The model of a folder; whatever is missing, altered or from a newer version is refused with a reason.
 
     With `part`, of one shard of it alone; files of others are not even looked at.
@@ -511,7 +510,7 @@ def read_model(folder: Path, asked: "type[Recommender]", part: int | None = None
         return _read(folder, newer, asked, part)  # replaced while it was read
 
 
-def _read(folder: Path, card: Card, asked: "type[Recommender]", number: int | None) -> "Recommender":
+def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> Model:
     part = None if number is None else part_of(folder, card, number)
     shards = card.shards if part is None else [card.shards[part.number]]
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}

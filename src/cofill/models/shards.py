@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from cofill.models.persistence import (
     Contents,
     Kept,
     Longs,
+    Model,
     PartInfo,
     ShardCard,
     SharedCard,
@@ -42,9 +43,6 @@ from cofill.models.persistence import (
     write_card,
     write_ids,
 )
-
-if TYPE_CHECKING:
-    from cofill.models.recommender import Recommender
 
 
 class KeptByColumn(NamedTuple):
@@ -131,7 +129,7 @@ class Divided:
         return any(map(len, later)) or len(contents.users) + len(contents.items) > known
 
 
-def divided(model: "Recommender") -> Divided:
+def divided(model: Model) -> Divided:
     """A model ready to be cut by columns; SettingsError for an algorithm whose models are in one piece.
 
     The model may be part of another itself: that of one of several processes that trained it together.
@@ -140,7 +138,7 @@ def divided(model: "Recommender") -> Divided:
     beside = model.scorer.feedback.beside
 
     def rows() -> Arrays:
-        found = by_column.rows()
+        found: Arrays = by_column.rows()
         if beside is not None:
             counts, spread = beside.known.trained_column_counts(), beside.known.spread()
             found |= {f"{BESIDE}counts": counts, f"{BESIDE}spread": np.array([spread])}

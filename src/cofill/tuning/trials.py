@@ -95,7 +95,7 @@ def score(trial: "Trial", plan: "Plan", data: "Data", still_wanted: Callable[[],
 def _ndcg(trial: "Trial", plan: "Plan", data: "ListSearchData", still_wanted: Callable[[], bool]) -> float:
     """The NDCG of lists for the validation part, by a list scorer that was fitted on the other."""
     from cofill.evaluation.ranking import evaluate_ranking
-    from cofill.models.simple import ListModel
+    from cofill.models.bias_models import ListModel
     from cofill.tuning.goals import LIST_LENGTH
 
     train, validation = data.parts(plan.settings, plan.validation_by)

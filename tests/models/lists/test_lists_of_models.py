@@ -16,11 +16,11 @@ from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
+from cofill.models.bias_models import ListModel, Means
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import Grades
 from cofill.models.lists.rules import Selection
 from cofill.models.recommender import Recommender
-from cofill.models.simple import ListModel, Means
 
 KINDS = ("red", "green", "blue")
 ITEMS, PEOPLE = 60, 300

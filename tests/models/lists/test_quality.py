@@ -9,7 +9,7 @@ from cofill.data.datasets.world import World, make_world
 from cofill.data.features import Features
 from cofill.data.splits import Split, random_split
 from cofill.evaluation import evaluate_ranking
-from cofill.models.simple import ListModel
+from cofill.models.bias_models import ListModel
 
 
 @cache

@@ -10,8 +10,8 @@ import pytest
 
 from cofill import Ratings, algorithm
 from cofill.errors import DataError
+from cofill.models.bias_models import Means
 from cofill.models.rivals.als_wr import ALSWR
-from cofill.models.simple import Means
 from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
 
 

@@ -20,6 +20,7 @@ from pydantic import Field
 from cofill.config import Settings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import ItemWeights
@@ -36,7 +37,6 @@ from cofill.models.lists.scorer import (
     Sides,
 )
 from cofill.models.results import best_of
-from cofill.models.simple import Means
 
 Grading = Literal["graded", "plain", "liked"]
 

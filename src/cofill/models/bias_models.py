@@ -1,4 +1,4 @@
-"""The algorithms without a network: `means` predicts biases, and `lists` ranks items for users."""
+"""The algorithms that predict by biases alone: `means`, which others must beat, and `lists`, for interactions too."""
 
 from typing import ClassVar
 
