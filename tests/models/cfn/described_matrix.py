@@ -18,8 +18,9 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.fitting import Fitted, fit_matrix
-from cofill.models.cfn.predictor import ItemRows, UserRows
+from cofill.models.cfn.model import fitted_predictor
 from cofill.models.observed import KnownRatings
+from cofill.models.portion import Portion
 
 pass
 
@@ -115,20 +116,18 @@ def fitted(**changes: Any) -> Fitted:
     return copy.deepcopy(_fitted(**changes))
 
 
-def made_by(rows: str) -> type[CFNPredictor]:
-    return UserRows if rows == "user" else ItemRows
-
-
 def predictor(*, features: bool = True, orientation: str = "item", **changes: Any) -> CFNPredictor:
     """As right after a fit; without `features` all of them are zero when it comes to predictions."""
     changes = {"decoder": "process", "orientation": orientation, **changes}
     of_rows, of_columns = (f.copy() if features else 0 * f for f in (world().user_features, world().item_features))
-    return made_by(orientation).of_fit(
+    return fitted_predictor(
+        "user" if orientation == "user" else "item",
         fitted(**changes),
         known_ratings(),
         settings(**changes),
         row_features=SideFeatures(of_rows),
         column_features=SideFeatures(of_columns),
+        portion=Portion.of(matrix().rows),
     )
 
 

@@ -17,6 +17,7 @@ from cofill.models.observed import KnownRatings
 from cofill.models.predictor import Flags, Floats, Ints, Longs, described_as_trained, grown
 
 _CHUNK = 1024
+_NO_ROWS, _NO_ALPHA = np.empty(0, np.int32), np.empty(0, np.float32)
 # Numbers in the codes of all rows that are kept unasked: 64 MB.
 _MOST_KEPT = 16_000_000
 
@@ -244,7 +245,7 @@ class LocalPart:
             return self._moved[column]
         by_column = self._known.trained_columns
         if column >= by_column.rows:
-            return np.empty(0, np.int32), np.empty(0, np.float32)
+            return _NO_ROWS, _NO_ALPHA
         known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
         return by_column.indices[known], self._alpha[known]
 
@@ -314,23 +315,38 @@ class LocalPart:
         self._settle()
         local = np.zeros(len(rows), np.float32)
         changed = self._codes.changed(rows)
-        moved = np.isin(columns, list(self._moved)) | (columns >= self._known.trained_columns.rows)
-        places = rows.copy()
+        places = rows.copy()  # in the table, or among what is nearest to changed rows
         places[changed] = [self._places[row] for row in rows[changed].tolist()]
+        moved = np.isin(columns, list(self._moved)) | (columns >= self._known.trained_columns.rows)
+        asked, among = np.unique(columns[moved], return_inverse=True)
         by_column = self._known.trained_columns
+        found = [self.alpha_of(column) for column in asked.tolist()]
+        trained = [self._codes.was_trained(rated) for rated, _ in found]
+        again = SparseRows(
+            np.concatenate([[0], np.cumsum([old.sum() for old in trained], dtype=np.int64)]),
+            np.concatenate([_NO_ROWS, *(rated[old] for (rated, _), old in zip(found, trained, strict=True))]),
+            np.concatenate([_NO_ALPHA, *(alpha[old] for (_, alpha), old in zip(found, trained, strict=True))]),
+            by_column.columns,
+        )
+        number = columns.copy()  # of the columns of either table
+        number[moved] = among
+        dense = np.zeros(self._known.trained.rows, np.float32)
         table = Nearest(self.table.rows, self.table.kernel)
-        for near, chosen in ((table, ~changed & ~moved), (self._near, changed & ~moved)):
-            at = np.flatnonzero(chosen)
-            at = at[np.argsort(columns[at], kind="stable")]
-            found = np.zeros(len(at), np.float32)
-            pulls_at_pairs(
-                near.rows, near.kernel, by_column.indptr, by_column.indices, self._alpha,
-                places[at], columns[at], np.zeros(self._known.trained.rows, np.float32), found,
-            )  # fmt: skip
-            local[at] = found
-        for column in np.unique(columns[moved]).tolist():
-            own = columns == column
-            local[own] = self.of_column(*self.alpha_of(column))[rows[own]]
+        for near, of_rows in ((table, ~changed), (self._near, changed)):
+            for given, alpha, of_columns in ((by_column, self._alpha, ~moved), (again, again.values, moved)):
+                at = np.flatnonzero(of_rows & of_columns)
+                at = at[np.argsort(number[at], kind="stable")]
+                part = np.zeros(len(at), np.float32)
+                pulls_at_pairs(
+                    near.rows, near.kernel, given.indptr, given.indices, alpha, places[at], number[at], dense, part
+                )
+                local[at] = part
+        for place, ((rated, alpha), old) in enumerate(zip(found, trained, strict=True)):
+            if not old.all():
+                at = np.flatnonzero(moved)[among == place]
+                codes, _ = self._codes.all_now()
+                later, now = (self._space.directions(codes[some]) for some in (rated[~old], rows[at]))
+                local[at] += local_kernel(now @ later.T) @ alpha[~old]
         return local
 
     def between(self, rows: Ints, directions: Floats, rated: Ints) -> Floats:

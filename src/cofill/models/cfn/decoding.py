@@ -16,10 +16,10 @@ All of this is in rows and columns of the network; `cfn/predictor.py` says which
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -40,18 +40,13 @@ from cofill.models.cfn.gp import (
     expected_of_columns,
 )
 from cofill.models.cfn.gp_batch import DecodedColumns, RowsOf, Spread, across, posterior_variances, whole_variance
-from cofill.models.cfn.gp_fit import FirstDecoder
 from cofill.models.cfn.neighbours import Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays
-from cofill.models.portion import Portion
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, described_as_trained, grown
 from cofill.models.ridge import FeatureRegression
-
-if TYPE_CHECKING:
-    from cofill.models.cfn.fitting import Fitted
 
 Doubles = npt.NDArray[np.float64]
 
@@ -74,19 +69,6 @@ class Decoder:
     columns: DecodedColumns  # as trained
     spread: Spread | None  # of errors; None if nothing is known of these
     near: Neighbours | None  # of the rows of the training, if there is a local kernel
-
-    @classmethod
-    def of_output(cls, first: FirstDecoder) -> Self:
-        """The network's own output weights, and fixed kernel parameters to fold in by."""
-        network, biases, space = first.network, first.biases, first.space
-        noise = max(biases.noise / first.scaling.unit**2, 1e-4)
-        amplitudes = Amplitudes(noise, bias=0.0, taste=1.0, cosine=0.0, local=0.0, half=0.0, mean=1.0, features=1.0)
-        linear = np.column_stack([network.output.weight, network.output.bias])
-        cold = np.flatnonzero(first.by_column.counts() == 0)
-        linear[cold] = space.expected(first.column_features.trained[cold])
-        bias = biases.trained_column / np.float32(first.scaling.unit)
-        columns = DecodedColumns(linear, np.zeros((len(linear), 0), np.float32), bias, _NO_RATINGS)
-        return cls(space, amplitudes, columns, None, None)
 
     def arrays(self) -> Arrays:
         """For a model file; the weights of codes are kept in the place of the network's own."""
@@ -169,48 +151,6 @@ class CFNPredictor(Predictor):
         self._outdated: set[int] = set()  # columns whose weights are to be solved for again
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._catch_up()
-
-    @classmethod
-    def of_fit(
-        cls,
-        fitted: "Fitted",
-        known: KnownRatings,
-        settings: CFNSettings,
-        *,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
-        portion: Portion | None = None,
-        share_solved: Callable[[float], None] | None = None,
-    ) -> Self:
-        """Of a network that has just been trained, with the weights of all columns solved for.
-
-        Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
-        """
-        network, scaling, biases = fitted.network, fitted.scaling, fitted.biases
-        rows, columns = known.trained, known.trained_columns
-        portion = Portion.of(rows) if portion is None else portion
-        biases = biases or FittedMeans(
-            rows,
-            columns,
-            settings.mean_damping,
-            row_features=row_features.trained,
-            column_features=column_features.trained,
-            portion=portion,
-        )
-        first = FirstDecoder(network, scaling, biases, rows, columns, row_features, column_features, portion)
-        if fitted.amplitudes is None:  # the network's own output
-            decoder = Decoder.of_output(first)
-        else:
-            near = first.neighbours(fitted.amplitudes, settings)
-            # The codes are read and the space is known: what is solved for takes the place of the output weights.
-            network.output.weight = np.empty((0, network.width), np.float32)
-            solved = first.solve(fitted.amplitudes, share_solved)
-            decoder = Decoder(first.space, fitted.amplitudes, solved, fitted.spread, near)
-        if share_solved is not None:
-            share_solved(1.0)
-        about = {"row_features": row_features, "column_features": column_features}
-        read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
-        return cls(network, scaling, known, biases, decoder, settings, **about, read=read)
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""

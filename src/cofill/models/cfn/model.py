@@ -13,12 +13,17 @@ from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
+from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, list_phase, of_rows, phases_of, sides_of
-from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, taken
+from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, taken
 from cofill.models.cfn.engines import TrainingEngine, make_engine
 from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
+from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp_batch import DecodedColumns
+from cofill.models.cfn.gp_fit import FirstDecoder
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import ItemRows, UserRows
@@ -184,7 +189,8 @@ class CFN(Recommender):
         def solved(share: float) -> None:
             fitting.progress(Step(SOLVE, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
 
-        predictor = _PREDICTORS[side].of_fit(
+        predictor = fitted_predictor(
+            side,
             fitted,
             known,
             settings,
@@ -361,6 +367,60 @@ class CFN(Recommender):
             column_features=about[1] or SideFeatures.none(by_row.trained.columns),
             read=read,
         )
+
+
+def fitted_predictor(
+    side: Orientation,
+    fitted: Fitted,
+    known: KnownRatings,
+    settings: CFNSettings,
+    *,
+    row_features: SideFeatures,
+    column_features: SideFeatures,
+    portion: Portion,
+    share_solved: Callable[[float], None] | None = None,
+) -> CFNPredictor:
+    """Of a network that has just been trained, with the weights of all columns solved for.
+
+    Where other processes have other columns, it is part of a predictor, and `known` tells what all columns have.
+    """
+    network, scaling = fitted.network, fitted.scaling
+    rows, columns = known.trained, known.trained_columns
+    biases = fitted.biases or FittedMeans(
+        rows,
+        columns,
+        settings.mean_damping,
+        row_features=row_features.trained,
+        column_features=column_features.trained,
+        portion=portion,
+    )
+    first = FirstDecoder(network, scaling, biases, rows, columns, row_features, column_features, portion)
+    if fitted.amplitudes is None:
+        decoder = _own_output(first)
+    else:
+        near = first.neighbours(fitted.amplitudes, settings)
+        # The codes are read and the space is known: what is solved for takes the place of the output weights.
+        network.output.weight = np.empty((0, network.width), np.float32)
+        solved = first.solve(fitted.amplitudes, share_solved)
+        decoder = Decoder(first.space, fitted.amplitudes, solved, fitted.spread, near)
+    if share_solved is not None:
+        share_solved(1.0)
+    about = {"row_features": row_features, "column_features": column_features}
+    read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
+    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, **about, read=read)
+
+
+def _own_output(first: FirstDecoder) -> Decoder:
+    """The network's own output weights, and fixed kernel parameters to fold in by."""
+    network, biases, space = first.network, first.biases, first.space
+    noise = max(biases.noise / first.scaling.unit**2, 1e-4)
+    amplitudes = Amplitudes(noise, bias=0.0, taste=1.0, cosine=0.0, local=0.0, half=0.0, mean=1.0, features=1.0)
+    linear = np.column_stack([network.output.weight, network.output.bias])
+    cold = np.flatnonzero(first.by_column.counts() == 0)
+    linear[cold] = space.expected(first.column_features.trained[cold])
+    bias = biases.trained_column / np.float32(first.scaling.unit)
+    nothing = np.zeros((len(linear), 0), np.float32)
+    return Decoder(space, amplitudes, DecodedColumns(linear, nothing, bias, nothing.ravel()), None, None)
 
 
 def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
