@@ -80,17 +80,9 @@ class ListScorer(ABC):
         scores: Floats = self.of_people(joined([(items, grades)], self.feedback.items), about)[0]
         return scores
 
+    @abstractmethod
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        """(m, n): what each of the things that somebody did adds to the scores of the items asked about.
-
-        Exact where the scorer is linear. Here, for any: what would be lost without it.
-        """
-        whole = self.one(items, grades)[asked].astype(np.float64)
-        found = np.empty((len(asked), len(items)))
-        for place in range(len(items)):
-            others = np.arange(len(items)) != place
-            found[:, place] = whole - self.one(items[others], grades[others])[asked]
-        return found
+        """(m, n): what each of the things that somebody did adds to the scores of the items asked about."""
 
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         """(m, input columns): what features (P,) of somebody who did so much add to the scores of items.
