@@ -192,12 +192,16 @@ class Followed(Generic[_Folded]):
         return items[fitted], grades[fitted]
 
 
+# Where an item is among those that were folded in, if it is not.
+_AS_FITTED, _SILENT, _COLD = -1, -2, -3
+
+
 class _Later(NamedTuple):
     """What takes the place of what was fitted."""
 
     version: int
     folded: FoldedIn
-    place: Longs  # (items,): where among those that were folded in; -1: nowhere
+    place: Longs  # (items,): where among those that were folded in
     cold: Longs  # items without ratings that have features
     silent: Longs  # items of which nothing is known
 
@@ -270,16 +274,11 @@ class LinearScorer(ListScorer):
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         later = self._later()
-        place, at, folded = later.place[items], later.place[asked], later.folded
-        # An item of which nothing is known, such as a new one without other people, says nothing.
-        heard = (items < self.weights.items) | (place >= 0)
-        scored = (asked < self.weights.items) | (at >= 0)
+        folded, place, at = later.folded, later.place[items], later.place[asked]
+        heard, scored, cold = place >= _AS_FITTED, at >= _AS_FITTED, at == _COLD
         found = np.zeros((len(asked), len(items)))
-        found[np.ix_(scored, heard)] = self.weights.between(
-            items[heard], place[heard], asked[scored], at[scored], folded
-        )
-        found[np.isin(asked, later.silent)] = 0.0
-        cold = np.isin(asked, later.cold)
+        between = self.weights.between(items[heard], place[heard], asked[scored], at[scored], folded)
+        found[np.ix_(scored, heard)] = between
         if cold.any():
             features = self._by_features.items.expected(self.sides.items.values[asked[cold]])
             codes = self.weights.codes_of(items[heard], place[heard], folded)
@@ -293,10 +292,8 @@ class LinearScorer(ListScorer):
         trust = float(_trust_in_features(np.array([done]))[0])
         found = np.zeros((len(asked), len(parts)))
         at = later.place[asked]
-        scored = (asked < self.weights.items) | (at >= 0)
+        scored, cold = at >= _AS_FITTED, at == _COLD
         found[scored] = self.weights.from_codes(parts, asked[scored], at[scored], later.folded)
-        found[np.isin(asked, later.silent)] = 0.0
-        cold = np.isin(asked, later.cold)
         if cold.any():
             found[cold] = self._by_features.items.expected(self.sides.items.values[asked[cold]]) @ parts.T
         return trust * found
@@ -323,16 +320,15 @@ class LinearScorer(ListScorer):
 
     def _heard(self, done: SparseRows, later: _Later, expected: Floats | None) -> Heard:
         place = later.place[done.indices]
-        trained = _some_entries(done, done.indices < self.weights.items)
-        if not (place >= 0).any():
+        trained = _some_entries(done, (done.indices < self.weights.items) & (place >= _AS_FITTED))
+        if (place == _AS_FITTED).all():
             return Heard(trained, trained, None, expected)
         from scipy.sparse import csr_array
 
         new = _some_entries(done, place >= 0)
         shape = (done.rows, len(later.folded.items))
         heard = csr_array((new.values, later.place[new.indices], new.indptr), shape=shape)
-        fitted = _some_entries(done, (place < 0) & (done.indices < self.weights.items))
-        return Heard(fitted, trained, heard, expected)
+        return Heard(_some_entries(done, place == _AS_FITTED), trained, heard, expected)
 
     # Following
 
@@ -346,12 +342,13 @@ class LinearScorer(ListScorer):
         followed = self._followed.up_to_date()
         if self._known_later is None or self._known_later.version != followed.version:
             folded, features = followed.items, self.sides.items
-            place = np.full(self.feedback.items, -1, np.int64)
             items = np.array(list(folded), np.int64)
-            place[items] = np.arange(len(items))
             described = np.zeros(self.feedback.items, np.bool_)
             if features.width:
                 described[: len(features.described)] = features.described
+            cold, silent = np.flatnonzero(followed.unrated & described), np.flatnonzero(followed.unrated & ~described)
+            place = np.full(self.feedback.items, _AS_FITTED, np.int64)
+            place[items], place[cold], place[silent] = np.arange(len(items)), _COLD, _SILENT
             self._known_later = _Later(
                 followed.version,
                 FoldedIn(
@@ -360,8 +357,8 @@ class LinearScorer(ListScorer):
                     _stacked([one.as_target for one in folded.values()], self.weights.widths[1]),
                 ),
                 place,
-                np.flatnonzero(followed.unrated & described),
-                np.flatnonzero(followed.unrated & ~described),
+                cold,
+                silent,
             )
         return self._known_later
 
