@@ -18,7 +18,7 @@ def test_every_module_of_a_model_belongs_to_an_algorithm() -> None:
         files = {path for path in (package / "models" / folder).rglob("*.py") if path.name != "__init__.py"}
         modules = {".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files}
         assert modules - {"cofill.models.cfn.plain.corruption"} <= known  # that one is of cofill.nn alone
-    assert len({code_of(name) for name in NAMES}) == len(NAMES)
+    assert len({code_of(name) for name in NAMES}) == len(NAMES) - 1  # EASE and the neighbours share a module
 
 
 def test_what_every_result_depends_on_is_found() -> None:
