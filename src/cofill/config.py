@@ -85,7 +85,8 @@ class ListSettings(Settings):
         default=1024,
         ge=1,
         le=100_000,
-        description="directions that the list scorer keeps; a catalogue with at most so many items is solved exactly",
+        description="directions that the list scorer keeps of a catalogue of at least four times as many items; a "
+        "smaller one is solved exactly",
     )
     list_penalty: float = Field(
         title="Ridge penalty of the lists",

@@ -343,7 +343,7 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             keys=KeysOfSides(keys.users[own], keys.items),
             exchange=exchange,
         )
-        told = scorer.weights.target_codes(np.ones(by_user.columns, np.float32))
+        told = scorer.weights.target_codes
         return scorer.many(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
 
     alone, told = together(1, scores)[0]

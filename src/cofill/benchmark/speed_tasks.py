@@ -52,10 +52,16 @@ def fit_lists(path: str, settings: dict[str, Any]) -> dict[str, Any]:
     model = ListModel(**settings).fit(ratings)
     return {
         "seconds": time.perf_counter() - started,
-        "rank": int(model.scorer.arrays()["vectors"].shape[1]),
+        "rank": int(_list_matrix(model.scorer.arrays()).shape[1]),
         "read_bytes": before,
         "peak_bytes": peak_bytes(),
     }
+
+
+def _list_matrix(arrays: dict[str, Any]) -> Floats:
+    """(items, ...): the vectors of the list scorer, or its weights where these are exact."""
+    matrix: Floats = arrays["vectors"][:-1] if "vectors" in arrays else arrays["weights"][:-1]
+    return matrix
 
 
 def list_everybody(items: int, users: int, rounds: int) -> dict[str, Any]:
@@ -68,7 +74,7 @@ def list_everybody(items: int, users: int, rounds: int) -> dict[str, Any]:
 
     world = make_world(users=users, items=items, ratings=100 * users, seed=0)
     model = CFN(epochs=1, validation=0.0).fit(world.ratings)
-    vectors = model.scorer.arrays()["vectors"][:-1]
+    vectors = _list_matrix(model.scorer.arrays())
     codes = np.random.default_rng(0).standard_normal((_BLOCK, vectors.shape[1]), np.float32)
     ours, products, peaks = [], [], []
     for _ in range(rounds):
@@ -215,7 +221,7 @@ def fold_in(hidden: int, items: int, ratings_each: int, requests: int, orientati
 
     world = make_world(users=2_000, items=items, ratings=200_000, seed=0)
     model = CFN(orientation=orientation, hidden=hidden, epochs=1, validation=0.0).fit(world.ratings)
-    matrix = np.array(model.scorer.arrays()["vectors"][:-1])
+    matrix = np.array(_list_matrix(model.scorer.arrays()))
     vector = np.ones(matrix.shape[1], np.float32)
     rng = np.random.default_rng(0)
     ours, numpys = [], []

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.models.rivals.als_wr import ALSWR, ALSWRFactors, first_items, solve_rows
-from cofill.models.rivals.base import STARS, Stars
+from cofill.models.rivals.als_wr import ALSWR, ALSWRFactors, first_items
+from cofill.models.rivals.base import STARS, Stars, solve_rows
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Floats = npt.NDArray[np.float32]
@@ -52,7 +52,9 @@ def closed_form(others: Floats, ratings: Floats, weight_decay: float) -> npt.NDA
 
 def solved(rows: SparseRows, others: Floats, weight_decay: float, steps: int, start: Floats | None = None) -> Floats:
     vectors = np.zeros((rows.rows, others.shape[1]), np.float32) if start is None else start.copy()
-    given = (rows.indptr, rows.indices, rows.values, others, weight_decay, steps, 1e-7)
+    confidence, nothing = np.ones_like(rows.values), np.zeros((0, 0), np.float32)
+    ridges = (weight_decay * rows.counts()).astype(np.float32)
+    given = (rows.indptr, rows.indices, confidence, rows.values, others, nothing, ridges, steps, 1e-7)
     solve_rows(*given, 0, rows.rows, vectors)
     return vectors
 

@@ -1,7 +1,8 @@
-"""Gram matrices G = X'X of sparse data: whole, their inverse, and their leading directions."""
+"""Gram matrices G = X'X of sparse data: whole, their inverse, their leading directions, and vectors of items."""
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,8 @@ _ROWS_AT_ONCE = 4096
 _ROWS_OF_SQUARE = 512
 # Rows of a square matrix that are eliminated at once.
 _BLOCK = 256
+# Directions that items are compared along.
+_EMBEDDING = 64
 _DRAW = 0x11575
 # Columns that a thread works on at once: the rows of so many columns of a large catalogue stay in the cache.
 _STRIP = 64
@@ -238,3 +241,51 @@ def _gram_times(indptr: Longs, indices: Ints, values: Floats, strip: Floats, out
             column, value = indices[entry], values[entry]
             for place in range(width):
                 out[column, place] += value * image[place]
+
+
+@dataclass(frozen=True)
+class ItemEmbedding:
+    """A vector for every item that was fitted, by who chose it; zero for one without ratings.
+
+    The cosines of items over users are C = N'N, where the columns of N are those of the grades at length one. Vectors
+    are its largest eigenvectors, scaled: F F' is the best approximation to C of that rank. An item that came later, of
+    which the cosines c with the others are known, has the vector c F (F'F)^-1.
+    """
+
+    vectors: Floats  # (items, width)
+    norms: Doubles  # (items,): the length of the column of each
+
+    @classmethod
+    def of_gram(cls, gram: Floats | Doubles, seed: int, keys: Keys) -> "ItemEmbedding":
+        """From the products (items, items) of columns with each other."""
+        norms = np.sqrt(gram.diagonal().astype(np.float64))
+        inverse = np.divide(1.0, norms, out=np.zeros(len(norms)), where=norms > 0).astype(np.float32)[:, None]
+
+        def times(matrix: Floats) -> Floats:
+            return np.asarray(inverse * (gram @ (inverse * matrix)), np.float32)
+
+        return cls(leading(times, keys, min(_EMBEDDING, len(norms)), seed, unseen, 1), norms)
+
+    @classmethod
+    def of(cls, graded: SparseRows, seed: int) -> "ItemEmbedding":
+        """From grades (users x items)."""
+        norms = column_lengths(graded)
+        lengths = np.where(norms > 0, norms, 1.0)[graded.indices]
+        unit = SparseRows(graded.indptr, graded.indices, (graded.values / lengths).astype(np.float32), graded.columns)
+        found = gram_factor(unit, min(_EMBEDDING, graded.columns), seed, unseen, threads=1)
+        return cls(found, norms)
+
+    def folded_in(self, sums: Doubles, own: float) -> Floats:
+        """(width,): the vector of an item, given its products (items,) with the others and with itself."""
+        below = self.norms * np.sqrt(own)
+        cosines = np.divide(sums, below, out=np.zeros(len(sums)), where=below > 0).astype(np.float32)
+        lengths = (self.vectors.astype(np.float64) ** 2).sum(0)
+        inverse = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 1e-6 * lengths.max(initial=1e-30))
+        vector: Floats = ((cosines @ self.vectors) * inverse).astype(np.float32)
+        return vector
+
+
+def column_lengths(graded: SparseRows) -> Doubles:
+    """(items,): the length of the column of grades of each item."""
+    squares = np.bincount(graded.indices, graded.values.astype(np.float64) ** 2, graded.columns)
+    return np.sqrt(squares.astype(np.float64))

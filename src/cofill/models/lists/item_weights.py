@@ -25,7 +25,6 @@ Related work: Steck 2019 (EASE), 2020 (EDLAE); Woodbury's identity does the rest
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -38,6 +37,7 @@ from cofill.exchange import ALONE, Exchange, total
 from cofill.models.draws import Keys
 from cofill.models.lists.gram import (
     Done,
+    ItemEmbedding,
     gram_factor,
     gram_of,
     keys_by_number,
@@ -60,8 +60,7 @@ Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 # Up to so many times the rank, a catalogue is solved exactly.
 _EXACT = 4
-# Directions that items are compared along, and those that features tell of, where weights are exact.
-_EMBEDDING = 64
+# Directions that features tell of, where weights are exact.
 _DIRECTIONS = 256
 _CONSTANT_KEY = np.uint64(0xC0157A)
 
@@ -116,25 +115,14 @@ class ItemWeights(ABC):
 
     ratings: Ints
     """(items,): how many people did something with each."""
+    directions: Floats
+    """(items + 1, code): what a grade of 1 adds to somebody's code. Features tell of codes."""
+    widths: tuple[int, int]
+    """How many numbers an item that is folded in has as an input, and as a target."""
 
     @property
     def items(self) -> int:
         return len(self.ratings)
-
-    @property
-    @abstractmethod
-    def code_width(self) -> int:
-        """How many numbers a code has."""
-
-    @property
-    @abstractmethod
-    def input_width(self) -> int:
-        """How many numbers an item that is folded in has as an input."""
-
-    @property
-    @abstractmethod
-    def target_width(self) -> int:
-        """The same as a target."""
 
     @abstractmethod
     def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
@@ -146,21 +134,14 @@ class ItemWeights(ABC):
         folded ones each of them is; -1: it is as it was fitted.
         """
 
+    @property
     @abstractmethod
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        """(m, n): what codes (n, code) add to the scores of m items."""
+    def target_codes(self) -> Floats:
+        """(items, code): what a code is multiplied by for the score of each item."""
 
     @abstractmethod
-    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
-        """(n, code): the codes of people who each did one thing alone."""
-
-    @abstractmethod
-    def codes(self, graded: SparseRows) -> Floats:
-        """(n, code): the codes of people, without the constant."""
-
-    @abstractmethod
-    def target_codes(self, scale: Floats) -> Floats:
-        """(items, code): of each item as a target, times `scale` (items,)."""
+    def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
+        """The `directions` and `target_codes` (k, code) of items that were folded in."""
 
     @abstractmethod
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
@@ -180,6 +161,24 @@ class ItemWeights(ABC):
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
+
+    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
+        """(n, code): the codes of people who each did one thing alone."""
+        return _replaced(self.directions, items, place, self.folded_codes(folded)[0])
+
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        """(m, n): what codes (n, code) add to the scores of m items."""
+        targets = _replaced(self.target_codes, asked, at, self.folded_codes(folded)[1])
+        found: Doubles = targets.astype(np.float64) @ codes.astype(np.float64).T
+        return found
+
+
+def _replaced(fitted: Floats, items: Ints, place: Longs, folded: Floats) -> Floats:
+    """(n, width): rows of items as they were fitted, or of those that were folded in."""
+    found = np.zeros((len(items), fitted.shape[1]), np.float32)
+    found[place < 0] = fitted[items[place < 0]]
+    found[place >= 0] = folded[place[place >= 0]]
+    return found
 
 
 class _Regression(NamedTuple):
@@ -293,10 +292,12 @@ class LowRankWeights(ItemWeights):
         )
 
     @property
-    def code_width(self) -> int:
-        return int(self.vectors.shape[1])
+    def directions(self) -> Floats:  # type: ignore[override]
+        return self.vectors
 
-    input_width = target_width = code_width
+    @property
+    def widths(self) -> tuple[int, int]:  # type: ignore[override]
+        return self.vectors.shape[1], self.vectors.shape[1]
 
     @cached_property
     def _own(self) -> Floats:
@@ -305,7 +306,7 @@ class LowRankWeights(ItemWeights):
         return own
 
     def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        codes = self.codes(heard.fitted) + self.vectors[-1]
+        codes = sparse_times(heard.fitted, self.vectors) + self.vectors[-1]
         if heard.later is not None:
             codes += heard.later @ folded.inputs
         if heard.expected is not None:
@@ -320,29 +321,24 @@ class LowRankWeights(ItemWeights):
         return Scores(scores, later, codes)
 
     def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        inputs = self.codes_of(items, place, folded).astype(np.float64)
-        found: Doubles = self._targets(asked, at, folded).astype(np.float64) @ inputs.T
+        found = self.from_codes(self.codes_of(items, place, folded), asked, at, folded)
         found[asked[:, None] == items] = 0.0
         return found
 
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        found: Doubles = self._targets(asked, at, folded).astype(np.float64) @ codes.astype(np.float64).T
-        return found
-
-    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
-        return _replaced(lambda some: self.vectors[some], items, place, folded.inputs, self.code_width)
-
-    def _targets(self, asked: Ints, at: Longs, folded: FoldedIn) -> Floats:
-        return _replaced(
-            lambda some: self.vectors[some] * self.gains[some][:, None], asked, at, folded.targets, self.code_width
-        )
-
-    def codes(self, graded: SparseRows) -> Floats:
-        return sparse_times(graded, self.vectors)
-
-    def target_codes(self, scale: Floats) -> Floats:
-        targets: Floats = self.vectors[:-1] * (self.gains * scale)[:, None]
+    @property
+    def target_codes(self) -> Floats:
+        targets: Floats = self.vectors[:-1] * self.gains[:, None]
         return targets
+
+    def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
+        return folded.inputs, folded.targets
+
+    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
+        fitted = np.flatnonzero(at < 0)
+        targets = _replaced(self.vectors, asked, at, folded.targets).astype(np.float64)
+        targets[fitted] *= self.gains[asked[fitted]][:, None]
+        found: Doubles = targets @ codes.astype(np.float64).T
+        return found
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
         own, together = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)
@@ -361,7 +357,7 @@ class LowRankWeights(ItemWeights):
         return ItemVectors(speaks, scored, scored)
 
     def embeddings(self) -> Floats:
-        return self.target_codes(np.ones(self.items, np.float32))
+        return self.target_codes
 
     def turned(self, embeddings: Floats) -> Floats:
         """Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other.
@@ -385,132 +381,81 @@ class LowRankWeights(ItemWeights):
         return cls(**kept, ridge=ridge, mean_ratings=mean_ratings, penalties=Penalties(int(rank), *others))
 
 
-def _replaced(fitted: Callable[[Ints], Floats], items: Ints, place: Longs, folded: Floats, width: int) -> Floats:
-    """(n, width): rows of items as they were fitted, or of those that were folded in."""
-    found = np.zeros((len(items), width), np.float32)
-    found[place < 0] = fitted(items[place < 0])
-    found[place >= 0] = folded[place[place >= 0]]
-    return found
-
-
 # With a weight for every pair
 
 
 class PairWeights(ItemWeights):
-    """B itself: a score is the sum of the weights of what somebody did."""
+    """B itself, dense or sparse: a score is the sum of the weights of what somebody did."""
 
-    def __init__(self, ratings: Ints, embedding: "ItemEmbedding") -> None:
+    def __init__(
+        self,
+        weights: "Floats | csr_array",
+        ratings: Ints,
+        embedding: ItemEmbedding,
+        directions: Floats | None = None,
+    ) -> None:
+        self.weights = weights  # (items + 1, items): the last row is that of the constant
         self.ratings, self.embedding = ratings, embedding
+        nothing = np.zeros((len(ratings) + 1, 0), np.float32)
+        self.directions = nothing if directions is None else directions
+        self.widths = len(ratings), len(ratings) + 1
 
-    @property
-    def code_width(self) -> int:
-        return 0
+    @cached_property
+    def target_codes(self) -> Floats:
+        return np.asarray(self.weights.T @ self.directions, np.float32)
 
-    @property
-    def input_width(self) -> int:
-        return self.items
+    def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
+        """What they say is known towards fitted items alone, of which codes know nothing."""
+        return np.zeros((len(folded.items), self.directions.shape[1]), np.float32), folded.targets @ self.directions
 
-    @property
-    def target_width(self) -> int:
-        return self.items + 1
-
-    @abstractmethod
     def products(self, graded: SparseRows) -> Floats:
         """(n, items): x B."""
+        from scipy.sparse import csr_array
 
-    @abstractmethod
-    def at(self, inputs: Ints, targets: Ints) -> Doubles:
-        """(m, n): B of n inputs and m targets."""
+        did = csr_array((graded.values, graded.indices, graded.indptr), shape=(graded.rows, self.items + 1))
+        found = did @ self.weights
+        return found if isinstance(found, np.ndarray) else found.toarray()
 
     def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
         scores = self.products(heard.fitted)
+        constant = self.weights[[-1]]
+        scores += constant if isinstance(constant, np.ndarray) else constant.toarray()
         if heard.later is not None:
             scores += heard.later @ folded.inputs
-        later = sparse_times(heard.trained, folded.targets[:, : self.items].T)
-        return Scores(scores, later, np.zeros((len(scores), 0), np.float32))
+        later = sparse_times(heard.trained, folded.targets.T) + folded.targets[:, -1]
+        codes = sparse_times(heard.fitted, self.directions) + self.directions[-1]
+        if heard.expected is not None:
+            scores += heard.expected @ self.target_codes.T
+            later += heard.expected @ self.folded_codes(folded)[1].T
+            codes += heard.expected
+        return Scores(scores, later, codes)
 
     def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
         as_fitted, changed = place < 0, place >= 0
         found = np.zeros((len(asked), len(items)))
-        found[np.ix_(at < 0, as_fitted)] = self.at(items[as_fitted], asked[at < 0])
+        block = self.weights[items[as_fitted]][:, asked[at < 0]]
+        found[np.ix_(at < 0, as_fitted)] = (block if isinstance(block, np.ndarray) else block.toarray()).T
         found[np.ix_(at < 0, changed)] = folded.inputs[place[changed]][:, asked[at < 0]].T
         speaks = items < self.items
         found[np.ix_(at >= 0, speaks)] = folded.targets[at[at >= 0]][:, items[speaks]]
         return found
 
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        return np.zeros((len(asked), len(codes)))
-
-    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
-        return np.zeros((len(items), 0), np.float32)
-
-    def codes(self, graded: SparseRows) -> Floats:
-        return np.zeros((graded.rows, 0), np.float32)
-
-    def target_codes(self, scale: Floats) -> Floats:
-        return np.zeros((self.items, 0), np.float32)
-
     def embeddings(self) -> Floats:
         return self.embedding.vectors
 
 
-@dataclass(frozen=True)
-class ItemEmbedding:
-    """A vector for every item that was fitted, by who chose it; zero for one without ratings.
-
-    The cosines of items over users are C = N'N, where the columns of N are those of the grades at length one. Vectors
-    are its largest eigenvectors, scaled: F F' is the best approximation to C of that rank. An item that came later, of
-    which the cosines c with the others are known, has the vector c F (F'F)^-1.
-    """
-
-    vectors: Floats  # (items, width)
-    norms: Doubles  # (items,): the length of the column of each
-
-    @classmethod
-    def of_gram(cls, gram: Floats | Doubles, seed: int, keys: Keys) -> "ItemEmbedding":
-        """From the products (items, items) of columns with each other."""
-        norms = np.sqrt(gram.diagonal().astype(np.float64))
-        inverse = np.divide(1.0, norms, out=np.zeros(len(norms)), where=norms > 0).astype(np.float32)[:, None]
-
-        def times(matrix: Floats) -> Floats:
-            return np.asarray(inverse * (gram @ (inverse * matrix)), np.float32)
-
-        return cls(leading(times, keys, min(_EMBEDDING, len(norms)), seed, unseen, 1), norms)
-
-    @classmethod
-    def of(cls, graded: SparseRows, seed: int) -> "ItemEmbedding":
-        """From grades (users x items)."""
-        norms = column_lengths(graded)
-        lengths = np.where(norms > 0, norms, 1.0)[graded.indices]
-        unit = SparseRows(graded.indptr, graded.indices, (graded.values / lengths).astype(np.float32), graded.columns)
-        found = gram_factor(unit, min(_EMBEDDING, graded.columns), seed, unseen, threads=1)
-        return cls(found, norms)
-
-    def folded_in(self, sums: Doubles, own: float) -> Floats:
-        """(width,): the vector of an item, given its products (items,) with the others and with itself."""
-        below = self.norms * np.sqrt(own)
-        cosines = np.divide(sums, below, out=np.zeros(len(sums)), where=below > 0).astype(np.float32)
-        lengths = (self.vectors.astype(np.float64) ** 2).sum(0)
-        inverse = np.divide(1.0, lengths, out=np.zeros(len(lengths)), where=lengths > 1e-6 * lengths.max(initial=1e-30))
-        vector: Floats = ((cosines @ self.vectors) * inverse).astype(np.float32)
-        return vector
-
-
-def column_lengths(graded: SparseRows) -> Doubles:
-    """(items,): the length of the column of grades of each item."""
-    squares = np.bincount(graded.indices, graded.values.astype(np.float64) ** 2, graded.columns)
-    return np.sqrt(squares.astype(np.float64))
-
-
 class ExactWeights(PairWeights):
-    """B, from one inverse. An item j that came later is added to the regression as it would have been in training, by
-    the inverse of a block matrix: with g the sums of its grades times those of the others, s its squared grades, and
-    v = P g,
+    """n^-popularity B, from one inverse.
+
+    An item j that came later is added to the regression as it would have been in training, by the inverse of a block
+    matrix: with g the sums of its grades times those of the others, s its squared grades, and v = P g,
 
         B_ij = v_i                  B_jk = v_k / r / (P_kk + v_k^2 / r)              r = s + Lambda_j - g.v
 
     One that was fitted is taken out first: v_i - P_ij v_j / P_jj. Weights among the others stay as they were fitted.
     """
+
+    weights: Floats
 
     def __init__(
         self,
@@ -522,19 +467,15 @@ class ExactWeights(PairWeights):
         numbers: tuple[float, float],
         penalties: Penalties,
     ) -> None:
-        """`numbers` are the ridge that is the same for all items, and the mean ratings of a user."""
-        super().__init__(ratings, embedding)
-        self.weights = weights  # (items + 1, items): n^-popularity B; the last row is that of the constant
+        """`numbers` are the ridge that is the same for all items, and the mean ratings of a user; `directions` are
+        orthonormal.
+        """
+        super().__init__(weights, ratings, embedding, directions)
         self.precision = precision  # (items + 1,): the diagonal of P
-        self.directions = directions  # (items + 1, code): orthonormal
         self.ridge, self.mean_ratings = numbers
         self.penalties = penalties
         held_back = _held_back(ratings, penalties.popularity)
         self._scale = np.where(held_back > 0, held_back, 1.0).astype(np.float32)
-
-    @property
-    def code_width(self) -> int:
-        return int(self.directions.shape[1])
 
     @classmethod
     @one_blas_thread()
@@ -570,49 +511,6 @@ class ExactWeights(PairWeights):
         numbers = given.ridge, given.mean_ratings
         ratings = given.ratings.astype(np.int32)
         return cls(np.ascontiguousarray(weights), precision, ratings, embedding, directions, numbers, penalties)
-
-    @cached_property
-    def _by_direction(self) -> Floats:
-        """(code, items): what each direction adds to scores."""
-        found: Floats = self.directions.T @ self.weights
-        return found
-
-    def products(self, graded: SparseRows) -> Floats:
-        scores = sparse_times(graded, self.weights)
-        scores += self.weights[-1]
-        return scores
-
-    def at(self, inputs: Ints, targets: Ints) -> Doubles:
-        found: Doubles = self.weights[np.ix_(inputs, targets)].T.astype(np.float64)
-        return found
-
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        scores, later, _ = super().scores(heard, folded)
-        later += folded.targets[:, -1]
-        codes = self.codes(heard.fitted) + self.directions[-1]
-        if heard.expected is not None:
-            scores += heard.expected @ self._by_direction
-            later += heard.expected @ (self.directions.T @ folded.targets.T)
-            codes += heard.expected
-        return Scores(scores, later, codes)
-
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        targets = np.zeros((len(asked), self.code_width), np.float32)
-        targets[at < 0] = self._by_direction[:, asked[at < 0]].T
-        targets[at >= 0] = folded.targets[at[at >= 0]] @ self.directions
-        found: Doubles = targets.astype(np.float64) @ codes.astype(np.float64).T
-        return found
-
-    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
-        nothing = np.zeros((len(folded.items), self.code_width), np.float32)
-        return _replaced(lambda some: self.directions[some], items, place, nothing, self.code_width)
-
-    def codes(self, graded: SparseRows) -> Floats:
-        return sparse_times(graded, self.directions)
-
-    def target_codes(self, scale: Floats) -> Floats:
-        codes: Floats = self._by_direction.T * scale[:, None]
-        return codes
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
         own, sums = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)

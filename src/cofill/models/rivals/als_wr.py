@@ -18,25 +18,29 @@ the objective. The users are solved for once more at the end, to the closed form
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
-from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.predictor import Floats
-from cofill.models.rivals.base import Arrays, Done, Factors, Rival, RowShards, ThreadedSettings, TrainingData
+from cofill.models.predictor import Floats, Ints, Longs
+from cofill.models.rivals.base import (
+    Arrays,
+    Done,
+    Factors,
+    Rival,
+    RowShards,
+    ThreadedSettings,
+    TrainingData,
+    solve_rows,
+)
 
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+_Regressions = tuple[Longs, Ints, Floats, Floats, Floats, Floats, Floats, int, float]
 
 # Standard deviation of all factors but the first before the first step.
 _START = 0.01
 # Where the closed form itself is wanted, steps end at a gradient of this share of that of a zero vector.
 _EXACT = 1e-7
 _MOST_STEPS = 1000
-# A squared gradient that small is zero, also where a zero vector has none: all ratings of the row are 0.
-_NOTHING = 1e-20
 
 
 class ALSWRSettings(ThreadedSettings):
@@ -58,7 +62,7 @@ class ALSWRFactors(Factors):
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
         alone = SparseRows(np.array([0, len(ratings)]), np.arange(len(ratings), dtype=np.int32), ratings, len(items))
         found = np.zeros((1, items.shape[1]), np.float32)
-        solve_rows(*_entries(alone), items, float(self._weight_decay[0]), _MOST_STEPS, _EXACT, 0, 1, found)
+        solve_rows(*_regressions(alone, items, float(self._weight_decay[0]), _MOST_STEPS), 0, 1, found)
         vector: Floats = found[0]
         return vector
 
@@ -88,7 +92,7 @@ class ALSWR(Rival):
         with RowShards(settings.threads) as shards:
 
             def solve(rows: SparseRows, others: Floats, steps: int, vectors: Floats) -> None:
-                given = (*_entries(rows), others, float(weight_decay[0]), steps, _EXACT)
+                given = _regressions(rows, others, float(weight_decay[0]), steps)
                 shards.run(rows, lambda first, last: solve_rows(*given, first, last, vectors))
 
             for iteration in range(settings.iterations):
@@ -107,79 +111,8 @@ def first_items(by_item: SparseRows, rank: int, rng: np.random.Generator) -> Flo
     return items
 
 
-def _entries(rows: SparseRows) -> tuple[Longs, Ints, Floats]:
-    return rows.indptr, rows.indices, rows.values
-
-
-@compiled
-def solve_rows(
-    indptr: Longs,
-    indices: Ints,
-    values: Floats,
-    others: Floats,
-    weight_decay: float,
-    steps: int,
-    tolerance: float,
-    first: int,
-    last: int,
-    vectors: Floats,
-) -> None:
-    """Conjugate gradients on the ridge regression of each row from `first` to `last`, from where its vector is.
-
-    At most `steps` steps, fewer where the gradient is down to `tolerance` times its length at a vector of zero.
-    """
-    rank = others.shape[1]
-    residual = np.empty(rank, np.float32)
-    direction = np.empty(rank, np.float32)
-    image = np.empty(rank, np.float32)
-    target = np.empty(rank, np.float32)
-    for row in range(first, last):
-        start, end = indptr[row], indptr[row + 1]
-        if start == end:
-            continue
-        x = vectors[row]
-        penalty = np.float32(weight_decay * (end - start))
-        target[:] = 0
-        for q in range(rank):
-            residual[q] = -penalty * x[q]
-        for entry in range(start, end):
-            other = others[indices[entry]]
-            predicted = np.float32(0)
-            for q in range(rank):
-                predicted += other[q] * x[q]
-            rating = values[entry]
-            left = rating - predicted
-            for q in range(rank):
-                residual[q] += left * other[q]
-                target[q] += rating * other[q]
-        length, goal = 0.0, 0.0
-        for q in range(rank):
-            direction[q] = residual[q]
-            length += residual[q] * residual[q]
-            goal += target[q] * target[q]
-        goal = max(goal * tolerance * tolerance, _NOTHING)
-        for _ in range(steps):
-            if length <= goal:
-                break
-            for q in range(rank):
-                image[q] = penalty * direction[q]
-            for entry in range(start, end):
-                other = others[indices[entry]]
-                along = np.float32(0)
-                for q in range(rank):
-                    along += other[q] * direction[q]
-                for q in range(rank):
-                    image[q] += along * other[q]
-            curvature = 0.0
-            for q in range(rank):
-                curvature += direction[q] * image[q]
-            step = np.float32(length / curvature)
-            longer = length
-            length = 0.0
-            for q in range(rank):
-                x[q] += step * direction[q]
-                residual[q] -= step * image[q]
-                length += residual[q] * residual[q]
-            turn = np.float32(length / longer)
-            for q in range(rank):
-                direction[q] = residual[q] + turn * direction[q]
+def _regressions(rows: SparseRows, others: Floats, weight_decay: float, steps: int) -> _Regressions:
+    """What `solve_rows` is given: every rating counts alike, and pairs without one do not count."""
+    confidence, nothing = np.ones_like(rows.values), np.zeros((0, 0), np.float32)
+    ridges = (weight_decay * rows.counts()).astype(np.float32)
+    return rows.indptr, rows.indices, confidence, rows.values, others, nothing, ridges, steps, _EXACT

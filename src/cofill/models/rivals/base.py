@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
+from cofill.compiling import compiled
 from cofill.config import ListSettings, Settings
 from cofill.crew import cores
 from cofill.data.described import DescribedRatings, SideFeatures
@@ -361,6 +362,8 @@ class Rival(Recommender):
         )
 
 
+# A squared gradient that small is zero, also where a zero vector has none: all ratings of the row are 0.
+_NOTHING = 1e-20
 # More shards than threads: one that finds its core taken by another program leaves its share to the others.
 _SHARDS_A_THREAD = 8
 
@@ -388,3 +391,91 @@ class RowShards:
         cost = rows.indptr + np.arange(rows.rows + 1)
         cuts = np.searchsorted(cost, np.linspace(0, cost[-1], count + 1)).tolist()
         list(self._pool.map(work, cuts[:-1], cuts[1:]))
+
+
+@compiled
+def solve_rows(
+    indptr: Longs,
+    indices: Ints,
+    confidence: Floats,
+    labels: Floats,
+    others: Floats,
+    gram: Floats,
+    ridges: Floats,
+    steps: int,
+    tolerance: float,
+    first: int,
+    last: int,
+    vectors: Floats,
+) -> None:
+    """Conjugate gradients on the ridge regression of each row from `first` to `last`, from where its vector is:
+
+        minimise over x  sum over entries of confidence (label - x . other)^2 + x' gram x + ridge |x|^2
+
+    `gram` (rank, rank), or empty. At most `steps` steps, fewer where the gradient is down to `tolerance` times its
+    length at a vector of zero.
+    """
+    rank = others.shape[1]
+    residual = np.empty(rank, np.float32)
+    direction = np.empty(rank, np.float32)
+    image = np.empty(rank, np.float32)
+    target = np.empty(rank, np.float32)
+    for row in range(first, last):
+        start, end = indptr[row], indptr[row + 1]
+        x = vectors[row]
+        if start == end:
+            x[:] = 0
+            continue
+        target[:] = 0
+        for q in range(rank):
+            residual[q] = -ridges[row] * x[q]
+        for p in range(len(gram)):
+            along = x[p]
+            for q in range(rank):
+                residual[q] -= along * gram[p, q]
+        for entry in range(start, end):
+            other = others[indices[entry]]
+            predicted = np.float32(0)
+            for q in range(rank):
+                predicted += other[q] * x[q]
+            left = confidence[entry] * (labels[entry] - predicted)
+            whole = confidence[entry] * labels[entry]
+            for q in range(rank):
+                residual[q] += left * other[q]
+                target[q] += whole * other[q]
+        length, goal = 0.0, 0.0
+        for q in range(rank):
+            direction[q] = residual[q]
+            length += residual[q] * residual[q]
+            goal += target[q] * target[q]
+        goal = max(goal * tolerance * tolerance, _NOTHING)
+        for _ in range(steps):
+            if length <= goal:
+                break
+            for q in range(rank):
+                image[q] = ridges[row] * direction[q]
+            for p in range(len(gram)):
+                along = direction[p]
+                for q in range(rank):
+                    image[q] += along * gram[p, q]
+            for entry in range(start, end):
+                other = others[indices[entry]]
+                along = np.float32(0)
+                for q in range(rank):
+                    along += other[q] * direction[q]
+                along *= confidence[entry]
+                for q in range(rank):
+                    image[q] += along * other[q]
+            curvature = 0.0
+            for q in range(rank):
+                curvature += direction[q] * image[q]
+            step = np.float32(length / curvature)
+            longer = length
+            length = 0.0
+            for q in range(rank):
+                x[q] += step * direction[q]
+                residual[q] -= step * image[q]
+                length += residual[q] * residual[q]
+            turn = np.float32(length / longer)
+            for q in range(rank):
+                direction[q] = residual[q] + turn * direction[q]

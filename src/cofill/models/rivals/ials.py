@@ -23,13 +23,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.gram import Done, unseen
 from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Followed, Ints, ListScorer, Sides
-from cofill.models.rivals.base import RowShards
+from cofill.models.rivals.base import RowShards, solve_rows
 from cofill.models.rivals.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
 
 Longs = npt.NDArray[np.int64]
@@ -157,83 +156,8 @@ def solve_side(
     confidence, labels = objective.told(rows.values)
     ridges = objective.ridges(rows.counts(), len(others))
     gram: Floats = (objective.unobserved * (others.T @ others)).astype(np.float32)
-    given = (rows.indptr, rows.indices, confidence, labels, others, gram, ridges, steps)
-    shards.run(rows, lambda first, last: step_rows(*given, first, last, vectors))
-
-
-@compiled
-def step_rows(
-    indptr: Longs,
-    indices: Ints,
-    confidence: Floats,
-    labels: Floats,
-    others: Floats,
-    gram: Floats,
-    ridges: Floats,
-    steps: int,
-    first: int,
-    last: int,
-    vectors: Floats,
-) -> None:
-    """Steps of conjugate gradients on the regression of each row from `first` to `last`, from where its vector is."""
-    rank = others.shape[1]
-    residual = np.empty(rank, np.float32)
-    direction = np.empty(rank, np.float32)
-    image = np.empty(rank, np.float32)
-    for row in range(first, last):
-        start, end = indptr[row], indptr[row + 1]
-        x = vectors[row]
-        if start == end:
-            x[:] = 0
-            continue
-        for q in range(rank):
-            residual[q] = -ridges[row] * x[q]
-        for p in range(rank):
-            along = x[p]
-            for q in range(rank):
-                residual[q] -= along * gram[p, q]
-        for entry in range(start, end):
-            other = others[indices[entry]]
-            predicted = np.float32(0)
-            for q in range(rank):
-                predicted += other[q] * x[q]
-            left = confidence[entry] * (labels[entry] - predicted)
-            for q in range(rank):
-                residual[q] += left * other[q]
-        length = 0.0
-        for q in range(rank):
-            direction[q] = residual[q]
-            length += residual[q] * residual[q]
-        for _ in range(steps):
-            if length < 1e-20:
-                break
-            for q in range(rank):
-                image[q] = ridges[row] * direction[q]
-            for p in range(rank):
-                along = direction[p]
-                for q in range(rank):
-                    image[q] += along * gram[p, q]
-            for entry in range(start, end):
-                other = others[indices[entry]]
-                along = np.float32(0)
-                for q in range(rank):
-                    along += other[q] * direction[q]
-                along *= confidence[entry]
-                for q in range(rank):
-                    image[q] += along * other[q]
-            curvature = 0.0
-            for q in range(rank):
-                curvature += direction[q] * image[q]
-            step = np.float32(length / curvature)
-            longer = length
-            length = 0.0
-            for q in range(rank):
-                x[q] += step * direction[q]
-                residual[q] -= step * image[q]
-                length += residual[q] * residual[q]
-            turn = np.float32(length / longer)
-            for q in range(rank):
-                direction[q] = residual[q] + turn * direction[q]
+    given = (rows.indptr, rows.indices, confidence, labels, others, gram, ridges, steps, 0.0)
+    shards.run(rows, lambda first, last: solve_rows(*given, first, last, vectors))
 
 
 def _nonzero(rows: SparseRows) -> SparseRows:

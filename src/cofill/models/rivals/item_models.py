@@ -30,16 +30,16 @@ from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
 from cofill.models.lists.feedback import Feedback
-from cofill.models.lists.gram import Done, gram_of, keys_by_number, regression_weights, sparse_times
-from cofill.models.lists.item_weights import (
-    ExactWeights,
+from cofill.models.lists.gram import (
+    Done,
     ItemEmbedding,
-    ItemVectors,
-    PairWeights,
-    Penalties,
     column_lengths,
-    weighted_sums,
+    gram_of,
+    keys_by_number,
+    regression_weights,
+    sparse_times,
 )
+from cofill.models.lists.item_weights import ExactWeights, ItemVectors, PairWeights, Penalties, weighted_sums
 from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints, Longs, Sides
 from cofill.models.rivals.popularity import HintedScorer, ListBaseline, ListBaselineSettings, Point, Validation
 
@@ -151,10 +151,9 @@ class Neighbours(PairWeights):
         """`rows` are sparse, targets x inputs; `count` is k."""
         from scipy.sparse import csr_array
 
-        super().__init__(ratings, embedding)
+        by_target = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, rows.columns + 1))
+        super().__init__(by_target.T.tocsr(), ratings, embedding)
         self.rows, self.count, self.shrinkage = rows, count, shrinkage
-        by_target = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, rows.columns))
-        self._by_input = by_target.T.tocsr()
         full = rows.counts() > 0
         self.least: Floats = np.zeros(rows.rows, np.float32)
         """(items,): the similarity of the last neighbour of each item; 0 where there is none."""
@@ -189,16 +188,6 @@ class Neighbours(PairWeights):
         return cls(
             found, count, shrinkage, ratings, embedding or ItemEmbedding(np.zeros((items, 0), np.float32), norms)
         )
-
-    def products(self, graded: SparseRows) -> Floats:
-        from scipy.sparse import csr_array
-
-        did = csr_array((graded.values, graded.indices, graded.indptr), shape=(graded.rows, self.rows.rows))
-        scores: Floats = np.asarray((did @ self._by_input).toarray(), np.float32)
-        return scores
-
-    def at(self, inputs: Ints, targets: Ints) -> Doubles:
-        return np.asarray(self._by_input[inputs][:, targets].toarray().T, np.float64)
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
         own, sums = weighted_sums(users, grades, 1.0, 0.0, self.items)

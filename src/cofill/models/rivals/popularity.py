@@ -193,7 +193,7 @@ class HintedScorer(LinearScorer):
     """Weights between items, and a faint hint of what is popular; features say nothing."""
 
     def __init__(self, feedback: Feedback, sides: Sides, weights: ItemWeights) -> None:
-        super().__init__(feedback, sides, weights, ByFeatures.nothing(sides, weights.code_width))
+        super().__init__(feedback, sides, weights, ByFeatures.nothing(sides, weights.directions.shape[1]))
         self._popularity = LivePopularity(feedback)
 
     def many(self, done: SparseRows) -> Floats:
