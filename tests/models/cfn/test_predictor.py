@@ -309,7 +309,7 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
 
 def test_what_leads_out_of_its_arrays_is_refused() -> None:
     """Compiled loops go by these indices."""
-    model = predictor(**PROCESS["item"])
+    model = predictor(**PROCESS["uncut"])
     arrays, numbers = model.state()
     for name, less, words in (
         ("input.weight", arrays["input.weight"][:-1], "another number of columns"),
@@ -322,7 +322,7 @@ def test_what_leads_out_of_its_arrays_is_refused() -> None:
                 numbers,
                 model.by_row,
                 SCALE,
-                described_matrix.settings(**{"decoder": "process", **PROCESS["item"]}),
+                described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
                 row_features=model.row_features,
                 column_features=model.column_features,
             )
