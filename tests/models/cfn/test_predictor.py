@@ -307,6 +307,27 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
     np.testing.assert_allclose(every_way(back), every_way(lived), rtol=0, atol=1e-5)
 
 
+def test_what_leads_out_of_its_arrays_is_refused() -> None:
+    """Compiled loops go by these indices."""
+    model = predictor(**PROCESS["uncut"])
+    arrays, numbers = model.state()
+    for name, less, words in (
+        ("input.weight", arrays["input.weight"][:-1], "another number of columns"),
+        ("decoder.alpha", arrays["decoder.alpha"][:-1], "another number of coefficients"),
+        ("decoder.near", arrays["decoder.near"] + ROWS, "nearest rows is damaged"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            type(model).restored(
+                arrays | {name: less},
+                numbers,
+                model.by_row,
+                SCALE,
+                described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
+                row_features=model.row_features,
+                column_features=model.column_features,
+            )
+
+
 def test_the_arrays_of_the_caller_stay_as_they_are() -> None:
     features = world().user_features.copy(), world().item_features.copy()
     every_way(changed(PROCESS["item"]))

@@ -179,10 +179,21 @@ class CFNPredictor(Predictor):
         column_features: SideFeatures,
         read: Arrays | None = None,
     ) -> Self:
-        """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them."""
+        """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
+
+        ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
+        """
         weights = dict(arrays)
         biases = FittedMeans.restored(taken(weights, "biases."))
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
+        rows, columns, near = known.trained.rows, known.trained.columns, decoder.near
+        if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
+            raise ValueError("the network has another number of columns than the ratings")
+        if near is not None:
+            if near.rows.shape != near.kernel.shape or len(near.rows) != rows or not _within(near.rows, rows):
+                raise ValueError("the table of nearest rows is damaged")
+            if len(decoder.columns.pull) != known.trained.nnz:
+                raise ValueError("there is another number of coefficients than of ratings")
         marks_empty = len(weights.get("input.side", ())) > row_features.width
         length = numbers["typical_length"]
         if settings.decoder == "process":
@@ -205,8 +216,8 @@ class CFNPredictor(Predictor):
             )
         network = CFNetwork.of(weights, settings)
         about = {"row_features": row_features, "column_features": column_features}
-        rows = None if read is None else ReadRows.restored(read, network, scaling, known, row_features)
-        return cls(network, scaling, known, biases, decoder, settings, **about, read=rows)
+        read_rows = None if read is None else ReadRows.restored(read, network, scaling, known, row_features)
+        return cls(network, scaling, known, biases, decoder, settings, **about, read=read_rows)
 
     def read_rows(self) -> ReadRows:
         """The rows of the training as all columns read them."""
@@ -499,6 +510,10 @@ def transposed(means: FittedMeans) -> FittedMeans:
     found.row_variance, found.column_variance = means.column_variance, means.row_variance
     found.by_row_features, found.by_column_features = means.by_column_features, means.by_row_features
     return found
+
+
+def _within(indices: Ints, count: int) -> bool:
+    return not indices.size or 0 <= int(indices.min()) <= int(indices.max()) < count
 
 
 def taken(weights: Arrays, prefix: str) -> Arrays:
