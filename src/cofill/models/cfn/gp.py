@@ -194,8 +194,7 @@ def expected_of_columns(
 def local_kernel(cosines: Floats) -> Floats:
     near: Floats = cosines - np.float32(1)
     near *= np.float32(SHARPNESS)
-    near = np.exp(near)
-    return near
+    return np.asarray(np.exp(near))
 
 
 def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floats | None = None) -> Floats:
