@@ -10,7 +10,7 @@ errors are those of unseen ratings, so prediction intervals are calibrated on th
 before it is trained again on all ratings; `after_refit` tells what becomes of it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -61,14 +61,13 @@ _ENOUGH_ASKED = 16
 _LONGEST = 500
 _PRIOR_WIDTH = 3.0
 _FARTHEST = 6.0  # from where it begins, in logarithms
-_LARGEST_STEP = 1.5
+_LARGEST_STEP, _LARGEST_CROSSED_STEP = 1.5, 0.5
 _MOST_STEPS = 20
 _ENOUGH = 1e-6  # relative improvement of a step below which learning ends
 _BEYOND_CHANCE = 2.0  # standard errors
 _LEAST_LOCAL_GAIN = 5e-4  # of the squared error
 # Numbers of ratings of which it is learned how far to believe rows and columns that have so few.
 LENGTHS = (1, 2, 3, 5, 8, 13, 20)
-_ALL = 2**62
 _DRAW, _HALF_DRAW, _THINNING_DRAW = 0xA3B, 0xA1F, 0x7417
 
 
@@ -137,7 +136,7 @@ class Lesson:
         crossed = []
         for own in (squares[1], squares[0]):  # where one half alone would have ended is a Gauss-Newton step away
             _, slope, curvature = _posterior(own, place - begin, first.noise)
-            crossed.append(_with_parts_of(at(place + _step(slope, curvature)), learned))
+            crossed.append(_with_parts_of(at(place + _step(slope, curvature, _LARGEST_CROSSED_STEP)), learned))
         return Learned(learned, (crossed[0], crossed[1]))
 
     def sample(self) -> Longs:
@@ -205,9 +204,9 @@ def _posterior(squares: Doubles, away: Doubles, noise: float) -> tuple[float, Do
     )
 
 
-def _step(slope: Doubles, curvature: Doubles) -> Doubles:
+def _step(slope: Doubles, curvature: Doubles, largest: float = _LARGEST_STEP) -> Doubles:
     step = -np.linalg.solve(curvature, slope)
-    return np.asarray(step * min(1.0, _LARGEST_STEP / max(np.abs(step).max(), 1e-12)))
+    return np.asarray(step * min(1.0, largest / max(np.abs(step).max(), 1e-12)))
 
 
 def _least(squares_at: Callable[[Doubles], Doubles], begin: Doubles, noise: float) -> tuple[Doubles, Doubles]:
@@ -486,8 +485,11 @@ class FirstDecoder:
         ratings, filled = total(self._exchange, by_column.nnz, (by_column.counts() > 0).sum())
         if not amplitudes.taste or ratings / max(filled, 1) <= 2 * SHORT:
             return learned
-        kept = thinned(by_column, LENGTHS, lesson.seed, self.portion.column_keys, self.portion.row_keys)
-        data = replace(self._data, by_column=_kept(by_column, kept), scaled=self._data.scaled[kept])
+        keys = self.portion.column_keys
+        ranks = random_ranks(by_column, max(LENGTHS), lesson.seed, keys, self.portion.row_keys)
+        lengths = np.array(LENGTHS)[draws_of(seed_of(lesson.seed, _THINNING_DRAW, 0), keys) % np.uint64(len(LENGTHS))]
+        few, kept = thinned(by_column, ranks, lengths, by_column.counts())
+        data = replace(self._data, by_column=few, scaled=self._data.scaled[kept])
         found = replace(lesson, data=data).learn(amplitudes, ("bias", "taste", "cosine", "local"))
 
         def with_those(of_all: Amplitudes, few: Amplitudes) -> Amplitudes:
@@ -507,13 +509,14 @@ class FirstDecoder:
         names = (*(("half", "power") if few else ()), *(("features",) if features.width else ()))
         if not learned.amplitudes.taste or not names:
             return learned
-        lengths = (*(LENGTHS if few else ()), *((0,) if features.width else ()), _ALL)
+        lengths = (*(LENGTHS if few else ()), *((0,) if features.width else ()))
         # Rows that any process asks for, and no others: codes of all rows in all lengths would be the largest arrays.
         asked = np.flatnonzero(np.isin(validation.entry_columns, lesson.sample()))
         flags = np.zeros(self.rows.rows, np.uint8)
         flags[validation.entry_rows[asked]] = 1
         needed = np.flatnonzero(exchange.max_(flags))
-        views = [self._view(length, needed, lesson.seed) for length in lengths]
+        whole = self.codes[needed], scaling.means[needed], self.row_counts[needed]
+        views = [*self._views(lengths, needed, lesson.seed), whole]
         codes, means, counts = (np.concatenate(part) for part in zip(*views, strict=True))
         rows = np.searchsorted(needed, validation.entry_rows[asked])
         rows = (rows + len(needed) * np.arange(len(views))[:, None]).ravel()
@@ -537,60 +540,56 @@ class FirstDecoder:
 
         return learned.joined(found, with_those)
 
-    def _view(self, length: int, needed: Longs, seed: int) -> tuple[Floats, Floats, Longs]:
+    def _views(self, lengths: Sequence[int], needed: Longs, seed: int) -> Iterator[tuple[Floats, Floats, Longs]]:
         """Codes, means (scaled) and counts of rows that are read with so many of their ratings."""
         scaling, exchange = self.scaling, self._exchange
-        rows, features = self.rows.take(needed), self.row_features.trained[needed]
+        whole, features = self.rows.take(needed), self.row_features.trained[needed]
         keys = self.portion.row_keys[needed], self.portion.column_keys
-        rows = _kept(rows, thinned(rows, (length,), seed, *keys, exchange))
-        sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
-        counts = self.portion.row_counts(rows)
+        ranks = random_ranks(whole, max(lengths), seed, *keys, exchange)
         expected = scaling.overall + scaling.by_features.expected(features)[:, 0].astype(np.float64)
-        damped = counts + scaling.damping
-        found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
-        means = found.astype(np.float32)
-        codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
-        return codes, means, counts
+        for length in lengths:
+            rows, _ = thinned(whole, ranks, np.full(len(needed), length), self.row_counts[needed])
+            sums = exchange.sum_(rows.row_sums(scaling.without_column(rows.indices, rows.values)))
+            counts = self.portion.row_counts(rows)
+            damped = counts + scaling.damping
+            found = np.divide(sums + scaling.damping * expected, damped, out=expected.copy(), where=damped > 0)
+            means = found.astype(np.float32)
+            codes = encode_trained(self.network, replace(scaling, means=means), rows, features, self.portion)
+            yield codes, means, counts
 
 
-def _kept(rows: SparseRows, kept: Longs) -> SparseRows:
-    """With these of their ratings, which are places in ascending order."""
-    ends = np.searchsorted(kept, rows.indptr).astype(np.int64)
-    return SparseRows(ends, rows.indices[kept], rows.values[kept], rows.columns)
-
-
-def thinned(
-    rows: SparseRows,
-    lengths: tuple[int, ...],
-    seed: int,
-    row_keys: Keys,
-    column_keys: Keys,
-    exchange: Exchange = ALONE,
+def random_ranks(
+    rows: SparseRows, most: int, seed: int, row_keys: Keys, column_keys: Keys, exchange: Exchange = ALONE
 ) -> Longs:
-    """Places of the ratings that are left if rows keep few of theirs, drawn at random: those with the smallest draws.
+    """(ratings,): the rank of each rating in a random order of those of its row, counted from 0; right up to `most`.
 
-    A row has one of the `lengths`, or half of its ratings if these are fewer. With one rating alone it keeps that,
-    unless none are to be left.
     The exchange is between processes that have other ratings of the same rows.
     """
-    counts = exchange.sum_(rows.counts())
-    choice = draws_of(seed_of(seed, _THINNING_DRAW, 0), row_keys) % np.uint64(len(lengths))
-    length = np.array(lengths)[choice]
-    wanted = np.where(length == _ALL, counts, np.minimum(length, np.maximum(counts // 2, 1)))
     draws = draws_of_entries(seed_of(seed, _THINNING_DRAW, 1), row_keys, column_keys, rows.indptr, rows.indices)
     of_row = np.repeat(np.arange(rows.rows), rows.counts())
 
-    def smallest(of_row: Longs, draws: Keys) -> Longs:
-        """Of each row as many as are wanted."""
+    def ranked(of_row: Longs, draws: Keys) -> Longs:
         order = np.lexsort((draws, of_row))
         starts = np.concatenate([[0], np.cumsum(np.bincount(of_row, minlength=rows.rows))])
-        return np.asarray(order[np.arange(len(order)) - starts[of_row[order]] < wanted[of_row[order]]])
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = np.arange(len(order)) - starts[of_row[order]]
+        return ranks
 
-    kept = np.sort(smallest(of_row, draws))
+    ranks = ranked(of_row, draws)
     if exchange.size > 1:
-        all_rows, all_draws = (np.concatenate(exchange.gather(part[kept])) for part in (of_row, draws))
-        chosen = smallest(all_rows, all_draws)
-        last = np.zeros(rows.rows, np.uint64)
-        np.maximum.at(last, all_rows[chosen], all_draws[chosen])
-        kept = kept[(draws[kept] <= last[of_row[kept]]) & (wanted[of_row[kept]] > 0)]
-    return kept
+        few = np.flatnonzero(ranks < most)
+        all_rows, all_draws = (exchange.gather(part[few]) for part in (of_row, draws))
+        start = sum(len(part) for part in all_rows[: exchange.rank])
+        ranks[few] = ranked(np.concatenate(all_rows), np.concatenate(all_draws))[start : start + len(few)]
+    return ranks
+
+
+def thinned(rows: SparseRows, ranks: Longs, lengths: Longs, counts: Longs) -> tuple[SparseRows, Longs]:
+    """Rows of which so many ratings (rows,) are left, drawn at random, and the places of these among all.
+
+    Half of them are left if these are fewer; of a single rating it is that. `counts` (rows,) are of all processes.
+    """
+    wanted = np.minimum(lengths, np.maximum(counts // 2, 1))
+    kept = np.flatnonzero(ranks < np.repeat(wanted, rows.counts()))
+    ends = np.searchsorted(kept, rows.indptr).astype(np.int64)
+    return SparseRows(ends, rows.indices[kept], rows.values[kept], rows.columns), kept
