@@ -69,6 +69,7 @@ Longs = npt.NDArray[np.int64]
 Model = Any
 """A `Recommender`, whose module imports this one."""
 
+_TABLES = ("users", "items", "attributes")
 _AGAIN = "copy or train the model again"
 _DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
@@ -519,15 +520,15 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         arrays = _mapped_files(folder, shared)
         if shards:
             _join(arrays, [_mapped_files(folder, shard.files) for shard in shards], card.columns == "users")
-        users, items = _ids_of(folder, card, "users", shards), _ids_of(folder, card, "items", shards)
-        known = ids_in(items)
+        tables = _tables(folder, card, shards)
+        items, titles = ids_in(tables["items"]), tables["items"]["title"]
         contents = Contents(
             card,
             arrays,
-            users=ids_in(users),
-            items=known,
-            titles={item: title for item, title in zip(known, items["title"], strict=True) if title is not None},
-            attributes=load_frame(_path(folder, card.files["attributes"])) if "attributes" in card.files else None,
+            users=ids_in(tables["users"]),
+            items=items,
+            titles={item: title for item, title in zip(items, titles, strict=True) if title is not None},
+            attributes=tables.get("attributes"),
             part=part,
         )
         return put_together(asked, contents)
@@ -576,32 +577,35 @@ class Outline:
 def read_outline(folder: Path) -> Outline:
     """The outline of the model in a folder, checked as far as it goes."""
     card = read_card(folder)
-    verify(folder, [file for kind, file in card.files.items() if kind in ("users", "items", "attributes")])
-    users = _ids_of(folder, card, "users")
+    tables = _verified_tables(folder, card)
     return Outline(
         digest=card.sha256,
         kind=card.kind,
         rated=bool(card.data.get("rated", True)),
         scale=Scale(*card.scale),
-        users=len(users),
-        users_are_integers=users["id"].dtype == pl.Int64,
-        items=ids_in(_ids_of(folder, card, "items")),
-        attributes=load_frame(_path(folder, card.files["attributes"])) if "attributes" in card.files else None,
+        users=len(tables["users"]),
+        users_are_integers=tables["users"]["id"].dtype == pl.Int64,
+        items=ids_in(tables["items"]),
+        attributes=tables.get("attributes"),
         parts=[shard.columns for shard in card.shards] if card.columns == "users" and not card.changed else [],
     )
 
 
 def read_people(folder: Path) -> Vocabulary:
-    """The ids of all people of the model in a folder."""
-    return ids_in(_ids_of(folder, read_card(folder), "users"))
+    """The ids of all users of the model in a folder."""
+    return ids_in(_verified_tables(folder, read_card(folder))["users"])
 
 
-def _ids_of(folder: Path, card: Card, side: Sides, shards: Sequence[ShardCard] | None = None) -> pl.DataFrame:
-    """Ids in the order of their indices: those of columns are in the shards, later ones after them."""
-    of_shards = card.shards if shards is None else shards
-    files = [shard.files[side] for shard in of_shards if card.columns == side]
-    files += [card.files[side]] if side in card.files else []
-    return pl.concat([load_frame(_path(folder, file)) for file in files])
+def _verified_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
+    verify(folder, [file for some in (card, *card.shards) for kind, file in some.files.items() if kind in _TABLES])
+    return _tables(folder, card, card.shards)
+
+
+def _tables(folder: Path, card: Card, shards: Sequence[ShardCard]) -> dict[str, pl.DataFrame]:
+    """Users, items and attributes. The ids of columns are in the shards, and those that came later after them."""
+    files = {kind: [some.files[kind] for some in (*shards, card) if kind in some.files] for kind in _TABLES}
+    frames = {kind: [load_frame(_path(folder, file)) for file in found] for kind, found in files.items()}
+    return {kind: pl.concat(found) for kind, found in frames.items() if found}
 
 
 def ids_in(frame: pl.DataFrame) -> Vocabulary:
