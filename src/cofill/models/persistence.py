@@ -517,9 +517,14 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}
     verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
     try:
-        arrays = _mapped_files(folder, shared)
-        if shards:
-            _join(arrays, [_mapped_files(folder, shard.files) for shard in shards], card.columns == "users")
+        arrays = {kind: mapped(_path(folder, file)) for kind, file in shared.items() if kind not in _TABLES}
+        for kind in [kind for kind in (shards[0].files if shards else ()) if kind not in _TABLES]:
+            # One kind after the other: every mapped file is an open one, of which a process may have a thousand.
+            arrays[kind] |= _joined([mapped(_path(folder, shard.files[kind])) for shard in shards])
+        columns = sum(shard.columns for shard in shards)
+        for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
+            if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
+                own[f"{prefix}shape"] = np.array([columns, own[f"{prefix}shape"][1]], np.int64)
         tables = _tables(folder, card, shards)
         items, titles = ids_in(tables["items"]), tables["items"]["title"]
         contents = Contents(
@@ -541,20 +546,17 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         ) from error
 
 
-def _join(arrays: dict[str, Arrays], pieces: Sequence[dict[str, Arrays]], people: bool) -> None:
-    """Add what shards have, one after the other, to the arrays that they share. `people`: the columns are users."""
-    for kind, names in pieces[0].items():
-        for name in names:
-            found = [piece[kind][name] for piece in pieces]
-            if len(found) > 1 and name.endswith("indptr"):  # where one shard ends, the next goes on
-                lengths = np.concatenate([np.diff(ends) for ends in found])
-                arrays[kind][name] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            else:
-                arrays[kind][name] = np.concatenate(found) if len(found) > 1 else found[0]
-    columns = len(arrays["ratings"]["indptr"]) - 1
-    arrays["ratings"]["shape"] = np.array([columns, arrays["ratings"]["shape"][1]], np.int64)
-    if people and f"{BESIDE}shape" in arrays["lists"]:
-        arrays["lists"][f"{BESIDE}shape"] = np.array([columns, arrays["lists"][f"{BESIDE}shape"][1]], np.int64)
+def _joined(pieces: Sequence[Arrays]) -> Arrays:
+    """What shards have, one after the other; of one shard alone as it is, and still mapped."""
+    joined = dict(pieces[0])
+    for name in joined if len(pieces) > 1 else ():
+        found = [piece[name] for piece in pieces]
+        if name.endswith("indptr"):  # where one shard ends, the next goes on
+            lengths = np.concatenate([np.diff(ends) for ends in found])
+            joined[name] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        else:
+            joined[name] = np.concatenate(found)
+    return joined
 
 
 @dataclass(frozen=True)
@@ -646,11 +648,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _mapped_files(folder: Path, files: Mapping[str, FileCard]) -> dict[str, Arrays]:
-    paths = {kind: _path(folder, file) for kind, file in files.items()}
-    return {kind: mapped(path) for kind, path in paths.items() if path.suffix == ".safetensors"}
-
-
 def mapped(path: Path) -> Arrays:
     """The arrays of a safetensors file, in memory that is shared until it is written to (copy-on-write)."""
     try:
@@ -663,6 +660,8 @@ def mapped(path: Path) -> Arrays:
             for name, about in header.items()
             if name != "__metadata__"
         }
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
 
