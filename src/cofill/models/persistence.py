@@ -599,13 +599,15 @@ def read_people(folder: Path) -> Vocabulary:
 
 
 def _verified_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
-    verify(folder, [file for some in (card, *card.shards) for kind, file in some.files.items() if kind in _TABLES])
+    files = [card.files, *(shard.files for shard in card.shards)]
+    verify(folder, [file for own in files for kind, file in own.items() if kind in _TABLES])
     return _tables(folder, card, card.shards)
 
 
 def _tables(folder: Path, card: Card, shards: Sequence[ShardCard]) -> dict[str, pl.DataFrame]:
     """Users, items and attributes. The ids of columns are in the shards, and those that came later after them."""
-    files = {kind: [some.files[kind] for some in (*shards, card) if kind in some.files] for kind in _TABLES}
+    own = [*(shard.files for shard in shards), card.files]
+    files = {kind: [some[kind] for some in own if kind in some] for kind in _TABLES}
     frames = {kind: [load_frame(_path(folder, file)) for file in found] for kind, found in files.items()}
     return {kind: pl.concat(found) for kind, found in frames.items() if found}
 
