@@ -502,7 +502,6 @@ def _exchanged(card: dict[str, Any], kind: str) -> None:
 CARDS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda card: card["shards"][1].update(columns=-1), r"shards.1.columns"),
     (lambda card: card.update(columns="cups"), "columns"),
-    (lambda card: card.update(columns="items"), "do not fit together"),
     (lambda card: card["shards"][0]["files"].pop("weights"), "do not fit together"),
     (lambda card: card["shards"][0]["files"]["users"].update(name="../users"), "names a file elsewhere"),
     (lambda card: card["shards"][1]["files"].update(users=card["shards"][0]["files"]["users"]), "do not fit together"),

@@ -69,6 +69,7 @@ Longs = npt.NDArray[np.int64]
 Model = Any
 """A `Recommender`, whose module imports this one."""
 
+_TABLES = ("users", "items", "attributes")
 _AGAIN = "copy or train the model again"
 _DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
@@ -516,18 +517,23 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}
     verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
     try:
-        arrays = _mapped_files(folder, shared)
-        if shards:
-            _join(arrays, [_mapped_files(folder, shard.files) for shard in shards], card.columns == "users")
-        users, items = _ids_of(folder, card, "users", shards), _ids_of(folder, card, "items", shards)
-        known = ids_in(items)
+        arrays = {kind: mapped(_path(folder, file)) for kind, file in shared.items() if kind not in _TABLES}
+        for kind in [kind for kind in (shards[0].files if shards else ()) if kind not in _TABLES]:
+            # One kind after the other: every mapped file is an open one, of which a process may have a thousand.
+            arrays[kind] |= _joined([mapped(_path(folder, shard.files[kind])) for shard in shards])
+        columns = sum(shard.columns for shard in shards)
+        for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
+            if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
+                own[f"{prefix}shape"] = np.array([columns, own[f"{prefix}shape"][1]], np.int64)
+        tables = _tables(folder, card, shards)
+        items, titles = ids_in(tables["items"]), tables["items"]["title"]
         contents = Contents(
             card,
             arrays,
-            users=ids_in(users),
-            items=known,
-            titles={item: title for item, title in zip(known, items["title"], strict=True) if title is not None},
-            attributes=load_frame(_path(folder, card.files["attributes"])) if "attributes" in card.files else None,
+            users=ids_in(tables["users"]),
+            items=items,
+            titles={item: title for item, title in zip(items, titles, strict=True) if title is not None},
+            attributes=tables.get("attributes"),
             part=part,
         )
         return put_together(asked, contents)
@@ -540,20 +546,17 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         ) from error
 
 
-def _join(arrays: dict[str, Arrays], pieces: Sequence[dict[str, Arrays]], people: bool) -> None:
-    """Add what shards have, one after the other, to the arrays that they share. `people`: the columns are users."""
-    for kind, names in pieces[0].items():
-        for name in names:
-            found = [piece[kind][name] for piece in pieces]
-            if len(found) > 1 and name.endswith("indptr"):  # where one shard ends, the next goes on
-                lengths = np.concatenate([np.diff(ends) for ends in found])
-                arrays[kind][name] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-            else:
-                arrays[kind][name] = np.concatenate(found) if len(found) > 1 else found[0]
-    columns = len(arrays["ratings"]["indptr"]) - 1
-    arrays["ratings"]["shape"] = np.array([columns, arrays["ratings"]["shape"][1]], np.int64)
-    if people and f"{BESIDE}shape" in arrays["lists"]:
-        arrays["lists"][f"{BESIDE}shape"] = np.array([columns, arrays["lists"][f"{BESIDE}shape"][1]], np.int64)
+def _joined(pieces: Sequence[Arrays]) -> Arrays:
+    """What shards have, one after the other; of one shard alone as it is, and still mapped."""
+    joined = dict(pieces[0])
+    for name in joined if len(pieces) > 1 else ():
+        found = [piece[name] for piece in pieces]
+        if name.endswith("indptr"):  # where one shard ends, the next goes on
+            lengths = np.concatenate([np.diff(ends) for ends in found])
+            joined[name] = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        else:
+            joined[name] = np.concatenate(found)
+    return joined
 
 
 @dataclass(frozen=True)
@@ -576,32 +579,37 @@ class Outline:
 def read_outline(folder: Path) -> Outline:
     """The outline of the model in a folder, checked as far as it goes."""
     card = read_card(folder)
-    verify(folder, [file for kind, file in card.files.items() if kind in ("users", "items", "attributes")])
-    users = _ids_of(folder, card, "users")
+    tables = _verified_tables(folder, card)
     return Outline(
         digest=card.sha256,
         kind=card.kind,
         rated=bool(card.data.get("rated", True)),
         scale=Scale(*card.scale),
-        users=len(users),
-        users_are_integers=users["id"].dtype == pl.Int64,
-        items=ids_in(_ids_of(folder, card, "items")),
-        attributes=load_frame(_path(folder, card.files["attributes"])) if "attributes" in card.files else None,
+        users=len(tables["users"]),
+        users_are_integers=tables["users"]["id"].dtype == pl.Int64,
+        items=ids_in(tables["items"]),
+        attributes=tables.get("attributes"),
         parts=[shard.columns for shard in card.shards] if card.columns == "users" and not card.changed else [],
     )
 
 
 def read_people(folder: Path) -> Vocabulary:
-    """The ids of all people of the model in a folder."""
-    return ids_in(_ids_of(folder, read_card(folder), "users"))
+    """The ids of all users of the model in a folder."""
+    return ids_in(_verified_tables(folder, read_card(folder))["users"])
 
 
-def _ids_of(folder: Path, card: Card, side: Sides, shards: Sequence[ShardCard] | None = None) -> pl.DataFrame:
-    """Ids in the order of their indices: those of columns are in the shards, later ones after them."""
-    of_shards = card.shards if shards is None else shards
-    files = [shard.files[side] for shard in of_shards if card.columns == side]
-    files += [card.files[side]] if side in card.files else []
-    return pl.concat([load_frame(_path(folder, file)) for file in files])
+def _verified_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
+    files = [card.files, *(shard.files for shard in card.shards)]
+    verify(folder, [file for own in files for kind, file in own.items() if kind in _TABLES])
+    return _tables(folder, card, card.shards)
+
+
+def _tables(folder: Path, card: Card, shards: Sequence[ShardCard]) -> dict[str, pl.DataFrame]:
+    """Users, items and attributes. The ids of columns are in the shards, and those that came later after them."""
+    own = [*(shard.files for shard in shards), card.files]
+    files = {kind: [some[kind] for some in own if kind in some] for kind in _TABLES}
+    frames = {kind: [load_frame(_path(folder, file)) for file in found] for kind, found in files.items()}
+    return {kind: pl.concat(found) for kind, found in frames.items() if found}
 
 
 def ids_in(frame: pl.DataFrame) -> Vocabulary:
@@ -642,11 +650,6 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _mapped_files(folder: Path, files: Mapping[str, FileCard]) -> dict[str, Arrays]:
-    paths = {kind: _path(folder, file) for kind, file in files.items()}
-    return {kind: mapped(path) for kind, path in paths.items() if path.suffix == ".safetensors"}
-
-
 def mapped(path: Path) -> Arrays:
     """The arrays of a safetensors file, in memory that is shared until it is written to (copy-on-write)."""
     try:
@@ -659,6 +662,8 @@ def mapped(path: Path) -> Arrays:
             for name, about in header.items()
             if name != "__metadata__"
         }
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
 

@@ -281,9 +281,8 @@ class Recommender(ABC):
 
     def _feedback(self, decay: Floats | None, beside: GradedRatings | None) -> Feedback:
         """What users did, from the known ratings and their time decay, and from interactions beside them."""
-        return Feedback(
-            GradedRatings.of(self.predictor.known, self._grades(self.scale, rated=self.rated), decay), beside
-        )
+        grades = self._grades(self.scale, rated=self.rated)
+        return Feedback(GradedRatings.of(self.predictor.known, grades, decay), beside)
 
     def _beside(self, interactions: Ratings | None) -> GradedRatings | None:
         """The interactions of a training beside its ratings."""

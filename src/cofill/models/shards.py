@@ -134,7 +134,7 @@ def divided(model: Model) -> Divided:
 
     The model may be part of another itself: that of one of several processes that trained it together.
     """
-    by_column = model._kept_by_column()
+    by_column: KeptByColumn = model._kept_by_column()
     beside = model.scorer.feedback.beside
 
     def rows() -> Arrays:
