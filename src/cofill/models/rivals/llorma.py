@@ -25,11 +25,25 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
-from cofill.compiling import compiled
 from cofill.config import Settings
+from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.predictor import Floats, Ints, Longs
-from cofill.models.rivals.base import Arrays, Done, Factors, Given, Rival, RowShards, ThreadedSettings, TrainingData
+from cofill.models.predictor import Floats
+from cofill.models.rivals.base import (
+    Arrays,
+    Done,
+    Factors,
+    Given,
+    Rival,
+    RowShards,
+    ThreadedSettings,
+    TrainingData,
+    solve_rows,
+)
+
+# A vector is solved for down to a gradient of this share of that of a zero vector.
+_EXACT = 1e-5
+_MOST_STEPS = 100
 
 
 class LLORMASettings(ThreadedSettings):
@@ -202,79 +216,17 @@ def alternate(
     items = rng.random((by_item.rows, settings.rank), np.float32)
     for rows, own, others in ((by_user, user_weights, item_weights), (by_item, item_weights, user_weights)):
         own[rows.row_sums(others[rows.indices]) == 0] = 0
+    nothing = np.zeros((0, 0), np.float32)
+
+    def solve(rows: SparseRows, own: Floats, mine: Floats, weights: Floats, others: Floats) -> None:
+        """The ridge regression of each row; the row's own weight cancels out."""
+        confidence = weights[rows.indices]
+        ridges = (settings.weight_decay * rows.row_sums(confidence)).astype(np.float32)
+        given = (rows.indptr, rows.indices, confidence, rows.values, others, nothing, ridges, _MOST_STEPS, _EXACT)
+        shards.run(rows, lambda first, last: solve_rows(*given, first, last, mine))
+        mine[own == 0] = 0
+
     for _ in range(settings.iterations):
-        for rows, own, mine, weights, others in (
-            (by_user, user_weights, users, item_weights, items),
-            (by_item, item_weights, items, user_weights, users),
-        ):
-            shards.run(
-                rows,
-                partial(
-                    solve_rows,
-                    rows.indptr,
-                    rows.indices,
-                    rows.values,
-                    own,
-                    mine,
-                    weights,
-                    others,
-                    settings.weight_decay,
-                ),
-            )
+        solve(by_user, user_weights, users, item_weights, items)
+        solve(by_item, item_weights, items, user_weights, users)
     return users, items
-
-
-@compiled
-def solve_rows(
-    indptr: Longs,
-    indices: Ints,
-    ratings: Floats,
-    own: Floats,
-    mine: Floats,
-    weights: Floats,
-    others: Floats,
-    weight_decay: float,
-    first: int,
-    last: int,
-) -> None:
-    """The ridge regression of each row from `first` to `last`, by Cholesky; the row's own weight cancels out."""
-    rank = others.shape[1]
-    squares = np.empty((rank, rank), np.float32)
-    for row in range(first, last):
-        x = mine[row]
-        x[:] = 0
-        if own[row] == 0:
-            continue
-        squares[:] = 0
-        total = np.float32(0)
-        for entry in range(indptr[row], indptr[row + 1]):
-            weight = weights[indices[entry]]
-            if weight == 0:
-                continue
-            total += weight
-            other = others[indices[entry]]
-            for k in range(rank):
-                scaled = weight * other[k]
-                x[k] += scaled * ratings[entry]
-                for m in range(rank):
-                    squares[k, m] += scaled * other[m]
-        penalty = np.float32(weight_decay) * total
-        for k in range(rank):  # L L^T, row by row, and L x' = x
-            for m in range(k):
-                rest = squares[k, m]
-                for j in range(m):
-                    rest -= squares[k, j] * squares[m, j]
-                squares[k, m] = rest / squares[m, m]
-            rest = squares[k, k] + penalty
-            for j in range(k):
-                rest -= squares[k, j] * squares[k, j]
-            squares[k, k] = np.sqrt(max(rest, np.float32(1e-3) * penalty))  # not below what rounding may leave of it
-            rest = x[k]
-            for j in range(k):
-                rest -= squares[k, j] * x[j]
-            x[k] = rest / squares[k, k]
-        for k in range(rank - 1, -1, -1):  # L^T x'' = x'
-            rest = x[k]
-            for j in range(k + 1, rank):
-                rest -= squares[j, k] * x[j]
-            x[k] = rest / squares[k, k]
