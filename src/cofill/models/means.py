@@ -9,9 +9,9 @@ import numpy.typing as npt
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.draws import Keys
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.portion import Portion
+from cofill.models.rng import Keys
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

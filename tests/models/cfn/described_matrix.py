@@ -18,7 +18,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.cfn.completion import Completion
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder
-from cofill.models.cfn.fitting import Fitted, fit_matrix
+from cofill.models.cfn.fit import Fitted, fit_matrix
 from cofill.models.known import KnownRatings
 from cofill.models.portion import Portion
 

@@ -13,7 +13,7 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.models.cfn import column_weights
 from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.fitting import fit_matrix
+from cofill.models.cfn.fit import fit_matrix
 from cofill.models.known import KnownRatings
 from tests.models.cfn.as_read import portion_of
 from tests.models.cfn.described_matrix import COLD_COLUMN, NOTHING, Floats, completion, fitted, indices, matrix, vector

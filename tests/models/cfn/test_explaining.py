@@ -21,8 +21,8 @@ from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.plain.network import PlainNetwork
 from cofill.models.cfn.shares import along_the_path, of_closed_form
+from cofill.models.cfn.torch import PlainNetwork
 from cofill.models.explanation import Explanation
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.recommender import Recommender

@@ -1,12 +1,8 @@
-"""The loss by hand, the same for the kernels as in torch, and what holds for squared error alone."""
+"""The loss by hand; that the kernels have its derivative, `test_gradients.py` shows."""
 
-import numpy as np
 import pytest
 import torch
 
-from cofill import CFN
-from cofill.errors import SettingsError
-from cofill.models.cfn.loss import Loss, loss_and_derivative
 from cofill.nn import DenoisingLoss
 
 
@@ -25,25 +21,3 @@ def test_the_loss_by_hand() -> None:
     loss.backward()
     assert outputs.grad is not None
     assert outputs.grad.tolist() == pytest.approx([3 * 1, 0.5 * 1.5, 3 * -2])
-
-
-def test_the_kernels_have_the_loss_of_torch_and_its_derivative() -> None:
-    rng = np.random.default_rng(0)
-    outputs, targets = rng.uniform(-1, 1, (2, 50)).astype(np.float32)
-    corrupted = rng.random(50) < 0.4
-    leaf = torch.from_numpy(outputs).requires_grad_()
-    total = DenoisingLoss(1.1, 0.6)(leaf, torch.from_numpy(targets), torch.from_numpy(corrupted), 7)
-    total.backward()
-    entries = zip(outputs, targets, corrupted, strict=True)
-    found = np.array([loss_and_derivative(Loss(1.1, 0.6), *entry) for entry in entries])
-    assert found[:, 0].sum() / 7 == pytest.approx(total.item(), rel=1e-5)
-    assert leaf.grad is not None
-    np.testing.assert_allclose(found[:, 1] / 7, leaf.grad.numpy(), rtol=1e-5)
-
-
-def test_a_loss_without_a_closed_form_is_refused_where_columns_are_solved_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    ratings = [("ann", "x", 4), ("ann", "y", 2), ("bob", "x", 5), ("bob", "y", 1)]
-    CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)
-    monkeypatch.setattr(Loss, "is_squared_error", False)
-    with pytest.raises(SettingsError, match=r"the closed form of a column's output weights needs squared error"):
-        CFN(hidden=2, epochs=1, validation=0, decoder="network").fit(ratings)

@@ -7,8 +7,8 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import first_decoder
 from cofill.models.cfn.first_decoder import Thinning
-from cofill.models.draws import draws_of_entries, seed_of
 from cofill.models.portion import Portion
+from cofill.models.rng import draws_of_entries, seed_of
 from tests.models.several_processes import together
 
 ROWS, COLUMNS = 40, 30

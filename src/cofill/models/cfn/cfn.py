@@ -16,9 +16,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.card import Sides
 from cofill.models.cfn.both import BothMatrix, Gate, Judged
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
-from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, TRAIN, list_phase, of_rows, phases_of, sides_of
-from cofill.models.cfn.engines import TrainingEngine, make_engine
-from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
+from cofill.models.cfn.fit import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.oriented import (
@@ -31,8 +29,9 @@ from cofill.models.cfn.oriented import (
     restored,
     taken,
 )
+from cofill.models.cfn.sgd import TrainingEngine, make_engine
 from cofill.models.file import Arrays
-from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
+from cofill.models.history import LEARN, LISTS, SEARCH, TRAIN, EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.keeping import all_columns
 from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.lists.feedback import Feedback, GradedRatings
@@ -114,18 +113,7 @@ class CFN(Recommender):
     # Fitting
 
     def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        counts = {"user": data.ratings.rows("user").counts(), "item": data.ratings.rows("item").counts()}
-        sides = sides_of(self.orientation)
-        phases = [
-            phase
-            for side in sides
-            for phase in phases_of(
-                self._settings_of(side), counts["user" if side == "item" else "item"], side if len(sides) > 1 else ""
-            )
-        ]
-        return Forecast(
-            progress, [*phases, list_phase(len(data.ratings), len(data.ratings.items), self.settings.list_rank)]
-        )
+        return Forecast(progress)
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Matrix:
         self._own_settings = {}
@@ -439,7 +427,7 @@ def _part_of(progress: Progress, side: Orientation) -> Progress:
     begin, length = (0.0, _SHARE_OF_ITEMS) if side == "item" else (_SHARE_OF_ITEMS, 1 - _SHARE_OF_ITEMS)
 
     def tell(step: Step) -> None:
-        progress(replace(step, what=of_rows(step.what, side), share=begin + length * step.share))
+        progress(replace(step, what=f"{step.what}, rows are {side}s", share=begin + length * step.share))
 
     return tell
 

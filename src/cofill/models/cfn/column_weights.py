@@ -13,7 +13,6 @@ from cofill.models.cfn.fold_in import (
     calibration_ratings,
     with_one,
 )
-from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import RowCodes
 from cofill.models.cfn.scaling import Scaling
@@ -53,11 +52,9 @@ class ColumnWeights:
         codes: RowCodes,
         features: SideFeatures,
         prior: ColumnPrior | None,
-        loss: Loss,
         portion: Portion,
     ) -> None:
         """Without a prior, one is fitted."""
-        loss.require_squared_error("the closed form of a column's output weights")  # here, for all of `fold_in`
         self._network = network
         self._scaling = scaling
         self._known = known

@@ -9,7 +9,6 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.column_weights import ColumnWeights
 from cofill.models.cfn.fold_in import ColumnPrior
-from cofill.models.cfn.loss import Loss
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows, RowCodes
 from cofill.models.cfn.scaling import Scaling
@@ -67,9 +66,7 @@ class Completion(FilledMatrix):
         self._half_trusted = settings.trust_length * scaling.typical_length
         self._trust_features = settings.trust_features
         self.codes = RowCodes(network, scaling, known, row_features, read)
-        self.column_weights = ColumnWeights(
-            network, scaling, known, self.codes, column_features, prior, Loss.of(settings), portion
-        )
+        self.column_weights = ColumnWeights(network, scaling, known, self.codes, column_features, prior, portion)
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._catch_up()
 

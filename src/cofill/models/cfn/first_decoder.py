@@ -21,9 +21,9 @@ from cofill.models.decoder.amplitudes import HeldOut, Learned, halves_of, learn
 from cofill.models.decoder.kernel import SHORT, Amplitudes, CodeSpace, Decoded, Expected, Posterior, Seen, local_kernel
 from cofill.models.decoder.neighbours import Neighbours
 from cofill.models.decoder.solving import DecodedColumns, solve_columns
-from cofill.models.draws import Sample, draws_of, draws_of_entries, seed_of
 from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
+from cofill.models.rng import Sample, draws_of, draws_of_entries, seed_of
 from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]

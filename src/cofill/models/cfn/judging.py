@@ -20,8 +20,8 @@ from cofill.models.decoder.amplitudes import Learned, halves_of
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.decoder.solving import DecodedColumns
-from cofill.models.draws import draws_of, seed_of
 from cofill.models.known import AllColumns, KnownRatings
+from cofill.models.rng import draws_of, seed_of
 from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]

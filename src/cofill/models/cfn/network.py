@@ -1,11 +1,11 @@
-"""The weights of an autoencoder, and rows read through them. `plain/network.py` defines the same in torch."""
+"""The weights of an autoencoder, and rows read through them. `cfn/torch.py` defines the same in torch."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
-from typing import Self
+from typing import Self, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,9 @@ import numpy.typing as npt
 from cofill.config import Activation, NetworkSettings
 from cofill.crew import cores
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.activation import activated
-from cofill.models.cfn.kernels import sum_inputs
+from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.draws import Keys, seed_of, uniform_rows
+from cofill.models.rng import Keys, seed_of, uniform_rows
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -27,8 +26,41 @@ Weights = dict[str, Floats]
 BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 """The weights that have a row for each column of the ratings."""
 
+ACTIVATIONS: dict[Activation, int] = {"tanh": TANH, "sigmoid": SIGMOID, "identity": IDENTITY}
+
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
+
+
+_HALF = np.float32(0.5)
+
+
+def activated(z: Floats, activation: Activation) -> Floats:
+    """h = f(z)"""
+    match activation:
+        case "tanh":
+            return np.tanh(z)
+        case "sigmoid":
+            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
+            return h
+        case "identity":
+            return z
+        case _:
+            assert_never(activation)
+
+
+def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
+    """dz = dh f'(z), where h = f(z)."""
+    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
+        match activation:
+            case "tanh":
+                return dh * (1 - h * h)
+            case "sigmoid":
+                return dh * (h * (1 - h))
+            case "identity":
+                return dh
+            case _:
+                assert_never(activation)
 
 
 @dataclass

@@ -8,16 +8,16 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.cfn.completion import Completion
-from cofill.models.cfn.costs import SOLVE
 from cofill.models.cfn.decoded import DecodedMatrix, Decoder
 from cofill.models.cfn.first_decoder import FirstDecoder, encode_trained
-from cofill.models.cfn.fitting import Fitted
+from cofill.models.cfn.fit import Fitted
 from cofill.models.cfn.fold_in import ColumnPrior
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.row_codes import ReadRows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.file import Arrays
+from cofill.models.history import SOLVE
 from cofill.models.known import KnownRatings
 from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion

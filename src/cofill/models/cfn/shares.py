@@ -24,9 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.models.cfn.activation import activation_gradient
 from cofill.models.cfn.fold_in import ColumnPrior, with_one
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, activation_gradient
 from cofill.models.explanation import Given, Shares
 from cofill.models.feature_ridge import FeatureRegression
 

@@ -26,8 +26,8 @@ from cofill.models.decoder.solving import (
     read_batch,
     said_by,
 )
-from cofill.models.draws import draws_of, seed_of
 from cofill.models.portion import Portion
+from cofill.models.rng import draws_of, seed_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -15,10 +15,10 @@ import numpy.typing as npt
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.draws import Keys, Sample, draws_of, seed_of
 from cofill.models.feature_ridge import FeatureRegression
 from cofill.models.lists.feedback import Feedback, joined
 from cofill.models.lists.item_weights import Done, ItemVectors, ItemWeights, Penalties
+from cofill.models.rng import Keys, Sample, draws_of, seed_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""From the ratings of a matrix to a trained network: validation part, search for the epochs, final training."""
+"""From the ratings of a matrix to a trained network: a training without validation ratings, then one on all."""
 
 import hashlib
 import json
@@ -16,29 +16,31 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.memory import give_back_large_arrays
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
-from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.first_decoder import FirstDecoder, first_amplitudes
 from cofill.models.cfn.judging import ENOUGH, after_refit, judged_by_halves
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
-from cofill.models.cfn.pretraining import pretrained_network
+from cofill.models.cfn.pretrain import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.step_size import StepTooLarge, diverged, lower, starts_silent
+from cofill.models.cfn.sgd import make_engine, require_engine, shard_count
 from cofill.models.cfn.training import (
-    EngineMaker,
+    NewEngine,
+    StepTooLarge,
     TrainingState,
     ValidationAnswers,
     ValidationPart,
+    diverged,
+    lower,
     new_network,
     run_epochs,
 )
 from cofill.models.decoder.intervals import Spread
 from cofill.models.decoder.kernel import Amplitudes
-from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.known import KnownRatings
 from cofill.models.means import FittedMeans
 from cofill.models.portion import Portion
+from cofill.models.rng import are_smallest, draws_of_entries, seed_of
 
 # The share of known ratings for which the default weight decay was found: nine tenths of MovieLens-1M.
 _USUAL_DENSITY = 0.0402
@@ -78,14 +80,14 @@ def fit_matrix(
     tell_lowered: TellLowered | None = None,
     tell_decoder: Callable[[float], None] | None = None,
     lowers_rate: bool = True,
-    new_engine: EngineMaker = make_engine,
+    new_engine: NewEngine = make_engine,
 ) -> Fitted:
     """Train on the known ratings of a matrix and the side features of its rows and columns, where there are any.
 
-    With a validation part, a first run on the rest finds the number of epochs, and the amplitudes of the decoder;
-    then, if `refit`, a second run of that length uses every rating. With a checkpoint path, either run can be killed
-    and resumed; the file is left for the caller to remove once the model is safe. Several processes have one
-    `checkpoint` together.
+    With a validation part, a first run on the rest finds the amplitudes of the decoder, or, with the decoder
+    "network", the number of epochs. Then, if `refit`, a second run of that length uses every rating. With a checkpoint
+    path, either run can be killed and resumed; the file is left for the caller to remove once the model is safe.
+    Several processes have one `checkpoint` together.
 
     `portion` tells the keys of rows and columns, and which processes have the other columns of the matrix, if this
     one has some of them only. All of these do the same, and leave behind what belongs to their columns.
@@ -233,27 +235,26 @@ def _train_phase(
     report: Report | None,
     tell_lowered: TellLowered | None,
     lowers_rate: bool,
-    new_engine: EngineMaker,
+    new_engine: NewEngine,
 ) -> CFNetwork:
     """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
 
     No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
     """
     while True:
-        bearable = _at_rate(settings, state.rate_share)
+        slower = _at_rate(settings, state.rate_share)
         try:
-            network = _network_of(weights, rows, scaling, bearable, state, report)
+            network = _network_of(weights, rows, scaling, slower, state, report)
             run_epochs(
                 network,
                 rows,
                 scaling,
-                bearable,
+                slower,
                 state,
                 epochs=epochs,
                 validation=validation,
                 checkpoint=checkpoint,
                 report=report,
-                checks_learning=lowers_rate and settings.decoder == "network",
                 new_engine=new_engine,
             )
             return network
@@ -290,9 +291,6 @@ def _network_of(
     network = new_network(rows, settings, state.phase)
     if weights is not None:
         network.take(weights)
-    elif starts_silent(state):
-        network.output.weight[:] = 0
-        network.output.bias[:] = 0
     return network
 
 
