@@ -283,7 +283,7 @@ class TrainingSettings(Stage):
     )
     weight_decay: float = _by_orientation(
         title="Weight decay",
-        user=0.023,
+        user=0.02,
         item=0.04,
         ge=0,
         description="L2 regularisation (ridge penalty) of every weight, at every minibatch",

@@ -10,7 +10,7 @@ import torch
 
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.network import CFNetwork, encode_rows
+from cofill.models.cfn.network import CFNetwork, Linear, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, TrainingEngine, gather, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
@@ -220,17 +220,19 @@ def test_features_of_zero_are_no_features() -> None:
 @pytest.mark.parametrize("features", [0, P])
 @pytest.mark.parametrize("hidden", [(16,), (16, 9)])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("fused", [True, False])
-def test_outputs_are_those_of_the_definition(
-    fused: bool, activation: Activation, hidden: tuple[int, ...], features: int
-) -> None:
+def test_outputs_are_those_of_the_definition(activation: Activation, hidden: tuple[int, ...], features: int) -> None:
+    """Also of big layers that are still to be multiplied by a half."""
     settings = settings_for("mask", "tanh", hidden, activation=activation)
     network = trained(settings, fused=True, features=features)
     rows = scaled_rows(features=features)
-    engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     entry_rows = np.repeat(np.arange(ROWS), 3).astype(np.int64)
     entry_columns = np.random.default_rng(0).integers(0, COLUMNS, len(entry_rows)).astype(np.int32)
-    outputs = engine.outputs(rows, np.arange(ROWS), entry_rows, entry_columns)
+    unscaled = replace(
+        network,
+        input=replace(network.input, weight=network.input.weight * 2),
+        output=Linear(network.output.weight * 2, network.output.bias * 2),
+    )
+    outputs = outputs_at(unscaled, 0.5, rows, np.arange(ROWS), entry_rows, entry_columns)
     row_of_entry = np.repeat(np.arange(ROWS), rows.known.counts())
     inputs = (rows.known.values + np.float32(rows.presence)) * rows.input_scale[row_of_entry]
     plain = PlainNetwork(network)

@@ -12,11 +12,10 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
 from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entries
-from cofill.models.cfn.network import Linear, encode_rows
+from cofill.models.cfn.network import Linear, encode_rows, outputs_at
 from cofill.models.cfn.pretrain import _train_inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.sgd import make_engine
-from cofill.models.cfn.torch import TorchEngine
 from cofill.models.cfn.training import TrainingState, new_network, run_epochs
 from cofill.models.portion import Portion
 from tests.models.cfn.described_matrix import (
@@ -186,9 +185,8 @@ def test_validation_reads_the_features() -> None:
     portion = Portion.of(world.rows)
     part, asked = _hold_out(world.rows, validation_entries(world.rows, settings, portion))
     scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, portion=portion, marks_empty=True)
-    engine = TorchEngine(fitted.network, settings)
     rows = scaling.down(part, world.row_features, portion)
-    outputs = engine.outputs(rows, np.arange(part.rows), asked.entry_rows, asked.entry_columns)
+    outputs = outputs_at(fitted.network, 1.0, rows, np.arange(part.rows), asked.entry_rows, asked.entry_columns)
     predicted = scaling.up(outputs, scaling.means[asked.entry_rows])
     assert fitted.validation_rmse == pytest.approx(float(np.sqrt(np.mean((predicted - asked.ratings) ** 2))), abs=1e-5)
 

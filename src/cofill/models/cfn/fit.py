@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -117,16 +116,39 @@ def fit_matrix(
     weights = resumed[0] if resumed else None
     state = TrainingState.from_dict(resumed[1]) if resumed else TrainingState("search")
 
-    train = partial(
-        _train_phase,
-        settings=_following_density(settings, rows, portion) if process else settings,
-        state=state,
-        checkpoint=checkpoint,
-        report=report,
-        tell_lowered=tell_lowered,
-        lowers_rate=lowers_rate,
-        new_engine=new_engine,
-    )
+    first = _following_density(settings, rows, portion) if process else settings
+
+    def train(
+        weights: Weights | None, rows: ScaledRows, scaling: Scaling, epochs: int, held_out: ValidationPart | None = None
+    ) -> CFNetwork:
+        """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
+
+        No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
+        """
+        while True:
+            names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
+            slower = first.changed({name: getattr(first, name) * state.rate_share for name in names})
+            try:
+                if weights is None and settings.pretrain:
+                    network = pretrained_network(rows, scaling, slower, state.phase, state.history, report)
+                else:
+                    network = new_network(rows, slower, state.phase)
+                    if weights is not None:
+                        network.take(weights)
+                run_epochs(
+                    network, rows, scaling, slower, state,
+                    epochs=epochs, validation=held_out, checkpoint=checkpoint, report=report, new_engine=new_engine,
+                )  # fmt: skip
+                return network
+            except StepTooLarge as failure:
+                in_parts = settings.batch < int(np.count_nonzero(rows.counts))
+                if not lowers_rate:
+                    raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
+                lowered = lower(state, failure, settings, in_parts=in_parts)
+                state.begin_phase_anew()
+                weights = None
+                if tell_lowered is not None:
+                    tell_lowered(lowered)
 
     # Only cold rows in training teach the network what the mark means.
     marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
@@ -156,7 +178,7 @@ def fit_matrix(
         part_columns = part.transpose()
         scaling, biases = scaled_by(part, part_columns)
         scaled = scaling.down(part, features, portion)
-        network = train(weights, scaled, scaling, epochs=settings.epochs, validation=validation)
+        network = train(weights, scaled, scaling, settings.epochs, validation)
         weights = None
         trained_on = rows if settings.refit else part
         if biases is not None:
@@ -181,7 +203,7 @@ def fit_matrix(
     scaling, biases = scaled_by(rows, known.trained_columns)
     if state.phase == "train":
         scaled = scaling.down(rows, features, portion)
-        network = train(weights, scaled, scaling, epochs=state.best_epoch)
+        network = train(weights, scaled, scaling, state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
@@ -222,81 +244,7 @@ def _following_density(settings: CFNSettings, rows: SparseRows, portion: Portion
     return settings.changed({"weight_decay": decay})
 
 
-def _train_phase(
-    weights: Weights | None,
-    rows: ScaledRows,
-    scaling: Scaling,
-    *,
-    epochs: int,
-    validation: ValidationPart | None = None,
-    settings: CFNSettings,
-    state: TrainingState,
-    checkpoint: TrainingCheckpoint | None,
-    report: Report | None,
-    tell_lowered: TellLowered | None,
-    lowers_rate: bool,
-    new_engine: NewEngine,
-) -> CFNetwork:
-    """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
-
-    No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
-    """
-    while True:
-        slower = _at_rate(settings, state.rate_share)
-        try:
-            network = _network_of(weights, rows, scaling, slower, state, report)
-            run_epochs(
-                network,
-                rows,
-                scaling,
-                slower,
-                state,
-                epochs=epochs,
-                validation=validation,
-                checkpoint=checkpoint,
-                report=report,
-                new_engine=new_engine,
-            )
-            return network
-        except StepTooLarge as failure:
-            in_parts = settings.batch < int(np.count_nonzero(rows.counts))
-            if not lowers_rate:
-                raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
-            lowered = lower(state, failure, settings, in_parts=in_parts)
-            state.begin_phase_anew()
-            weights = None
-            if tell_lowered is not None:
-                tell_lowered(lowered)
-
-
-def _at_rate(settings: CFNSettings, share: float) -> CFNSettings:
-    """The settings with a share of their learning rates."""
-    if share == 1:
-        return settings
-    names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
-    return settings.changed({name: getattr(settings, name) * share for name in names})
-
-
-def _network_of(
-    weights: Weights | None,
-    rows: ScaledRows,
-    scaling: Scaling,
-    settings: CFNSettings,
-    state: TrainingState,
-    report: Report | None,
-) -> CFNetwork:
-    """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
-    if weights is None and settings.pretrain:
-        return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
-    network = new_network(rows, settings, state.phase)
-    if weights is not None:
-        network.take(weights)
-    return network
-
-
-def validation_entries(
-    rows: SparseRows, settings: CFNSettings, portion: Portion
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def validation_entries(rows: SparseRows, settings: CFNSettings, portion: Portion) -> Longs:
     """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
     ratings = int(total(portion.exchange, rows.nnz)[0])
     wanted = min(round(ratings * settings.validation), ratings - 1)
@@ -305,9 +253,7 @@ def validation_entries(
     return np.flatnonzero(are_smallest(draws, max(wanted, 0), portion.exchange))
 
 
-def _hold_out(
-    rows: SparseRows, held_out: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[SparseRows, ValidationPart]:
+def _hold_out(rows: SparseRows, held_out: Longs) -> tuple[SparseRows, ValidationPart]:
     entry_rows = np.repeat(np.arange(rows.rows), rows.counts())
     validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
     kept = np.ones(rows.nnz, np.bool_)

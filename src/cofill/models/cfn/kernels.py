@@ -315,29 +315,6 @@ def step_input(
 
 
 @compiled
-def outputs_at(
-    weight: Floats,
-    bias: Floats,
-    hidden: Floats,
-    entry_rows: Longs,
-    entry_columns: Ints,
-    first: int,
-    last: int,
-    outputs: Floats,
-) -> None:
-    """outputs[e] = h[entry_rows[e]] . W[entry_columns[e]] + b[entry_columns[e]] for the entries first:last."""
-    for e in range(first, last):
-        if e + 2 < last:
-            prefetch_row(weight, entry_columns[e + 2])
-        h_i = hidden[entry_rows[e]]
-        w = weight[entry_columns[e]]
-        dot = np.float32(0)
-        for q in range(weight.shape[1]):
-            dot += h_i[q] * w[q]
-        outputs[e] = dot + bias[entry_columns[e]]
-
-
-@compiled
 def multiply(weight: Floats, factor: float, first: int, last: int) -> None:
     """The rows first:last of a matrix, times a factor."""
     by = np.float32(factor)

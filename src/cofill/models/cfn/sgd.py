@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import NamedTuple, Protocol, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar, Union, get_args
 
 import numpy as np
 
@@ -20,13 +20,18 @@ from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.extras import require
 from cofill.models.cfn import kernels
-from cofill.models.cfn.kernels import Entries, Flags, Floats, Ints, Longs
+from cofill.models.cfn.kernels import Entries, Flags, Floats, Longs
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import draws_of, seed_of
 from cofill.threads import one_blas_thread
 
+if TYPE_CHECKING:
+    from cofill.models.cfn.torch import TorchEngine
+
 _Result = TypeVar("_Result")
+TrainingEngine = Union["FusedEngine", "TorchEngine"]
+"""What moves the weights. Training happens inside its context."""
 
 _LAID_OUT_AT_ONCE = 16_000_000  # ratings, of 17 bytes each
 # Products of a layer in a minibatch from which on a second thread is worth the two waits for it.
@@ -170,7 +175,7 @@ def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNo
     features = rows.features[chosen]
     if rows.marks_empty:
         features[noise.cold[chosen], -1] = 1
-    ratings = np.add.reduceat(rows.counts[chosen], row_starts[:-1]) if count else np.zeros(0, np.int64)
+    ratings = np.diff(np.concatenate([[0], np.cumsum(rows.counts[chosen])])[row_starts])
     return Minibatches(chosen, row_starts, shards, features, ratings)
 
 
@@ -193,34 +198,6 @@ class LossSoFar:
     def diverged(self) -> bool:
         judged = self.minibatches > self.judged_from
         return not isfinite(self.lost) or (judged and self.lost > self.max_loss * self.ratings)
-
-
-class TrainingEngine(Protocol):
-    """What the training loop needs of whoever moves the weights. Training happens inside its context."""
-
-    follows_gradient: bool
-    """Whether a step is as large as the gradient says, so that it can become too large for long rows."""
-    scale: float
-    """What the weights of the big layers are still to be multiplied by."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *problem: object) -> None: ...
-
-    def cuts(self, rows: ScaledRows) -> Longs:
-        """The columns at which shards begin, and the end."""
-
-    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
-        """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""
-
-    def flush(self) -> None:
-        """Make the network's parameters current: nothing may be pending when they are read."""
-
-    def saved(self) -> float:
-        """Make them current for a checkpoint but for their scale, which is returned: a checkpoint changes no bit."""
-
-    def outputs(self, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints) -> Floats:
-        """Outputs (n,) at entries of the chosen rows, read without noise; `entry_rows` are places in `chosen`."""
 
 
 def require_engine(settings: CFNSettings) -> None:
@@ -256,6 +233,7 @@ class FusedEngine:
     """
 
     follows_gradient: bool = True
+    """Whether a step is as large as the gradient says, so that it can become too large for long rows."""
 
     def __init__(self, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> None:
         self.network = network
@@ -264,7 +242,7 @@ class FusedEngine:
         self.loss = kernels.Loss(settings.alpha, settings.beta)
         self._threads = shard_count(settings)
         self._deep = network.width - network.features  # hidden units that the output layer reads
-        self.scale = 1.0
+        self.scale = 1.0  # what the weights of both big layers are still to be multiplied by
         self._inside = ExitStack()
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="cofill-shard")
 
@@ -285,6 +263,7 @@ class FusedEngine:
 
     @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
     def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
+        """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""
         keep = 1 - learning_rate * self.settings.weight_decay
         if not self.network.middle and self.exchange.size == 1 and len(minibatches.shards) == 1:
             self._train_at_once(minibatches, learning_rate, keep, so_far)
@@ -363,6 +342,7 @@ class FusedEngine:
         self._on_shards(finish, len(shards))
 
     def flush(self) -> None:
+        """Make the network's weights current."""
         if self.scale == 1:
             return
         output, scale = self.network.output, self.scale
@@ -376,34 +356,8 @@ class FusedEngine:
         self.scale = 1.0
 
     def saved(self) -> float:
+        """Make them current for a checkpoint but for their scale, which is returned: a checkpoint changes no bit."""
         return self.scale
-
-    @np.errstate(all="ignore")
-    def outputs(self, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints) -> Floats:
-        network, scale, known = self.network, np.float32(self.scale), rows.known.take(chosen)
-        inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale[chosen], known.counts())
-        z = np.empty((len(chosen), network.input.weight.shape[1]), np.float32)
-        cuts = np.searchsorted(known.indptr, np.linspace(0, known.nnz, self._threads + 1)).clip(0, len(chosen))
-        cuts[0], cuts[-1] = 0, len(chosen)
-        self._on_shards(
-            lambda s: kernels.sum_inputs(
-                network.input.weight, known.indptr, known.indices, inputs, cuts[s], cuts[s + 1], z
-            ),
-            self._threads,
-        )
-        features = rows.features[chosen]
-        z = self.exchange.sum_(z) * scale + network.input.offset(features)
-        codes, outputs = network.code(z, features), np.empty(len(entry_rows), np.float32)
-        parts = np.linspace(0, len(entry_rows), self._threads + 1).astype(np.int64)
-        self._on_shards(
-            lambda s: kernels.outputs_at(
-                network.output.weight, network.output.bias, codes, entry_rows, entry_columns, parts[s], parts[s + 1],
-                outputs,
-            ),
-            self._threads,
-        )  # fmt: skip
-        outputs *= scale
-        return np.tanh(outputs) if network.squash else outputs
 
     def _middle(
         self, z: Floats, features: Floats, learning_rate: float, keep: float

@@ -19,12 +19,10 @@ from torch.nn import functional
 from cofill.config import Activation, CFNSettings
 from cofill.errors import SettingsError
 from cofill.models.cfn import sgd
-from cofill.models.cfn.kernels import Floats, Ints, Longs
+from cofill.models.cfn.kernels import Longs
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import LossSoFar, Minibatches, gather
-
-_FLOATS_AT_ONCE = 25_000_000  # of dense rows that are read: 100 MB
+from cofill.models.cfn.sgd import LossSoFar, Minibatches
 
 
 @dataclass(frozen=True)
@@ -263,19 +261,6 @@ class TorchEngine:
     def saved(self) -> float:
         self.flush()
         return self.scale
-
-    @torch.no_grad()
-    def outputs(self, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints) -> Floats:
-        at_once = max(1, _FLOATS_AT_ONCE // max(self.weights.columns, 1))
-        outputs = np.empty(len(entry_rows), np.float32)
-        for first in range(0, len(chosen), at_once):
-            read, columns, inputs, _, _, features = self._tensors(gather(rows, chosen[first : first + at_once]), 0)
-            codes = self.network.encode(read, columns, inputs, len(features), features)
-            at = np.flatnonzero((entry_rows >= first) & (entry_rows < first + at_once))
-            asked = torch.from_numpy(entry_columns[at].astype(np.int64)).to(self.device)
-            local = torch.from_numpy(entry_rows[at] - first).to(self.device)
-            outputs[at] = self.network.decode(codes, local, asked).cpu().numpy()
-        return outputs
 
     def _tensors(self, minibatches: Minibatches, number: int) -> tuple[Tensor, ...]:
         """Of one minibatch: rows, columns, inputs, targets, corrupted, features."""

@@ -33,7 +33,7 @@ from cofill.errors import TrainingDivergedError
 from cofill.exchange import Exchange, total
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.kernels import Floats, Ints, Longs
-from cofill.models.cfn.network import CFNetwork, Weights
+from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.sgd import Corruption, EpochNoise, LossSoFar, TrainingEngine, lay_out
 from cofill.models.decoder.kernel import Amplitudes
@@ -175,14 +175,16 @@ def run_epochs(
     watched = None if validation is None else _Watched.of(validation, rows, None if stops else _ENOUGH_TO_WATCH)
     with new_engine(network, settings, exchange) as engine:
         engine.scale = state.scale
-        first_rate = settings.learning_rate * (rate_factor(rows, settings) if engine.follows_gradient else 1.0)
+        first_rate = settings.learning_rate
+        if engine.follows_gradient:  # and a step must not flip the weights
+            first_rate = min(first_rate * rate_factor(rows, settings), 0.9 / max(settings.weight_decay, 1e-9))
         while state.epoch < epochs and not (stops and state.epoch - state.best_epoch >= settings.patience):
             epoch = state.epoch + 1
             started, exchanged = time.perf_counter(), exchange.seconds
             learning_rate = first_rate * rate_of_epoch(settings, epoch)
             loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, max_loss)
             seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
-            rmse = watched.rmse(engine, rows, scaling) if watched is not None else None
+            rmse = watched.rmse(network, engine.saved(), rows, scaling) if watched is not None else None
             if rmse is not None and not isfinite(rmse):
                 raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
             record = EpochRecord(
@@ -210,7 +212,7 @@ def run_epochs(
             if report is not None:
                 report(record, epochs)
         if validation is None:
-            _check_last_step(engine, rows, settings, state, max_loss)
+            _check_last_step(network, engine.saved(), rows, settings, state, max_loss)
         engine.flush()
         state.scale = 1.0
     if best is not None:
@@ -305,9 +307,10 @@ class _Watched:
         part = ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
         return cls(chosen, np.searchsorted(chosen, part.entry_rows), part)
 
-    def rmse(self, engine: TrainingEngine, rows: ScaledRows, scaling: Scaling) -> float:
+    def rmse(self, network: CFNetwork, scale: float, rows: ScaledRows, scaling: Scaling) -> float:
         part = self.part
-        outputs = engine.outputs(rows, self.rows, self.places, part.entry_columns)
+        with np.errstate(all="ignore"):  # a run that diverges is noticed by its result
+            outputs = outputs_at(network, scale, rows, self.rows, self.places, part.entry_columns)
         errors = scaling.up(outputs, scaling.means[part.entry_rows] + scaling.columns[part.entry_columns])
         errors -= part.ratings
         squares, count = total(rows.portion.exchange, np.sum(errors**2, dtype=np.float64), len(errors))
@@ -315,14 +318,15 @@ class _Watched:
 
 
 def _check_last_step(
-    engine: TrainingEngine, rows: ScaledRows, settings: CFNSettings, state: TrainingState, max_loss: float
+    network: CFNetwork, scale: float, rows: ScaledRows, settings: CFNSettings, state: TrainingState, max_loss: float
 ) -> None:
     """The loss of a minibatch is that before its step: without validation, only a look at some rows shows the last."""
     filled = np.flatnonzero(rows.counts)
     chosen = np.sort(filled[np.argsort(rows.portion.row_keys[filled], kind="stable")][:_ROWS_LOOKED_AT])
     some = rows.known.take(chosen)
-    outputs = engine.outputs(rows, chosen, np.repeat(np.arange(len(chosen)), some.counts()), some.indices)
+    places = np.repeat(np.arange(len(chosen)), some.counts())
     with np.errstate(all="ignore"):
+        outputs = outputs_at(network, scale, rows, chosen, places, some.indices)
         squares = float(np.sum((outputs - some.values) ** 2, dtype=np.float64))
         squares, count = total(rows.portion.exchange, squares, len(outputs))
     loss = max(settings.alpha, settings.beta) * squares / max(count, 1)
