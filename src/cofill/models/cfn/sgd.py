@@ -34,8 +34,8 @@ TrainingEngine = Union["FusedEngine", "TorchEngine"]
 """What moves the weights. Training happens inside its context."""
 
 _LAID_OUT_AT_ONCE = 16_000_000  # ratings, of 17 bytes each
-# Products of a layer in a minibatch from which on a second thread is worth the two waits for it.
-_WORTH_THREADS = 300_000
+# Products of a layer in a minibatch that each thread has, from which on another one is worth the two waits for it.
+_WORTH_A_THREAD = 150_000
 _SMALLEST_SCALE = 1e-4
 _KINDS: dict[Noise, int] = {
     "mask": kernels.MASK,
@@ -257,7 +257,7 @@ class FusedEngine:
         """So that shards have about as many ratings each; one shard where minibatches are small."""
         indptr, filled = rows.by_column.indptr, max(int((rows.counts > 0).sum()), 1)
         products = rows.known.nnz * min(self.settings.batch / filled, 1.0) * self.network.input.weight.shape[1]
-        shards = self._threads if products >= _WORTH_THREADS else 1
+        shards = max(1, min(self._threads, int(products / _WORTH_A_THREAD)))
         inner = np.searchsorted(indptr, np.linspace(0, indptr[-1], shards + 1)[1:-1])
         return np.concatenate([[0], inner, [rows.known.columns]]).astype(np.int64)
 
