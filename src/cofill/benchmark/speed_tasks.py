@@ -108,11 +108,9 @@ def compare(
         FusedEngine,
         LossSoFar,
         lay_out,
-        make_engine,
-        require_engine,
         shard_count,
     )
-    from cofill.models.cfn.training import new_network
+    from cofill.models.cfn.training import make_engine, new_network, require_engine
     from cofill.models.portion import Portion
 
     config = CFNSettings.of(settings)

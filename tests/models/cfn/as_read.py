@@ -7,7 +7,8 @@ from cofill import CFN
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import LossSoFar, Minibatches, TrainingEngine
+from cofill.models.cfn.sgd import LossSoFar, Minibatches
+from cofill.models.cfn.training import TrainingEngine
 from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]

@@ -11,8 +11,9 @@ import torch
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, Minibatches, TrainingEngine, gather
+from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, Minibatches, gather
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork, TorchEngine
+from cofill.models.cfn.training import TrainingEngine
 from tests.models.cfn.as_read import as_read, entries_of, step
 from tests.models.cfn.test_kernels import new_network
 

@@ -12,8 +12,9 @@ from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.network import CFNetwork, Linear, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, TrainingEngine, gather, lay_out
+from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, gather, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
+from cofill.models.cfn.training import TrainingEngine
 from tests.models.cfn.as_read import as_read, entries_of, step
 
 ROWS, COLUMNS = 40, 60

@@ -29,7 +29,7 @@ from cofill.models.cfn.oriented import (
     restored,
     taken,
 )
-from cofill.models.cfn.sgd import TrainingEngine, make_engine
+from cofill.models.cfn.training import TrainingEngine, make_engine
 from cofill.models.file import Arrays
 from cofill.models.history import LEARN, LISTS, SEARCH, TRAIN, EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.keeping import all_columns

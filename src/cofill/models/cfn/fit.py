@@ -21,7 +21,7 @@ from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.pretrain import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.sgd import make_engine, require_engine, shard_count
+from cofill.models.cfn.sgd import shard_count
 from cofill.models.cfn.training import (
     NewEngine,
     StepTooLarge,
@@ -30,7 +30,9 @@ from cofill.models.cfn.training import (
     ValidationPart,
     diverged,
     lower,
+    make_engine,
     new_network,
+    require_engine,
     run_epochs,
 )
 from cofill.models.decoder.intervals import Spread

@@ -12,8 +12,7 @@ from cofill.config import CFNSettings
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Linear, activated, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.sgd import make_engine
-from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
+from cofill.models.cfn.training import TrainingState, epoch_seed, make_engine, new_network, run_epochs
 from cofill.models.history import EpochRecord, Phase, Report
 from cofill.threads import one_blas_thread
 

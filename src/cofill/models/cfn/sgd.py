@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar, Union, get_args
+from typing import NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from cofill.config import CFNSettings, LossSettings, Noise
 from cofill.crew import cores
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
-from cofill.extras import require
 from cofill.models.cfn import kernels
 from cofill.models.cfn.kernels import Entries, Flags, Floats, Longs
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
@@ -26,12 +25,7 @@ from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import draws_of, seed_of
 from cofill.threads import one_blas_thread
 
-if TYPE_CHECKING:
-    from cofill.models.cfn.torch import TorchEngine
-
 _Result = TypeVar("_Result")
-TrainingEngine = Union["FusedEngine", "TorchEngine"]
-"""What moves the weights. Training happens inside its context."""
 
 _LAID_OUT_AT_ONCE = 16_000_000  # ratings, of 17 bytes each
 # Products of a layer in a minibatch that each thread has, from which on another one is worth the two waits for it.
@@ -198,25 +192,6 @@ class LossSoFar:
     def diverged(self) -> bool:
         judged = self.minibatches > self.judged_from
         return not isfinite(self.lost) or (judged and self.lost > self.max_loss * self.ratings)
-
-
-def require_engine(settings: CFNSettings) -> None:
-    """SettingsError where the engine that the settings ask for is not installed."""
-    if settings.engine_used != "fused":
-        asked = "engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}"
-        require(asked, "torch", "torch")
-
-
-def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
-    """The engine that the settings ask for, to train this network."""
-    if settings.engine_used == "fused":
-        return FusedEngine(network, settings, exchange)
-    if exchange.size > 1:
-        raise SettingsError("several workers train with the engine fused, on the CPU. Got 'dense'")
-    require_engine(settings)
-    from cofill.models.cfn.torch import TorchEngine
-
-    return TorchEngine(network, settings)
 
 
 def shard_count(settings: CFNSettings) -> int:

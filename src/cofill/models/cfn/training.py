@@ -24,21 +24,25 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from math import isfinite, sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from cofill.config import CFNSettings
-from cofill.errors import TrainingDivergedError
-from cofill.exchange import Exchange, total
+from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.exchange import ALONE, Exchange, total
+from cofill.extras import require
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.sgd import Corruption, EpochNoise, LossSoFar, TrainingEngine, lay_out
+from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, lay_out
 from cofill.models.decoder.kernel import Amplitudes
 from cofill.models.history import EpochRecord, LoweredRate, Phase, Report
 from cofill.models.rng import draws_of, seed_of
+
+if TYPE_CHECKING:
+    from cofill.models.cfn.torch import TorchEngine
 
 _RAN_AWAY = 10.0  # times the loss of predicting zero, from which no training recovers
 _ROWS_LOOKED_AT = 50
@@ -120,7 +124,28 @@ class TrainingState:
         return cls(**{**document, "history": history, "lowered": lowered, "amplitudes": known})
 
 
+TrainingEngine = Union["FusedEngine", "TorchEngine"]
+"""What moves the weights. Training happens inside its context."""
 NewEngine = Callable[[CFNetwork, CFNSettings, Exchange], TrainingEngine]
+
+
+def require_engine(settings: CFNSettings) -> None:
+    """SettingsError where the engine that the settings ask for is not installed."""
+    if settings.engine_used != "fused":
+        asked = "engine 'dense'" if settings.engine == "dense" else f"device {settings.device!r}"
+        require(asked, "torch", "torch")
+
+
+def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> TrainingEngine:
+    """The engine that the settings ask for, to train this network."""
+    if settings.engine_used == "fused":
+        return FusedEngine(network, settings, exchange)
+    if exchange.size > 1:
+        raise SettingsError("several workers train with the engine fused, on the CPU. Got 'dense'")
+    require_engine(settings)
+    from cofill.models.cfn.torch import TorchEngine
+
+    return TorchEngine(network, settings)
 
 
 class StepTooLarge(Exception):

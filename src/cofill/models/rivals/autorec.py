@@ -22,7 +22,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.cfn import CFN
 from cofill.models.cfn.full_batch import FullBatchEngine
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import TrainingEngine
+from cofill.models.cfn.training import TrainingEngine
 
 _WEIGHT_DECAY = {"user": 0.0166, "item": 0.027}
 _PRESENCE = {"user": 0.3, "item": 0.8}
