@@ -51,8 +51,9 @@ _ENOUGH_TO_WATCH = 30_000  # validation ratings, to show how the network gets on
 
 LOWERED_BY = 4  # a divisor that is a power of two is exact, whatever the learning rate
 _MOST_LOWERINGS = 8
-_USUAL_PULL = 64.0  # m of rows that take the learning rate of the settings as it is
-_POWER_BELOW, _LARGEST_FACTOR = 0.3, 3.0
+# m between which rows take the learning rate of the settings as it is, and the power by which it grows below.
+_SMALL_PULL, _LARGE_PULL, _POWER_BELOW, _LARGEST_FACTOR = 29.0, 64.0, 0.4, 3.0
+_WARM_UP = 0.35  # of the rate, in the first epoch, and twice as much in the second: random weights bear less
 
 _ORDER, _WATCHED = 2, 3  # keep the draws of the order of rows, and of those to watch, apart from those of the noise
 _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
@@ -248,8 +249,7 @@ def rate_of_epoch(settings: CFNSettings, epoch: int) -> float:
     """What the first learning rate is multiplied by: it falls linearly to nothing, unless its decay is given."""
     if settings.learning_rate_decay is not None:
         return 1 / (1 + epoch * settings.learning_rate_decay)
-    # Random weights bear less than trained ones.
-    return 0.5 if epoch == 1 else max(1 - (epoch - 1) / settings.epochs, 0.5 / settings.epochs)
+    return min(_WARM_UP * epoch, max(1 - (epoch - 1) / settings.epochs, 0.5 / settings.epochs))
 
 
 def rate_factor(rows: ScaledRows, settings: CFNSettings) -> float:
@@ -259,11 +259,11 @@ def rate_factor(rows: ScaledRows, settings: CFNSettings) -> float:
         return 1.0
     length = rows.ratings / filled
     pull = length * (1 / min(settings.batch, filled) + length / rows.portion.columns)
-    if pull >= _USUAL_PULL:
-        return sqrt(_USUAL_PULL / pull)
-    # With a decay of its own, the learning rate is meant as it is.
-    usual = settings.learning_rate_decay is not None
-    return 1.0 if usual else min((_USUAL_PULL / pull) ** _POWER_BELOW, _LARGEST_FACTOR)
+    if pull >= _LARGE_PULL:
+        return sqrt(_LARGE_PULL / pull)
+    if settings.learning_rate_decay is not None:  # then the learning rate is meant as it is
+        return 1.0
+    return min(max((_SMALL_PULL / pull) ** _POWER_BELOW, 1.0), _LARGEST_FACTOR)
 
 
 def _one_epoch(
