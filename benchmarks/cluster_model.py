@@ -114,9 +114,8 @@ def measured_share(hidden: int) -> float:
     from cofill.benchmark.speed_tasks import triad_bandwidth
     from cofill.config import CFNSettings
     from cofill.data.sparse import SparseRows
-    from cofill.models.cfn.engines import FusedEngine
-    from cofill.models.cfn.minibatch import gather
     from cofill.models.cfn.scaling import ScaledRows
+    from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
     from cofill.models.cfn.training import new_network
     from cofill.models.portion import Portion
 
@@ -134,16 +133,17 @@ def measured_share(hidden: int) -> float:
     nothing, portion = np.zeros((rows, 0), np.float32), Portion.of(known)
     scaled = ScaledRows(known, np.ones(rows, np.float32), nothing, 0.0, False, known.counts(), portion, (-1.0, 1.0))
     settings = CFNSettings.of({"hidden": hidden, "threads": 1, "orientation": "item"})
-    batches = [gather(scaled, np.arange(first, first + batch)) for first in range(0, rows, batch)]
     shares = []
     with FusedEngine(new_network(scaled, settings, "train"), settings) as engine:
         for _ in range(5):
             bandwidth = triad_bandwidth(1, repetitions=3)
+            (some,) = lay_out(scaled, np.arange(rows), batch, EpochNoise.none(scaled), engine.cuts(scaled))
             started = time.perf_counter()
-            for one in batches:
-                engine.step(one, 0.001)
+            engine.train(some, 0.001, LossSoFar())
             seconds = time.perf_counter() - started
-            present = sum(len(one.entries.present) for one in batches)
+            (entries,) = some.shards
+            number = np.repeat(np.arange(len(some)), np.diff(entries.starts))
+            present = len(np.unique(number * columns + entries.columns))
             shares.append(present * 16 * hidden / seconds / bandwidth)
     return float(np.median(shares[1:]))
 

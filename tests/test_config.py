@@ -138,8 +138,14 @@ def test_the_preset_of_the_paper() -> None:
     assert CFN(CFNSettings.preset("paper"), seed=2).settings == CFNSettings.preset("paper", seed=2)
 
 
+def test_the_fast_preset_trains_once() -> None:
+    fast = CFNSettings.preset("fast", orientation="user")
+    assert (fast.validation, fast.decoder, fast.orientation) == (0, "process", "user")
+    assert fast.epochs < CFNSettings().epochs
+
+
 def test_presets_are_checked_too() -> None:
-    with pytest.raises(SettingsError, match="there is no preset 'book'; known: paper"):
+    with pytest.raises(SettingsError, match="there is no preset 'book'; known: paper, fast"):
         CFNSettings.preset("book")
     with pytest.raises(SettingsError, match="the setting 'epochs'"):
         CFNSettings.preset("paper", epochs=0)

@@ -68,7 +68,7 @@ def test_what_needs_it_says_so(world: Path) -> None:
         """
 from cofill import CFN, CofillError, Ratings
 ratings = Ratings.read("ratings.csv")
-for settings in ({"engine": "dense"}, {"engine": "sparse"}, {"device": "cuda"}):
+for settings in ({"engine": "dense"}, {"device": "cuda"}):
     try:
         CFN(**settings).fit(ratings)
     except CofillError as problem:
@@ -83,5 +83,5 @@ except ImportError as problem:
         world,
     )
     needs = "needs torch, which is not installed. Run: pip install 'cofill[torch]'"
-    wanting = ["engine 'dense'", "engine 'sparse'", "device 'cuda'", "cofill.nn"]
+    wanting = ["engine 'dense'", "device 'cuda'", "cofill.nn"]
     assert said.splitlines() == [f"{what} {needs}" for what in wanting]

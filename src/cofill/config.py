@@ -19,7 +19,7 @@ Networks = Literal["user", "item", "both"]
 Noise = Literal["mask", "gaussian", "salt-and-pepper"]
 Output = Literal["tanh", "identity"]
 Activation = Literal["tanh", "sigmoid", "identity"]
-Engine = Literal["auto", "fused", "sparse", "dense"]
+Engine = Literal["auto", "fused", "dense"]
 Decoder = Literal["process", "network"]
 
 
@@ -262,25 +262,29 @@ class LossSettings(Stage):
 class TrainingSettings(Stage):
     """Epochs, schedule, early stop, and where it runs."""
 
-    epochs: int = Field(title="Most epochs", default=100, ge=1, description="most passes over the data")
+    epochs: int = Field(
+        title="Epochs",
+        default=15,
+        ge=1,
+        description="passes over the data; with decoder = network and validation ratings, the most",
+    )
     batch: int = _by_orientation(title="Rows in a minibatch", user=23, item=44, ge=1, description="rows in a minibatch")
     learning_rate: float = Field(
         title="Learning rate",
         default=0.105,
         gt=0,
-        description="step size before it decays; lowered by itself where rows are very long, and when training "
-        "diverges or learns nothing",
+        description="step size before it decays; follows the length of rows, and is lowered when training diverges",
     )
-    learning_rate_decay: float = _by_orientation(
+    learning_rate_decay: float | None = Field(
         title="Decay of the learning rate",
-        user=0.39,
-        item=0.19,
+        default=None,
         ge=0,
-        description="step in epoch t is learning_rate / (1 + t * this)",
+        description="step in epoch t is learning_rate / (1 + t * this); unless given, it falls linearly to nothing, "
+        "and is larger for rows with few ratings",
     )
     weight_decay: float = _by_orientation(
         title="Weight decay",
-        user=0.023,
+        user=0.02,
         item=0.04,
         ge=0,
         description="L2 regularisation (ridge penalty) of every weight, at every minibatch",
@@ -290,22 +294,26 @@ class TrainingSettings(Stage):
         default=0.1,
         ge=0,
         lt=1,
-        description="share of the ratings that chooses the number of epochs; 0: run all epochs",
+        description="share of the ratings that teaches the decoder how far to believe the network, or chooses the "
+        "number of epochs (decoder = network); 0: none",
     )
     patience: int = Field(
-        title="Patience", default=4, ge=1, description="epochs without a better validation RMSE before stopping"
+        title="Patience",
+        default=4,
+        ge=1,
+        description="with decoder = network, epochs without a better validation RMSE before stopping",
     )
     refit: bool = Field(
         title="Trained once more on everything",
         default=True,
-        description="after validation chose the number of epochs, train once more on all ratings; "
-        "otherwise keep the best weights of the first run",
+        description="after a training without the validation ratings, train once more on all; otherwise keep the "
+        "weights of the first run",
     )
     engine: Engine = Field(
         title="Engine",
         default="auto",
-        description="fused: CPU kernels; dense, sparse: plain torch (pip install 'cofill[torch]'); auto: fused on a "
-        "CPU, dense elsewhere",
+        description="fused: CPU kernels; dense: plain torch (pip install 'cofill[torch]'); auto: fused on a CPU, dense "
+        "elsewhere",
     )
     device: str = Field(
         title="Device",
@@ -328,7 +336,7 @@ class TrainingSettings(Stage):
         return self.device.partition(":")[0] == "cpu"
 
     @property
-    def engine_used(self) -> Literal["fused", "dense", "sparse"]:
+    def engine_used(self) -> Literal["fused", "dense"]:
         """`auto` is fused on a CPU and dense torch on everything else."""
         if self.engine == "auto":
             return "fused" if self.on_cpu else "dense"
@@ -457,6 +465,11 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
             "learning_rate_decay": 0.3,
             "weight_decay": 0.025,
         },
+    ),
+    "fast": (
+        "most of the accuracy at once: one training of few epochs on all ratings, with amplitudes of the decoder that "
+        "are usual instead of learned; there is no validation RMSE, and intervals are those of the model alone",
+        {"epochs": 8, "validation": 0.0},
     ),
 }
 """Settings that belong together: what they are, and their values. All others have their defaults."""

@@ -1,11 +1,9 @@
-"""The parts of the network for somebody with a different one: layers, corruption and loss in plain torch."""
+"""The parts of the network for a network of your own: layers, corruption and loss in plain torch."""
 
 from cofill.extras import command
 
 try:
-    from cofill.models.cfn.plain.corruption import Corruption
-    from cofill.models.cfn.plain.layers import SampledOutput, SparseInput
-    from cofill.models.cfn.plain.loss import DenoisingLoss
+    from cofill.models.cfn.torch import Corruption, DenoisingLoss, SampledOutput, SparseInput
 except ModuleNotFoundError as missing:
     if missing.name != "torch":
         raise

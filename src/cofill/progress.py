@@ -5,10 +5,10 @@ Long work calls a `Progress` with a `Step`, and knows nothing of terminals. `sho
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -37,8 +37,6 @@ class Step:
     """What the last unit took."""
     left: float | None = None
     """Seconds that the whole task will still take, as a `Forecast` expects."""
-    at_most: bool = False
-    """Whether it may also end sooner."""
     note: str = ""
     """Something that happened on the way and is told on a line of its own."""
 
@@ -51,56 +49,22 @@ def unseen(step: Step) -> None:
     """A Progress that shows nothing."""
 
 
-class Phase(NamedTuple):
-    """A part of a long task: the name of its steps, and what each of its units costs beside those of other phases."""
-
-    what: str
-    cost: float
-    units: float = 1.0
-    """How many there will be, at most; once it has begun, its steps say so themselves."""
-    may_be_fewer: bool = False
-
-
 class Forecast:
-    """A Progress that adds how long the whole task will still take, all its phases told, to what passes through it.
-
-    What has been done of it tells how long a unit of cost takes here; the costs, how much there is to come. A phase
-    that has begun is measured by itself, and one that is over costs nothing more, however early it ended.
+    """A Progress that adds how long the whole task will still take, by the share that is done of it, and how long that
+    took. The first step is not measured: it may have compiled kernels, or be where another run stopped.
     """
 
-    def __init__(
-        self, progress: Progress, phases: Sequence[Phase], clock: Callable[[], float] = time.perf_counter
-    ) -> None:
-        self._progress, self._phases, self._clock = progress, phases, clock
-        self._seconds, self._cost = 0.0, 0.0  # of all that was measured
-        self._own_seconds, self._own_cost = 0.0, 0.0  # of the phase that is under way
-        self._what, self._last, self._done = "", 0.0, 0.0
+    def __init__(self, progress: Progress, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._progress, self._clock = progress, clock
+        self._first: tuple[float, float] | None = None  # when, and the share that was done by then
 
     def __call__(self, step: Step) -> None:
-        at = next((number for number, phase in enumerate(self._phases) if phase.what == step.what), None)
-        if at is None or step.note:
-            self._progress(step)
-            return
-        phase, now = self._phases[at], self._clock()
-        cost = phase.cost if step.unit else phase.cost * phase.units / max(step.total, 1e-9)
-        # The first step of a phase is not measured: it may have compiled kernels, or be where another run stopped.
-        if step.what == self._what and step.done > self._done:
-            taken = now - self._last, cost * (step.done - self._done)
-            self._own_seconds, self._own_cost = self._own_seconds + taken[0], self._own_cost + taken[1]
-            self._seconds, self._cost = self._seconds + taken[0], self._cost + taken[1]
-        elif step.what != self._what:
-            self._own_seconds = self._own_cost = 0.0
-        self._what, self._last, self._done = step.what, now, step.done
-        unsure = [*self._phases[at + 1 :], *([phase] if step.total == phase.units else [])]
-        step = replace(step, at_most=any(other.may_be_fewer for other in unsure))
-        if not self._cost:
-            self._progress(step)
-            return
-        usual = self._seconds / self._cost
-        own = self._own_seconds / self._own_cost if self._own_cost else usual
-        later = sum(other.cost * other.units for other in self._phases[at + 1 :])
-        left = own * cost * max(step.total - step.done, 0.0) + usual * later
-        self._progress(replace(step, left=left))
+        if not step.note:
+            now = self._clock()
+            began, done = self._first = self._first or (now, step.share)
+            if step.share > done:
+                step = replace(step, left=(now - began) / (step.share - done) * (1 - step.share))
+        self._progress(step)
 
 
 @contextmanager
@@ -178,7 +142,7 @@ class _LogLines:
         self._last[step.what] = now
         if step.unit:
             parts = [
-                f"{step.unit} {step.done:g} of {'at most ' if step.at_most else ''}{step.total:g}",
+                f"{step.unit} {step.done:g} of {step.total:g}",
                 *_measured(step),
             ]
         else:
@@ -218,7 +182,7 @@ def _left(step: Step) -> list[str]:
     """Of the whole task, where a forecast knows."""
     if not step.left:
         return []
-    return [f"{'at most' if step.at_most else 'about'} {duration(step.left)} left"]
+    return [f"about {duration(step.left)} left"]
 
 
 def duration(seconds: float) -> str:

@@ -107,11 +107,16 @@ def compare(
     """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
-    from cofill.models.cfn.corruption import Corruption
-    from cofill.models.cfn.engines import FusedEngine, TrainingEngine, make_engine, require_engine, shard_count
-    from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
     from cofill.models.cfn.scaling import ScaledRows, Scaling
-    from cofill.models.cfn.training import new_network
+    from cofill.models.cfn.sgd import (
+        Corruption,
+        EpochNoise,
+        FusedEngine,
+        LossSoFar,
+        lay_out,
+        shard_count,
+    )
+    from cofill.models.cfn.training import make_engine, new_network, require_engine
     from cofill.models.portion import Portion
 
     config = CFNSettings.of(settings)
@@ -130,37 +135,36 @@ def compare(
     rng = np.random.default_rng(config.seed)
     corruption = Corruption.of(config)
 
-    def draw(count: int) -> list[Minibatch]:
-        order = rng.permutation(raw.rows)
-        noise = EpochNoise(rows, corruption, config.seed)
-        chosen = [order[i * config.batch : (i + 1) * config.batch] for i in range(count)]
-        return [noise.corrupted(gather(rows, some)) for some in chosen if len(some)]
-
-    def seconds(engine: TrainingEngine, batches: list[Minibatch]) -> float:
+    def dense_seconds(count: int) -> tuple[float, int]:
+        """Seconds and rows, of steps alone."""
+        order = rng.permutation(raw.rows)[: count * config.batch]
+        noise = EpochNoise.drawn(rows, corruption, config.seed)
+        (some,) = lay_out(rows, order, config.batch, noise, dense.cuts(rows))
         started = time.perf_counter()
-        for batch in batches:
-            engine.step(batch, config.learning_rate / 10)
-        return time.perf_counter() - started
+        dense.train(some, config.learning_rate / 10, LossSoFar())
+        return time.perf_counter() - started, len(some.rows)
 
     def fused_seconds(engine: FusedEngine, read: ScaledRows, count: int, seed: int) -> tuple[float, int, int]:
-        """With gathering and noise, as in training: seconds, ratings, columns present."""
-        order = np.random.default_rng(seed).permutation(raw.rows)
-        entries = columns = 0
+        """With what is done before the steps, as in training: seconds, ratings, columns present."""
+        order = np.random.default_rng(seed).permutation(raw.rows)[: count * config.batch]
         started = time.perf_counter()
-        noise = EpochNoise(read, corruption, seed)
-        for first in range(0, min(count * config.batch, len(order)), config.batch):
-            batch = noise.corrupted(gather(read, order[first : first + config.batch]))
-            engine.step(batch, config.learning_rate / 10)
-            entries += len(batch)
-            columns += len(batch.entries.present)
-        return time.perf_counter() - started, entries, columns
+        noise, so_far, seen = EpochNoise.drawn(read, corruption, seed), LossSoFar(), []
+        for some in lay_out(read, order, config.batch, noise, engine.cuts(read)):
+            engine.train(some, config.learning_rate / 10, so_far)
+            seen.append(some)
+        elapsed = time.perf_counter() - started
+        columns = 0
+        for shard in (shard for some in seen for shard in some.shards):
+            number = np.repeat(np.arange(len(shard.starts) - 1), np.diff(shard.starts))
+            columns += len(np.unique(number * raw.columns + shard.columns))
+        return elapsed, so_far.ratings, columns
 
     fused = FusedEngine(new_network(rows, config, "train"), config)
     hybrid = FusedEngine(new_network(rows_with_features, config, "train"), config)
     dense = make_engine(new_network(rows, config, "train"), of_torch)
     fused_seconds(fused, rows, 2, seed=0)  # compiled, and pages touched
     fused_seconds(hybrid, rows_with_features, 2, seed=0)
-    seconds(dense, draw(1))
+    dense_seconds(1)
     bytes_a_column = 2 * 2 * 4 * config.hidden[0]  # both matrices, read and written once, single precision
     turns = []
     for turn in range(rounds):
@@ -169,13 +173,12 @@ def compare(
             elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
         with hybrid:  # the same rows and the same noise
             hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
-        batches = draw(dense_minibatches)
-        dense_elapsed = seconds(dense, batches)
+        dense_elapsed, dense_rows = dense_seconds(dense_minibatches)
         turns.append(
             {
                 "triad": bandwidth,
                 "fused_ratings_per_second": entries / elapsed,
-                "dense_rows_per_second": sum(batch.batch for batch in batches) / dense_elapsed,
+                "dense_rows_per_second": dense_rows / dense_elapsed,
                 "fused_rows_per_second": min(fused_minibatches * config.batch, raw.rows) / elapsed,
                 "fused_bandwidth": columns * bytes_a_column / elapsed,
                 "seconds_with_features": hybrid_elapsed / elapsed,

@@ -65,11 +65,10 @@ class ShardedCheckpoint:
         self._loaded: _Manifest | None = None
         self._number = 0
 
-    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        """Save unless the last one is less than `seconds` old, by the clock of the first worker."""
+    def due(self) -> bool:
+        """Whether the last one is at least `seconds` old, by the clock of the first worker."""
         due = self._exchange.rank == 0 and time.monotonic() - self._saved_at >= self._seconds
-        if self._exchange.max_(np.array([due], np.uint8))[0]:
-            self.save(weights, best, state)
+        return bool(self._exchange.max_(np.array([due], np.uint8))[0])
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         number = self._number + 1

@@ -18,7 +18,6 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
-from cofill.models.cfn.costs import list_phase, phases_of
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
@@ -77,10 +76,7 @@ def fit_together(
     else:
         model.item_attributes = share.attributes
     features = share.row_features, share.column_features
-    phases = phases_of(model.settings, share.by_column.counts())
-    progress = Forecast(
-        progress, [*phases, list_phase(share.by_column.nnz, len(model.items), model.settings.list_rank)]
-    )
+    progress = Forecast(progress)
     model.learn_portion(known, share.scale, features, portion, progress, checkpoint, resume=resume)
     decay = _decay(share, model.settings.half_life, exchange)
     if by_item:

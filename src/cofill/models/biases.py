@@ -8,10 +8,10 @@ import numpy.typing as npt
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.draws import Keys
 from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Keys
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

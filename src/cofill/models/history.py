@@ -8,6 +8,11 @@ Phase = Literal["pretrain", "search", "train"]
 """Pre-training of the layers; the run that finds the number of epochs; the training that is kept."""
 
 
+SEARCH, LEARN, TRAIN, SOLVE = "finding the epochs", "learning the decoder", "training", "solving the columns"
+LISTS = "fitting the list scorer"
+"""What the parts of a training are called while they run."""
+
+
 @dataclass(frozen=True)
 class EpochRecord:
     """One epoch, as the history of a model keeps it."""
@@ -19,7 +24,7 @@ class EpochRecord:
     learning_rate: float
     seconds: float
     ratings_per_second: float
-    lowered: int = 0  # how often the learning rate had been changed before, because training failed with it
+    lowered: int = 0  # how often the learning rate had been changed before, because training diverged with it
     rows: str = ""  # which of two networks
     workers: int = 1  # processes that trained together
     exchanging: float = 0.0  # share of the seconds that went into the exchange between them
@@ -29,29 +34,20 @@ class EpochRecord:
         return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
 
 
-WhyLowered = Literal["diverged", "learned nothing"]
-
-
 @dataclass(frozen=True)
 class LoweredRate:
-    """A training that failed with one learning rate and began anew with another."""
+    """A training that diverged with one learning rate and began anew with a lower one."""
 
     phase: Phase
     epoch: int
     """In which it failed."""
-    why: WhyLowered
     before: float
     after: float
-    rmse: float
-    """The best validation RMSE that it had reached; infinite if none."""
 
     def __str__(self) -> str:
-        after = f"begins anew with {self.after:.3g}"
-        if self.why == "diverged":
-            return f"training diverged in epoch {self.epoch} with a learning rate of {self.before:.3g}; {after}"
         return (
-            f"training was no better than the means of rows by epoch {self.epoch} with a learning rate of "
-            f"{self.before:.3g}; {after}" + (", the best so far" if self.after >= self.before else "")
+            f"training diverged in epoch {self.epoch} with a learning rate of {self.before:.3g}; "
+            f"begins anew with {self.after:.3g}"
         )
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.draws import Keys, Longs, draws_of
+from cofill.models.rng import Keys, Longs, draws_of
 
 
 @dataclass(frozen=True, eq=False)

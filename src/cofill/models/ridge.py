@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.exchange import ALONE, Exchange
-from cofill.models.draws import Keys, Sample, draws_of, seed_of
+from cofill.models.rng import Keys, Sample, draws_of, seed_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -67,7 +67,6 @@ RANGES: dict[Ranges, tuple[Gene, ...]] = {
         Gene("cold_ratio", 0.0, 0.3, with_features=True),
         Gene("hidden", 100, 600, log=True, whole=True),
         Gene("learning_rate", 0.03, 0.3, log=True),
-        Gene("learning_rate_decay", 0.05, 0.8, log=True),
         Gene("weight_decay", 1e-4, 0.15, log=True),
         Gene("batch", 12, 120, log=True, whole=True),
         Gene("length_power", 0.2, 1.0),

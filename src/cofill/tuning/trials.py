@@ -113,7 +113,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     """The validation RMSE that `cofill train` finds with the trial's settings, without training on everything again."""
     from optuna import TrialPruned
 
-    from cofill.models.cfn.fitting import fit_matrix
+    from cofill.models.cfn.fit import fit_matrix
     from cofill.models.cfn.judging import after_refit
     from cofill.models.observed import KnownRatings
 

@@ -5,7 +5,10 @@ import numpy.typing as npt
 
 from cofill import CFN
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.cfn.sgd import LossSoFar, Minibatches
+from cofill.models.cfn.training import TrainingEngine
 from cofill.models.portion import Portion
 
 Floats = npt.NDArray[np.float32]
@@ -31,6 +34,19 @@ def as_read(
         Portion.of(known) if portion is None else portion,
         (-1.0, 1.0),
     )
+
+
+def entries_of(minibatch: Minibatches) -> Entries:
+    """Of one minibatch in one shard."""
+    (entries,) = minibatch.shards
+    return entries
+
+
+def step(engine: TrainingEngine, minibatch: Minibatches, learning_rate: float) -> float:
+    """Move the weights; returns the loss, summed over entries."""
+    so_far = LossSoFar()
+    engine.train(minibatch, learning_rate, so_far)
+    return so_far.lost
 
 
 def portion_of(model: CFN) -> Portion:

@@ -17,12 +17,10 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.decoding import CFNPredictor
-from cofill.models.cfn.fitting import Fitted, fit_matrix
+from cofill.models.cfn.fit import Fitted, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
-
-pass
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40

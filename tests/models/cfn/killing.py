@@ -1,4 +1,4 @@
-"""End a training at a chosen moment: once it has saved so often, or so many steps later.
+"""End a training at a chosen moment: once it has saved so often, or so many epochs later.
 
 `killed_after` raises where it stands, which leaves on disk what a kill leaves there. `KILLS_ITSELF` is a program that a
 real SIGKILL ends at the same moment. No clock is involved, so a busy machine changes nothing.
@@ -11,7 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 from cofill.models.cfn.checkpoint import Checkpoint
-from cofill.models.cfn.engines import FusedEngine
+from cofill.models.cfn.sgd import FusedEngine
 
 KILLS_ITSELF = """
 import json, os, signal, sys
@@ -45,10 +45,10 @@ def killed_after(watched: Path, saves: int, train: Callable[[], object]) -> dict
 
 @contextmanager
 def ended_after(watched: Path, saves: int, end: Callable[[], None], *, steps: int = 0) -> Iterator[dict[str, Any]]:
-    """Call `end` after so many saves and as many minibatches more; yields the state that was saved last."""
+    """Call `end` after so many saves and as many epochs more; yields the state that was saved last."""
     state: dict[str, Any] = {}
     seen = {"saves": 0, "steps": 0}
-    save, step = Checkpoint.save, FusedEngine.step
+    save, train = Checkpoint.save, FusedEngine.train
 
     def counted_save(self: Checkpoint, weights: Any, best: Any, now: dict[str, Any]) -> None:
         save(self, weights, best, now)
@@ -59,12 +59,12 @@ def ended_after(watched: Path, saves: int, end: Callable[[], None], *, steps: in
             if seen["saves"] == saves and not steps:
                 end()
 
-    def counted_step(self: FusedEngine, minibatch: Any, learning_rate: float) -> float:
+    def counted_train(self: FusedEngine, minibatches: Any, learning_rate: float, so_far: Any) -> None:
+        train(self, minibatches, learning_rate, so_far)
         if seen["saves"] >= saves:
             seen["steps"] += 1
             if seen["steps"] == steps:
                 end()
-        return step(self, minibatch, learning_rate)
 
-    with patch.object(Checkpoint, "save", counted_save), patch.object(FusedEngine, "step", counted_step):
+    with patch.object(Checkpoint, "save", counted_save), patch.object(FusedEngine, "train", counted_train):
         yield state

@@ -12,8 +12,8 @@ from cofill.config import Activation
 from cofill.data.datasets.world import make_world
 from cofill.data.splits import random_split
 from cofill.errors import SettingsError
-from cofill.models.cfn import activation as in_numpy
-from cofill.models.cfn.plain.layers import activated
+from cofill.models.cfn import network as in_numpy
+from cofill.models.cfn.torch import activated
 from tests.models.contract import rmse
 
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)

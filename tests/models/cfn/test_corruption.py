@@ -2,14 +2,12 @@
 
 import itertools
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
 from cofill.config import CFNSettings, Noise
 from cofill.errors import SettingsError
-from cofill.models.cfn.corruption import NoiseDraws
 from cofill.nn import Corruption
 
 NOISES: tuple[Noise, ...] = ("mask", "gaussian", "salt-and-pepper")
@@ -180,24 +178,3 @@ def test_no_cold_rows_cost_no_draw(noise: Noise) -> None:
 def test_a_wrong_share_of_cold_rows_is_refused(ratio: float) -> None:
     with pytest.raises(SettingsError, match="between 0 and 1"):
         Corruption("mask", cold_ratio=ratio)
-
-
-@pytest.mark.parametrize("cold_ratio", [0.0, 0.25])
-@pytest.mark.parametrize("presence", [0.0, 0.7])
-@pytest.mark.parametrize("noise", NOISES)
-def test_what_training_does_is_what_torch_does(noise: Noise, presence: float, cold_ratio: float) -> None:
-    """With the same draws."""
-    rows, values = minibatch()
-    corruption = Corruption(noise, 0.3, 0.5, cold_ratio)
-    inputs, chosen = corruption(rows, values, B, torch.Generator().manual_seed(0), presence=presence)
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.rand(len(values), generator=generator) < 0.3
-    moved = torch.randn(len(values), generator=generator) * 0.5 if noise == "gaussian" else torch.zeros(0)
-    if noise == "salt-and-pepper":
-        moved = (torch.rand(len(values), generator=generator) < 0.5).float() * 2 - 1
-    cold = torch.rand(B, generator=generator) < cold_ratio
-    draws = NoiseDraws(drawn.numpy(), moved.numpy(), cold.numpy())
-    ours, ours_chosen = corruption.applied(rows.numpy().astype(np.int32), values.numpy(), draws, presence=presence)
-    np.testing.assert_array_equal(ours_chosen, chosen.numpy())
-    np.testing.assert_allclose(ours, inputs.numpy(), rtol=0, atol=1e-6)
-    assert ours.dtype == np.float32

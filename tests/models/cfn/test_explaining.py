@@ -21,7 +21,7 @@ from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.cfn.attribution import along_the_path
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.plain.network import PlainNetwork
+from cofill.models.cfn.torch import PlainNetwork
 from cofill.models.recommender import Recommender
 from cofill.models.results import Explanation
 

@@ -7,11 +7,11 @@ import torch
 from cofill.config import Activation, CFNSettings
 from cofill.models.cfn.full_batch import FullBatchEngine, step_by_sign
 from cofill.models.cfn.kernels import Floats
-from cofill.models.cfn.minibatch import gather
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.plain.loss import DenoisingLoss
-from cofill.models.cfn.plain.network import PlainNetwork
-from tests.models.cfn.test_kernels import ACTIVATIONS, ROWS, new_network, scaled_rows
+from cofill.models.cfn.sgd import gather
+from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork
+from tests.models.cfn.as_read import entries_of, step
+from tests.models.cfn.test_kernels import ACTIVATIONS, COLUMNS, ROWS, new_network, scaled_rows
 
 STEPS, FIRST_STEP, DECAY, BETA = 6, 0.01, 0.3, 0.7
 
@@ -25,11 +25,9 @@ def settings_of(activation: Activation, threads: int) -> CFNSettings:
 def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
     """The loss of all rows, and the gradients of loss and decay."""
     network = PlainNetwork(trained)
-    batch = gather(scaled_rows(), np.arange(ROWS))
-    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
-    inputs, targets, corrupted = (
-        torch.from_numpy(a) for a in (batch.entries.inputs, batch.entries.targets, batch.entries.corrupted)
-    )
+    batch = entries_of(gather(scaled_rows(), np.arange(ROWS)))
+    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.rows, batch.columns))
+    inputs, targets, corrupted = (torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.corrupted))
     codes = network.encode(rows, columns, inputs, ROWS)
     loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
@@ -45,7 +43,8 @@ def test_the_gradient_is_that_of_autograd_at_every_step(activation: Activation, 
     with FullBatchEngine(network, settings) as engine:
         for _ in range(STEPS):
             expected_loss, expected = by_autograd(network)
-            loss = engine.step(gather(scaled_rows(), np.arange(ROWS)), FIRST_STEP)
+            cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
+            loss = step(engine, gather(scaled_rows(), np.arange(ROWS), cuts=cuts), FIRST_STEP)
             assert loss == pytest.approx(expected_loss, rel=1e-5)
             for name, gradient in expected.items():
                 assert np.abs(gradient).max() > 1e-4, name  # there was something to find
@@ -60,8 +59,8 @@ def test_the_steps_are_those_of_torch() -> None:
     rprop = torch.optim.Rprop([leaf], lr=FIRST_STEP)
     before, sizes = np.zeros_like(weight), np.full_like(weight, FIRST_STEP)
     steady = np.linspace(-1, 1, 400)
-    for step in range(60):
-        gradient = (steady * (rng.random(400) < 0.9) + (step % 2 - 0.5) * (np.arange(400) % 3 == 0)).astype(np.float32)
+    for turn in range(60):
+        gradient = (steady * (rng.random(400) < 0.9) + (turn % 2 - 0.5) * (np.arange(400) % 3 == 0)).astype(np.float32)
         leaf.grad = torch.from_numpy(gradient.copy())
         rprop.step()
         step_by_sign(weight, gradient, before, sizes)
@@ -79,9 +78,9 @@ def test_a_weight_hurries_while_its_gradient_keeps_its_sign() -> None:
     for _ in range(3):
         before = network.input.weight.copy()
         signs.append(np.sign(by_autograd(network)[1]["input.weight"]))
-        engine.step(batch, FIRST_STEP)
+        step(engine, batch, FIRST_STEP)
         moved.append(network.input.weight - before)
-    rated = batch.entries.present
+    rated = np.unique(entries_of(batch).columns)
     np.testing.assert_allclose(moved[0][rated], -FIRST_STEP * signs[0][rated], rtol=0, atol=1e-6)
     steady = (signs[0] == signs[1]) & (signs[1] == signs[2])
     assert steady[rated].mean() > 0.1

@@ -10,14 +10,11 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.engines import FusedEngine, TrainingEngine
-from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.plain.engine import TorchEngine
-from cofill.models.cfn.plain.loss import DenoisingLoss
-from cofill.models.cfn.plain.network import PlainNetwork
-from tests.models.cfn.as_read import as_read
+from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, Minibatches, gather
+from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork, TorchEngine
+from cofill.models.cfn.training import TrainingEngine
+from tests.models.cfn.as_read import as_read, entries_of, step
 from tests.models.cfn.test_kernels import new_network
 
 Doubles = npt.NDArray[np.float64]
@@ -30,26 +27,27 @@ FUNCTIONS: dict[str, Callable[[Doubles], Doubles]] = {
 }
 
 
-def loss_by_hand(weights: Weights, batch: Minibatch, settings: CFNSettings) -> float:
+def loss_by_hand(weights: Weights, batch: Minibatches, settings: CFNSettings) -> float:
     """sum_e c_e (y_e - x_e)^2 / B row by row, with z = x W_in + s S_in + b_in, h = f(z), features at every layer."""
     f = FUNCTIONS[settings.activation]
     total = 0.0
-    columns = batch.entry_columns
-    for row in range(batch.batch):
-        mine = batch.entries.rows == row
+    entries = entries_of(batch)
+    columns = entries.columns
+    for row in range(len(batch.rows)):
+        mine = entries.rows == row
         side = batch.features[row].astype(np.float64)
-        z = batch.entries.inputs[mine] @ weights["input.weight"][columns[mine]] + weights["input.bias"]
+        z = entries.inputs[mine] @ weights["input.weight"][columns[mine]] + weights["input.bias"]
         code = np.append(f(z + side @ weights.get("input.side", np.zeros((len(side), len(z))))), side)
         for n in range(len(settings.hidden) - 1):
             code = np.append(f(weights[f"middle.{n}.weight"] @ code + weights[f"middle.{n}.bias"]), side)
         y = weights["output.weight"][columns[mine]] @ code + weights["output.bias"][columns[mine]]
         y = np.tanh(y) if settings.output == "tanh" else y
-        emphasis = np.where(batch.entries.corrupted[mine], settings.alpha, settings.beta)
-        total += float((emphasis * (y - batch.entries.targets[mine]) ** 2).sum())
-    return total / batch.batch
+        emphasis = np.where(entries.corrupted[mine], settings.alpha, settings.beta)
+        total += float((emphasis * (y - entries.targets[mine]) ** 2).sum())
+    return total / len(batch.rows)
 
 
-def gradients(weights: Weights, batch: Minibatch, settings: CFNSettings) -> Weights:
+def gradients(weights: Weights, batch: Minibatches, settings: CFNSettings) -> Weights:
     """By central differences, of every single weight."""
     found = {}
     for name, weight in weights.items():
@@ -64,7 +62,7 @@ def gradients(weights: Weights, batch: Minibatch, settings: CFNSettings) -> Weig
     return found
 
 
-def minibatch(settings: CFNSettings, features: int) -> Minibatch:
+def minibatch(settings: CFNSettings, features: int) -> Minibatches:
     """One row without a rating, one without features, a column that nobody rated, a rating of exactly zero."""
     rng = np.random.default_rng(0)
     known = rng.random((ROWS, COLUMNS)) < 0.7
@@ -78,9 +76,9 @@ def minibatch(settings: CFNSettings, features: int) -> Minibatch:
     sparse = SparseRows(indptr, column.astype(np.int32), values, COLUMNS)
     rows = as_read(sparse, side, input_scale=rng.uniform(0.5, 2, ROWS).astype(np.float32), presence=0.4)
     corruption = Corruption.of(settings, with_features=features > 0)
-    batch = EpochNoise(rows, corruption, 1).corrupted(gather(rows, np.arange(ROWS)))
-    assert batch.entries.corrupted.any()
-    assert not batch.entries.corrupted.all()
+    batch = gather(rows, np.arange(ROWS), EpochNoise.drawn(rows, corruption, 1))
+    assert entries_of(batch).corrupted.any()
+    assert not entries_of(batch).corrupted.all()
     return batch
 
 
@@ -107,14 +105,14 @@ def test_the_definition(hidden: tuple[int, ...], activation: str, output: str, f
     trained, settings = network_and_settings(hidden, activation, output, features)
     batch = minibatch(settings, features)
     expected = gradients(weights_of(trained), batch, settings)
-    network = PlainNetwork(trained).double()
-    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.entries.rows, batch.entry_columns))
+    network, entries = PlainNetwork(trained).double(), entries_of(batch)
+    rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (entries.rows, entries.columns))
     inputs, side, targets = (
-        torch.from_numpy(a.astype(np.float64)) for a in (batch.entries.inputs, batch.features, batch.entries.targets)
+        torch.from_numpy(a.astype(np.float64)) for a in (entries.inputs, batch.features, entries.targets)
     )
-    codes = network.encode(rows, columns, inputs, batch.batch, side)
+    codes = network.encode(rows, columns, inputs, len(batch.rows), side)
     loss = DenoisingLoss(settings.alpha, settings.beta)(
-        network.decode(codes, rows, columns), targets, torch.from_numpy(batch.entries.corrupted), batch.batch
+        network.decode(codes, rows, columns), targets, torch.from_numpy(entries.corrupted), len(batch.rows)
     )
     assert loss.item() == pytest.approx(loss_by_hand(weights_of(trained), batch, settings), rel=1e-12)
     loss.backward()
@@ -135,9 +133,9 @@ def test_a_step(
     batch, before, learning_rate = minibatch(settings, features), weights_of(network), 0.2
     found = gradients(before, batch, settings)
     stepping = FusedEngine(network, settings) if engine is FusedEngine else TorchEngine(network, settings)
-    loss = stepping.step(batch, learning_rate)
-    stepping.settle()
-    assert loss / batch.batch == pytest.approx(loss_by_hand(before, batch, settings), rel=1e-5)
+    loss = step(stepping, batch, learning_rate)
+    stepping.flush()
+    assert loss / len(batch.rows) == pytest.approx(loss_by_hand(before, batch, settings), rel=1e-5)
     for name, weight in weights_of(network).items():
         expected = before[name] - learning_rate * (found[name] + 0.3 * before[name])
         np.testing.assert_allclose(weight, expected, rtol=0, atol=5e-7, err_msg=name)

@@ -5,19 +5,15 @@ from typing import get_args
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from cofill.config import CFNSettings, Noise
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.corruption import Corruption
-from cofill.models.cfn.kernels import gather_by_column
-from cofill.models.cfn.minibatch import EpochNoise, Minibatch, gather
 from cofill.models.cfn.scaling import ScaledRows, Scaling
+from cofill.models.cfn.sgd import Corruption, EpochNoise, Minibatches, gather, lay_out
 from cofill.models.portion import Portion
-from tests.models.cfn.as_read import as_read
+from tests.models.cfn.as_read import as_read, entries_of
 from tests.models.several_processes import Played, columns_of, together
 
 Table = npt.NDArray[np.float32]
@@ -37,8 +33,8 @@ def rows(presence: float, *, marks_empty: bool = True) -> ScaledRows:
     return as_read(known, features, presence=presence, marks_empty=marks_empty)
 
 
-def corrupted(clean: Minibatch, of: ScaledRows, corruption: Corruption) -> Minibatch:
-    return EpochNoise(of, corruption, 0).corrupted(clean)
+def corrupted(of: ScaledRows, corruption: Corruption) -> Minibatches:
+    return gather(of, np.arange(ROWS), EpochNoise.drawn(of, corruption, 0))
 
 
 @pytest.mark.parametrize("noise", get_args(Noise))
@@ -47,9 +43,10 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
     read = rows(presence)
     clean = gather(read, np.arange(ROWS))
     assert np.flatnonzero(clean.features[:, -1]).tolist() == [EMPTY]
-    noisy = corrupted(clean, read, Corruption(noise, 0.3, cold_ratio=0.4))
-    silent = np.array([not noisy.entries.inputs[noisy.entries.rows == row].any() for row in range(ROWS)])
-    hidden = np.array([noisy.entries.corrupted[noisy.entries.rows == row].all() for row in range(ROWS)])
+    noisy = corrupted(read, Corruption(noise, 0.3, cold_ratio=0.4))
+    entries = entries_of(noisy)
+    silent = np.array([not entries.inputs[entries.rows == row].any() for row in range(ROWS)])
+    hidden = np.array([entries.corrupted[entries.rows == row].all() for row in range(ROWS)])
     assert 10 < (silent & hidden).sum() < 40
     np.testing.assert_array_equal(noisy.features[:, -1], silent & hidden)
     np.testing.assert_array_equal(noisy.features[:, 0], clean.features[:, 0])
@@ -59,54 +56,53 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
 @pytest.mark.parametrize("noise", get_args(Noise))
 def test_noise_alone_leaves_no_row_silent(noise: Noise) -> None:
     read = rows(0.5)
-    noisy = corrupted(gather(read, np.arange(ROWS)), read, Corruption(noise, 0.9))
+    noisy = corrupted(read, Corruption(noise, 0.9))
     assert np.flatnonzero(noisy.features[:, -1]).tolist() == [EMPTY]
 
 
 def test_features_that_are_no_marks_stay_as_they_are() -> None:
     read = rows(0.5, marks_empty=False)
-    clean = gather(read, np.arange(ROWS))
-    noisy = corrupted(clean, read, Corruption(cold_ratio=1.0))
-    assert noisy.features is clean.features
+    noisy = corrupted(read, Corruption(cold_ratio=1.0))
+    np.testing.assert_array_equal(noisy.features, read.features)
 
 
 # Entries in column order
 
 
-@st.composite
-def sparse_rows(draw: st.DrawFn) -> SparseRows:
-    """A few entries of a matrix of any width: the sort goes digit by digit, 2048 columns to a digit."""
-    columns = draw(st.sampled_from([1, 2, 7, 2048, 2049, 5000, 2**22, 2**22 + 1, 50_000_000, 2**31 - 1]))
-    some = st.one_of(st.integers(0, columns - 1), st.integers(max(columns - 3, 0), columns - 1))
-    rows = draw(st.lists(st.sets(some, max_size=6).map(sorted), min_size=1, max_size=6))
-    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int64)
-    values = np.arange(indptr[-1], dtype=np.float32)
-    return SparseRows(indptr, np.array([c for row in rows for c in row], np.int32), values, columns)
-
-
-@given(sparse_rows(), st.data())
-@settings(deadline=None)
-def test_gathering_sorts_the_entries_of_rows_by_column(rows: SparseRows, data: st.DataObject) -> None:
-    chosen = np.array(data.draw(st.lists(st.integers(0, rows.rows - 1), unique=True)), np.int64)
-    present, starts, entry_rows, values = gather_by_column(rows.indptr, rows.indices, rows.values, chosen, rows.columns)
-    taken = rows.take(chosen)
-    order = np.argsort(taken.indices, kind="stable")
-    expected, first = np.unique(taken.indices[order], return_index=True)
-    np.testing.assert_array_equal(present, expected)
-    np.testing.assert_array_equal(starts, [*first, taken.nnz])
-    np.testing.assert_array_equal(entry_rows, np.repeat(np.arange(len(chosen)), taken.counts())[order])
-    np.testing.assert_array_equal(values, taken.values[order])
-    assert [array.dtype for array in (present, starts, entry_rows, values)] == [np.int32] * 3 + [np.float32]
+@pytest.mark.parametrize("most", [1, 40, 1000])
+@pytest.mark.parametrize("cuts", [[0, 12], [0, 5, 5, 12]])
+@pytest.mark.parametrize("batch", [1, 7, 500])
+def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int, cuts: list[int], most: int) -> None:
+    read = full_rows(100)
+    order = np.random.default_rng(0).permutation(100)[:90]
+    seen: list[tuple[int, int, float]] = []
+    rows_seen = []
+    for some in lay_out(read, order, batch, EpochNoise.none(read), np.array(cuts), most):
+        assert len(some) == 1 or sum(len(shard.rows) for shard in some.shards) <= most
+        rows_seen.append(some.rows)
+        for shard, low, high in zip(some.shards, cuts, cuts[1:], strict=False):
+            assert ((shard.columns >= low) & (shard.columns < high)).all()
+            for number in range(len(some)):
+                at = slice(shard.starts[number], shard.starts[number + 1])
+                assert (np.diff(shard.columns[at]) >= 0).all()
+                rows_of_entries = some.rows[some.row_starts[number] + shard.rows[at]]
+                found = (rows_of_entries, shard.columns[at], shard.targets[at])
+                seen += zip(*(part.tolist() for part in found), strict=True)
+        counts = [read.counts[some.rows[a:b]].sum() for a, b in zip(some.row_starts, some.row_starts[1:], strict=False)]
+        assert some.ratings.tolist() == counts
+    np.testing.assert_array_equal(np.concatenate(rows_seen), order)
+    known = read.known.take(order)
+    places = np.repeat(order, known.counts()).tolist()
+    expected = list(zip(places, known.indices.tolist(), known.values.tolist(), strict=True))
+    assert sorted(seen) == sorted(expected)
 
 
 def test_no_rows_and_empty_rows_have_no_entries() -> None:
-    nothing = SparseRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0)
+    nothing = as_read(SparseRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0))
     for chosen in (np.empty(0, np.int64), np.arange(3)):
-        present, starts, entry_rows, values = gather_by_column(
-            nothing.indptr, nothing.indices, nothing.values, chosen, nothing.columns
-        )
-        assert starts.tolist() == [0]
-        assert len(present) == len(entry_rows) == len(values) == 0
+        (some,) = gather(nothing, chosen).shards
+        assert some.starts.tolist() == [0, 0]
+        assert len(some.rows) == 0
 
 
 @pytest.mark.parametrize("decoder", ["process", "network"])
@@ -124,9 +120,9 @@ def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
     else:
         scaling = Scaling.of_scale(rated, scale, chosen, nothing, portion=portion)
     read = scaling.down(rated, nothing, portion)
-    noisy = corrupted(gather(read, np.arange(ROWS)), read, Corruption("salt-and-pepper", 0.5))
-    at = noisy.entries.corrupted
-    inputs = noisy.entries.inputs[at] / read.input_scale[noisy.entries.rows[at]] - np.float32(read.presence)
+    entries = entries_of(corrupted(read, Corruption("salt-and-pepper", 0.5)))
+    at = entries.corrupted
+    inputs = entries.inputs[at] / read.input_scale[entries.rows[at]] - np.float32(read.presence)
     ends = inputs * scaling.unit + scaling.centre
     assert set(np.round(ends, 4).tolist()) == {1.0, 5.0}
 
@@ -143,18 +139,19 @@ def full_rows(count: int = 300, columns: int = 12) -> ScaledRows:
     return as_read(SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known], columns), presence=0.2)
 
 
-def as_table(batch: Minibatch, of: ScaledRows) -> tuple[Table, Table]:
+def as_table(batch: Minibatches, of: ScaledRows) -> tuple[Table, Table]:
     """(rows, columns): inputs and what is corrupted; nan where there is nothing."""
     inputs, corrupted = (np.full((of.known.rows, of.known.columns), np.nan, np.float32) for _ in range(2))
-    at = batch.rows[batch.entries.rows], batch.entry_columns
-    inputs[at], corrupted[at] = batch.entries.inputs, batch.entries.corrupted
+    entries = entries_of(batch)
+    at = batch.rows[entries.rows], entries.columns
+    inputs[at], corrupted[at] = entries.inputs, entries.corrupted
     return inputs, corrupted
 
 
 @pytest.mark.parametrize("noise", get_args(Noise))
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
 def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float) -> None:
-    """As much as was asked for; what it does to an input is `Corruption.applied`."""
+    """As much as was asked for, and where it was asked for."""
     read, corruption = full_rows(), Corruption(noise, ratio, std=0.25)
     noisy, untouched = corrupted_all(read, corruption), gather(read, np.arange(read.known.rows))
     inputs, corrupted = as_table(noisy, read)
@@ -177,11 +174,11 @@ def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float
         np.testing.assert_allclose(ends, [-0.8, 1.2], rtol=1e-5)  # -1 and 1, and presence
         assert (inputs[chosen] > 0).mean() == pytest.approx(0.5, abs=0.05)
     np.testing.assert_array_equal(inputs[~chosen], clean[~chosen])
-    np.testing.assert_array_equal(noisy.entries.targets, untouched.entries.targets)
+    np.testing.assert_array_equal(entries_of(noisy).targets, entries_of(untouched).targets)
 
 
-def corrupted_all(read: ScaledRows, corruption: Corruption, *seed: int) -> Minibatch:
-    return EpochNoise(read, corruption, *(seed or (7,))).corrupted(gather(read, np.arange(read.known.rows)))
+def corrupted_all(read: ScaledRows, corruption: Corruption, *seed: int) -> Minibatches:
+    return gather(read, np.arange(read.known.rows), EpochNoise.drawn(read, corruption, *(seed or (7,))))
 
 
 def test_a_row_that_would_lose_everything_keeps_it() -> None:
@@ -198,10 +195,10 @@ def test_noise_is_the_same_in_any_minibatch(noise: Noise) -> None:
     """In whatever order rows come, and with whatever others; another seed or another epoch has other noise."""
     read, corruption = full_rows(), Corruption(noise, 0.3, cold_ratio=0.2)
     whole = as_table(corrupted_all(read, corruption, 5, 1), read)
-    of_epoch = EpochNoise(read, corruption, 5, 1)
+    of_epoch = EpochNoise.drawn(read, corruption, 5, 1)
     order = np.random.default_rng(0).permutation(read.known.rows)
     for chosen in np.array_split(order, 7):
-        part = as_table(of_epoch.corrupted(gather(read, chosen)), read)
+        part = as_table(gather(read, chosen, of_epoch), read)
         for found, expected in zip(part, whole, strict=True):
             np.testing.assert_array_equal(found[chosen], expected[chosen])
     for seed in ((5, 2), (6, 1)):

@@ -66,7 +66,8 @@ def test_killed_in_the_search_and_again_in_the_training(file: Path, tmp_path: Pa
 
 def test_killed_when_the_best_weights_are_kept(file: Path, tmp_path: Path) -> None:
     """The best epoch lies before the kill: its weights must have survived too."""
-    changes = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.2, "weight_decay": 0.0}
+    changes: dict[str, Any] = {"refit": False, "epochs": 40, "patience": 6, "learning_rate": 0.2, "weight_decay": 0.0}
+    changes |= {"decoder": "network", "learning_rate_decay": 0.0}
     checkpoint = tmp_path / "checkpoint.safetensors"
     never_killed = fit(file, changes)
     best = int(never_killed.measures["epochs"] or 0)

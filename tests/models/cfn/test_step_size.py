@@ -18,15 +18,13 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.cfn.fitting import Fitted, _hold_out, fit_matrix, validation_entries
+from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entries
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.step_size import StepTooLarge, learns_too_little, lower, share_that_rows_bear, starts_silent
-from cofill.models.cfn.training import TrainingState
-from cofill.models.history import EpochRecord, LoweredRate
+from cofill.models.cfn.training import rate_factor, rate_of_epoch
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
+from cofill.models.rivals.autorec import AutoRec
 from cofill.progress import Step
 from tests.models.cfn.as_read import as_read, portion_of
 
@@ -49,7 +47,7 @@ def weights(model: CFN) -> list[bytes]:
 # Lowering
 
 
-@pytest.mark.parametrize("changes", [{}, {"orientation": "user"}, {"engine": "sparse"}, {"refit": False}, DEEP])
+@pytest.mark.parametrize("changes", [{}, {"orientation": "user"}, {"engine": "dense"}, {"refit": False}, DEEP])
 def test_a_training_that_diverges_ends_well_with_a_lower_rate_and_says_so(changes: dict[str, Any]) -> None:
     seen: list[Step] = []
     model = CFN(**TOO_LARGE | changes).fit(ratings(), progress=seen.append)
@@ -75,7 +73,7 @@ def test_without_validation_too(epochs: int) -> None:
 
 
 def test_the_training_on_all_ratings_has_the_rate_that_the_search_has_found() -> None:
-    model = CFN(**TOO_LARGE).fit(ratings())
+    model = CFN(**TOO_LARGE, learning_rate_decay=0.2).fit(ratings())  # which else follows the length of rows
     search, train = ([r for r in model.history if r.phase == phase] for phase in ("search", "train"))
     assert [r.epoch for r in search] == list(range(1, len(search) + 1))
     assert [r.epoch for r in train] == list(range(1, int(model.measures["epochs"] or 0) + 1))
@@ -113,65 +111,7 @@ def test_whoever_searches_for_a_rate_is_told_at_once() -> None:
         fit(ratings().rows("item"), settings, ratings().scale, lowers_rate=False)
 
 
-# Rates with which nothing is learned
-
-
-def nothing(rmse: float) -> StepTooLarge:
-    return StepTooLarge("search", 4, "learned nothing", "", rmse)
-
-
-def tried(*reached: float) -> tuple[list[float], TrainingState]:
-    settings, state = CFNSettings.of({"learning_rate": 0.64}), TrainingState("search")
-    return [lower(state, nothing(rmse), settings, in_parts=True).after / 0.64 for rmse in reached], state
-
-
-def test_rates_are_lowered_while_that_helps_and_at_most_three_times() -> None:
-    assert tried(4.0, 3.0, 2.0, 1.5)[0] == [1 / 4, 1 / 16, 1 / 64, 1 / 64]
-    assert tried(4.0, 3.0, 3.5)[0] == [1 / 4, 1 / 16, 1 / 4]
-    assert tried(4.0, 5.0)[0] == [1 / 4, 1]
-
-
-def test_the_best_of_all_is_kept() -> None:
-    for reached in ((4.0, 3.0, 2.0, 1.5), (4.0, 5.0)):
-        state = tried(*reached)[1]
-        assert not learns_too_little(state, 9.0, still_better=False, at_end=True)
-        assert starts_silent(state)
-
-
-def test_a_training_that_still_gets_better_has_its_time() -> None:
-    state = TrainingState("search")
-    assert not learns_too_little(state, 2.0, still_better=True, at_end=True)
-    assert learns_too_little(state, 2.0, still_better=False, at_end=False)
-    lower(state, nothing(1.5), CFNSettings(), in_parts=True)
-    assert not learns_too_little(state, 2.0, still_better=True, at_end=False)
-    assert learns_too_little(state, 2.0, still_better=True, at_end=True)
-    assert not learns_too_little(state, 1.4, still_better=True, at_end=True)
-
-
-def test_divergence_is_counted_with_all_others() -> None:
-    _, state = tried(4.0, 3.0)
-    for _ in range(6):
-        lower(state, StepTooLarge("search", 1, "diverged", "the loss is nan"), CFNSettings(), in_parts=False)
-    with pytest.raises(TrainingDivergedError, match=r"the loss is nan\. Lower learning_rate \(now 0\.105, try "):
-        lower(state, StepTooLarge("search", 1, "diverged", "the loss is nan"), CFNSettings(), in_parts=False)
-
-
-def test_what_is_told() -> None:
-    lowered = LoweredRate("search", 4, "learned nothing", 0.105, 0.02625, 1.2)
-    assert str(lowered) == (
-        "training was no better than the means of rows by epoch 4 with a learning rate of 0.105; "
-        "begins anew with 0.0262"
-    )
-    assert str(LoweredRate("search", 4, "learned nothing", 0.02625, 0.105, 1.2)).endswith("0.105, the best so far")
-
-
 # Checkpoints
-
-
-def test_a_state_of_before_loads() -> None:
-    record = EpochRecord("search", 1, 0.2, 1.0, 0.1, 1.0, 1e6)
-    old = {"phase": "search", "epoch": 1, "best_epoch": 1, "best_rmse": 1.0, "history": [record.as_json()]}
-    assert TrainingState.from_dict(old) == TrainingState("search", 1, 1, 1.0, [record])
 
 
 @pytest.mark.parametrize("changes", [{}, {"refit": False}, {"learning_rate": 3.0, "patience": 2}, DEEP])
@@ -209,23 +149,36 @@ def rows_of(count: int, length: int, columns: int) -> ScaledRows:
     ("orientation", "count", "length", "columns"),
     [("item", 3706, 270, 6040), ("user", 6040, 166, 3706), ("item", 1000, 936, 69878), ("user", 7000, 143, 10677)],
 )
-def test_data_like_movielens_is_trained_with_the_rate_of_the_settings(
+def test_a_rate_with_a_decay_of_its_own_is_taken_as_it_is(
     orientation: Orientation, count: int, length: int, columns: int
 ) -> None:
-    settings = CFNSettings.of({"orientation": orientation})
-    assert share_that_rows_bear(rows_of(count, length, columns), settings) == 1
+    """Of data like MovieLens; otherwise it is a little larger."""
+    rows, settings = rows_of(count, length, columns), CFNSettings.of({"orientation": orientation})
+    assert rate_factor(rows, settings.changed({"learning_rate_decay": 0.3})) == 1
+    assert 1 <= rate_factor(rows, settings) < 2
 
 
 def test_few_items_with_very_many_ratings_have_a_lower_one() -> None:
-    assert 0.05 < share_that_rows_bear(rows_of(100, 18_000, 20_000), CFNSettings()) < 0.07
-    assert share_that_rows_bear(rows_of(0, 5, 10), CFNSettings()) == 1
+    assert 0.05 < rate_factor(rows_of(100, 18_000, 20_000), CFNSettings()) < 0.07
+    assert rate_factor(rows_of(0, 5, 10), CFNSettings()) == 1
 
 
 @given(st.integers(1, 300), st.integers(1, 3000), st.integers(0, 3000), st.integers(1, 100))
 def test_it_never_rises_with_the_length_of_rows(count: int, length: int, more: int, batch: int) -> None:
     settings = CFNSettings.of({"batch": batch})
-    shares = [share_that_rows_bear(rows_of(count, n, 6000), settings) for n in (length, length + more)]
-    assert 0 < shares[1] <= shares[0] <= 1
+    factors = [rate_factor(rows_of(count, n, 6000), settings) for n in (length, length + more)]
+    assert 0 < factors[1] <= factors[0] <= 3
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 15])
+def test_it_falls_to_nothing(epochs: int) -> None:
+    """After a first epoch of a third of the rate, and a second one of two thirds."""
+    settings = CFNSettings.of({"epochs": epochs})
+    rates = [rate_of_epoch(settings, epoch) for epoch in range(1, epochs + 1)]
+    assert rates[0] == pytest.approx(0.35)
+    assert all(0 < rate < 1 for rate in rates)
+    assert rates[2:] == sorted(rates[2:], reverse=True)
+    assert rates[-1] <= 1 / epochs
 
 
 # Shapes
@@ -294,9 +247,6 @@ def test_defaults_are_never_worse_than_the_means_of_rows(name: str, orientation:
     settings = CFNSettings.of({"orientation": orientation, "epochs": 12, "threads": 1})
     fitted = fit(rows, settings, scale)
     assert (fitted.validation_rmse or 99) <= 1.01 * rmse_of_means(rows, settings, scale)
-    rival = AutoRecSettings.of({"orientation": orientation, "epochs": 25, "threads": 1, "hidden": 50})
-    found = fit(rows, rival, scale, new_engine=AutoRec.new_engine).validation_rmse
-    assert (found or 99) <= 1.01 * rmse_of_means(rows, rival, scale)
 
 
 def test_resilient_propagation_is_lowered_too() -> None:

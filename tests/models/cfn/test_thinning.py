@@ -7,7 +7,7 @@ from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import gp_fit
 from cofill.models.cfn.gp_fit import random_ranks, thinned
-from cofill.models.draws import draws_of_entries, seed_of
+from cofill.models.rng import draws_of_entries, seed_of
 from tests.models.several_processes import together
 
 ROWS, COLUMNS = 40, 30

@@ -24,8 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cofill.models.cfn.activation import activation_gradient
-from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.network import CFNetwork, activation_gradient
 from cofill.models.results import Given, Shares
 from cofill.models.ridge import FeatureRegression
 

@@ -13,14 +13,14 @@ from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
 from cofill.models.cfn.network import Weights
 
-_FORMAT = "2"
+_FORMAT = "3"
 
 
 class TrainingCheckpoint(Protocol):
     """Where a run is kept, and what the training needs of it."""
 
-    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        """Save unless the last one is recent."""
+    def due(self) -> bool:
+        """Whether the last one is no longer recent."""
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         """The weights as they are, the best so far where they are kept, and where the run stands.
@@ -50,10 +50,9 @@ class Checkpoint:
         self._seconds = seconds
         self._saved_at = time.monotonic()
 
-    def save_if_due(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        """Save unless the last one is less than `seconds` old."""
-        if time.monotonic() - self._saved_at >= self._seconds:
-            self.save(weights, best, state)
+    def due(self) -> bool:
+        """Whether the last one is at least `seconds` old."""
+        return time.monotonic() - self._saved_at >= self._seconds
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
         # The head of the file, which holds the rest, must not be longer than 100 MB.

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.exchange import total
-from cofill.models.draws import Sample, seed_of
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Sample, seed_of
 
 Floats = npt.NDArray[np.float32]
 

@@ -4,12 +4,9 @@ import numpy as np
 
 from cofill.compiling import compiled
 from cofill.config import CFNSettings
-from cofill.models.cfn.activation import activated, activation_gradient
-from cofill.models.cfn.engines import FusedEngine
-from cofill.models.cfn.kernels import Entries, Floats
-from cofill.models.cfn.loss import Loss, loss_and_derivative
-from cofill.models.cfn.minibatch import Minibatch
-from cofill.models.cfn.network import CFNetwork, Weights
+from cofill.models.cfn.kernels import Entries, Floats, Loss, encode
+from cofill.models.cfn.network import CFNetwork, Weights, activated, activation_gradient
+from cofill.models.cfn.sgd import FusedEngine, LossSoFar, Minibatches
 
 _GROWS, _SHRINKS = np.float32(1.2), np.float32(0.5)
 _SMALLEST, _LARGEST = np.float32(1e-6), np.float32(50)
@@ -31,31 +28,35 @@ class FullBatchEngine(FusedEngine):
         self._sizes = _like(network.weights(), settings.learning_rate)
 
     @np.errstate(all="ignore")
-    def step(self, minibatch: Minibatch, learning_rate: float) -> float:
+    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
         """RProp finds the size of every weight's step itself: the learning rate is that of the first one."""
-        loss = self._find_gradients(minibatch)
+        so_far.lost += self._find_gradients(minibatches)
+        so_far.ratings += int(minibatches.ratings.sum())
+        so_far.minibatches += 1
         for name, weight in self.network.weights().items():
             step_by_sign(weight.ravel(), *(of[name].ravel() for of in (self.gradients, self._before, self._sizes)))
-        return loss
 
-    def _find_gradients(self, minibatch: Minibatch) -> float:
+    def _find_gradients(self, rows: Minibatches) -> float:
         """Of loss and decay; returns the loss, summed over entries."""
-        entries, bounds = minibatch.entries, minibatch.bounds(self.shards)
-        network, found = self.network, self.gradients
+        network, found, shards = self.network, self.gradients, rows.shards
         for gradient in found.values():
             gradient[:] = 0
-        z = self._encode(minibatch, bounds) + network.input.bias
-        hidden = activated(z, network.activation)
-        dh = np.empty((self.shards, *hidden.shape), np.float32)
+        z = np.empty((len(shards), len(rows.rows), network.width), np.float32)
+        self._on_shards(
+            lambda s: encode(network.input.weight, 1.0, shards[s], 0, shards[s].starts[-1], z[s]), len(shards)
+        )
+        hidden = activated(z.sum(0) + network.input.bias, network.activation)
+        dh = np.empty((len(shards), *hidden.shape), np.float32)
         losses = self._on_shards(
             lambda s: output_gradients(
-                self._output.weight, self._b_out, self.loss, entries, hidden, bounds[s], bounds[s + 1],
+                network.output.weight, network.output.bias, self.loss, shards[s], hidden,
                 dh[s], found["output.weight"], found["output.bias"],
-            )
+            ),
+            len(shards),
         )  # fmt: skip
         dz = activation_gradient(dh.sum(0), hidden, network.activation)
         found["input.bias"][:] = dz.sum(0)
-        self._on_shards(lambda s: input_gradients(entries, dz, bounds[s], bounds[s + 1], found["input.weight"]))
+        self._on_shards(lambda s: input_gradients(shards[s], dz, found["input.weight"]), len(shards))
         decay = np.float32(self.settings.weight_decay)
         found["input.weight"] += decay * network.input.weight
         found["output.weight"] += decay * network.output.weight
@@ -95,48 +96,36 @@ def output_gradients(
     loss: Loss,
     entries: Entries,
     hidden: Floats,
-    first: int,
-    last: int,
     dh: Floats,
     dweight: Floats,
     dbias: Floats,
 ) -> float:
-    """The gradients of W, b and, over this shard, of h; those of W must come as zeros. Returns the loss, summed over
-    entries."""
-    present, starts, entry_rows = entries.present, entries.starts, entries.rows
-    targets, corrupted = entries.targets, entries.corrupted
+    """The gradients of W, b and, over this shard, of h; those of W and b must come as zeros. Returns the loss, summed
+    over entries."""
     batch, width = hidden.shape
     per_row = np.float32(1.0 / batch)
     total = 0.0
     dh[:] = 0
-    for c in range(first, last):
-        column = present[c]
-        w, dw = weight[column], dweight[column]
-        gradient_sum = np.float32(0)
-        for e in range(starts[c], starts[c + 1]):
-            h_i, dh_i = hidden[entry_rows[e]], dh[entry_rows[e]]
-            dot = np.float32(0)
-            for q in range(width):
-                dot += h_i[q] * w[q]
-            lost, derivative = loss_and_derivative(loss, dot + bias[column], targets[e], corrupted[e])
-            total += float(lost)
-            g = per_row * derivative
-            gradient_sum += g
-            for q in range(width):
-                dh_i[q] += g * w[q]
-                dw[q] += g * h_i[q]
-        dbias[column] = gradient_sum
+    for e in range(len(entries.targets)):
+        row, column = entries.rows[e], entries.columns[e]
+        dot = bias[column]
+        for q in range(width):
+            dot += hidden[row, q] * weight[column, q]
+        error = dot - entries.targets[e]
+        lost = np.float32(loss.alpha if entries.corrupted[e] else loss.beta) * error
+        total += float(lost * error)
+        g = per_row * 2 * lost
+        dbias[column] += g
+        for q in range(width):
+            dh[row, q] += g * weight[column, q]
+            dweight[column, q] += g * hidden[row, q]
     return total
 
 
 @compiled
-def input_gradients(entries: Entries, dz: Floats, first: int, last: int, dweight: Floats) -> None:
+def input_gradients(entries: Entries, dz: Floats, dweight: Floats) -> None:
     """dW[j] = sum_i x_ij dz_i; it must come as zeros."""
-    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
-    for c in range(first, last):
-        dw = dweight[present[c]]
-        for e in range(starts[c], starts[c + 1]):
-            dz_i = dz[entry_rows[e]]
-            x = inputs[e]
-            for q in range(dz.shape[1]):
-                dw[q] += x * dz_i[q]
+    for e in range(len(entries.inputs)):
+        x, row, column = entries.inputs[e], entries.rows[e], entries.columns[e]
+        for q in range(dz.shape[1]):
+            dweight[column, q] += x * dz[row, q]

@@ -17,8 +17,8 @@ from cofill.models.cfn.gp_batch import DecodedColumns, Spread, across, whole_var
 from cofill.models.cfn.gp_fit import FirstDecoder, Floats, Learned, drawn, halves_of
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.draws import seed_of
 from cofill.models.observed import AllColumns, KnownRatings
+from cofill.models.rng import seed_of
 from cofill.threads import one_blas_thread
 
 # The RMSE of unseen ratings falls with this power of the number of ratings. Training on a tenth less made it 0.55 %

@@ -1,71 +1,70 @@
-"""The two big layers, fused, for the CPU: what `plain/layers.py` defines, at the speed of memory.
+"""The two big layers, fused, for the CPU: what `cfn/torch.py` defines, at the speed of memory.
 
-A kernel works on one shard, the run `first:last` of the columns present, and lets other threads run meanwhile. A
-shard alone touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width)
-each; every shard has its own part of these sums.
+A kernel works on the entries of one shard, a run of the columns, and lets other threads run meanwhile. A shard alone
+touches the weights of its columns, so nothing is locked. Over shards only z and dh are summed, (B, width) each. Every
+shard has its own part of these sums, and they are added up in the order of the shards: the same bits every time.
 
-These two sums are of fixed-point numbers, whole multiples of some 2^-n: in whatever order their parts are added up, on
-any number of threads and machines, they come out the same to the bit. So do the weights, even where a training
-amplifies the least difference, as it may while its steps are still large. Sums are narrow or wide (`Sums`): multiples
-of 2^-22 in 32 bits, which are quick, or multiples of 2^-30 in double precision for rows with very many ratings, which
-are exact up to 8 million.
-
-Weight decay is applied late (lazily): a column's weights are brought up to date when a minibatch next meets it. Decay
-is counted in logarithms: what is due to column j is the factor exp(step.decay_before - columns.decayed[j]).
+Weight decay multiplies all weights at every minibatch, and most of them are not touched there. So weights are stored
+divided by one number, the `scale` of their layer: the decay of a minibatch multiplies that number alone.
 """
 
-from math import exp, tanh
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill.compiling import compiled, intrinsic
-from cofill.models.cfn.loss import Loss, loss_and_derivative
+from cofill.models.rng import Keys, drawn, mixed, normal, unit
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Bytes = npt.NDArray[np.uint8]
 
-
-NARROW, WIDE = np.float32(2.0**22), np.float32(2.0**30)
-"""What a number is multiplied by before it is rounded to a fixed-point one."""
-Sums = Ints | Doubles
-"""Narrow or wide ones. What does not fit into a narrow one comes out wrong: see `engines.py`."""
+TANH, SIGMOID, IDENTITY = 0, 1, 2
+"""The functions of hidden layers, as kernels take them."""
 
 
 class Entries(NamedTuple):
-    """n known entries of B rows in column order; those of the c-th column present are starts[c]:starts[c + 1]."""
+    """Known entries of some minibatches, one minibatch after the other, each in column order."""
 
-    present: Ints  # (C,) ascending
-    starts: Ints  # (C + 1,)
-    rows: Ints  # (n,) in 0..B-1
+    starts: Longs  # (minibatches + 1,)
+    columns: Ints  # (n,)
+    rows: Ints  # (n,) the place of its row in its minibatch
     inputs: Floats  # (n,)
     targets: Floats  # (n,)
     corrupted: Flags  # (n,)
 
 
-class Columns(NamedTuple):
-    """What a big layer has of every column."""
+class Loss(NamedTuple):
+    """sum over known e of c_e (y_e - x_e)^2 / B, c_e = alpha where the input was corrupted, beta elsewhere."""
 
-    weight: Floats  # (columns, width)
-    decayed: Doubles  # (columns,) the logarithm of all decay already applied to each
-
-
-class Step(NamedTuple):
-    """How far the weights move for this minibatch."""
-
-    learning_rate: float
-    decay_before: float  # the logarithm of all decay due before this minibatch
-    decay: float  # that of its own: log(1 - learning_rate * weight_decay)
+    alpha: float
+    beta: float
 
 
-# The columns of a minibatch lie far apart in memory, so the hardware cannot guess which one follows. Asking for the
-# next column's weights while the present one is worked on (prefetching) hides most of the wait.
+class Noise(NamedTuple):
+    """What kernels need to know of the noise of an epoch."""
+
+    kind: int  # MASK, GAUSSIAN or SALT_AND_PEPPER
+    seed: np.uint64
+    ratio: np.float32
+    std: np.float32
+    low: np.float32  # the ends of the rating scale, scaled: salt and pepper are these
+    high: np.float32
+    presence: np.float32
+
+
+MASK, GAUSSIAN, SALT_AND_PEPPER = 0, 1, 2
+_OTHER = np.uint64(0xD1B54A32D192ED03)  # makes a second draw of one that has been used
+
+# The columns of a minibatch lie far apart in memory, so the hardware cannot guess which one follows. Asking for a later
+# column's weights while the present one is worked on (prefetching) hides most of the wait.
 _FLOATS_A_LINE = 16  # 64 bytes
 _FOR_READING, _KEEP_IN_ALL_CACHES, _DATA = 0, 3, 1
+_AHEAD = 4  # entries
 
 
 @intrinsic
@@ -100,90 +99,108 @@ def prefetch_row(matrix: npt.NDArray[np.float32], row: int) -> None:
         _prefetch_line(matrix, row, column)
 
 
-_DIGIT_BITS = 11
-_DIGITS = 1 << _DIGIT_BITS
+# An epoch is laid out before it is trained on
 
 
 @compiled
-def gather_by_column(
-    indptr: Longs, indices: Ints, values: Floats, rows: Longs, columns: int
-) -> tuple[Ints, Ints, Ints, Floats]:
-    """The known entries of some rows, sorted by column with a radix sort: its time does not grow with the columns.
+def count_minibatches(indptr: Longs, rows: Ints, first: int, last: int, batch_of: Ints, counts: Longs) -> None:
+    """counts[b] += the entries that the columns first:last have in minibatch b; a row in none has batch_of[row] < 0."""
+    for entry in range(indptr[first], indptr[last]):
+        b = batch_of[rows[entry]]
+        if b >= 0:
+            counts[b] += 1
 
-    Returns the columns present (C,), where each one's entries start (C + 1,), and for each entry the position of
-    its row in `rows` (n,) and its value (n,).
+
+@compiled
+def lay_out(
+    indptr: Longs,
+    rows: Ints,
+    values: Floats,
+    first: int,
+    last: int,
+    batch_of: Ints,
+    place_of: Ints,
+    input_scale: Floats,
+    noise: Noise,
+    row_keys: Keys,
+    column_keys: Keys,
+    spared: Flags,
+    cold: Flags,
+    at: Longs,
+    entries: Entries,
+) -> None:
+    """The entries of the columns first:last, column by column, to the end of what their minibatch has, with noise.
+
+    `indptr`, `rows` and `values` have the ratings by column; `at` (minibatches,) says where each is filled up to.
     """
-    total = 0
-    for row in rows:
-        total += indptr[row + 1] - indptr[row]
-    entry_columns, entry_rows = np.empty(total, np.int32), np.empty(total, np.int32)
-    entry_values = np.empty(total, np.float32)
-    at = 0
-    for position in range(rows.size):
-        for entry in range(indptr[rows[position]], indptr[rows[position] + 1]):
-            entry_columns[at] = indices[entry]
-            entry_rows[at] = position
-            entry_values[at] = values[entry]
-            at += 1
-    other_columns, other_rows = np.empty(total, np.int32), np.empty(total, np.int32)
-    other_values = np.empty(total, np.float32)
-    place = np.empty(_DIGITS, np.int64)
-    shift = 0
-    while shift == 0 or (columns - 1) >> shift > 0:
-        place[:] = 0
-        for entry in range(total):
-            place[(entry_columns[entry] >> shift) & (_DIGITS - 1)] += 1
-        before = 0
-        for digit in range(_DIGITS):
-            before, place[digit] = before + place[digit], before
-        for entry in range(total):
-            digit = (entry_columns[entry] >> shift) & (_DIGITS - 1)
-            target = place[digit]
-            place[digit] = target + 1
-            other_columns[target] = entry_columns[entry]
-            other_rows[target] = entry_rows[entry]
-            other_values[target] = entry_values[entry]
-        entry_columns, other_columns = other_columns, entry_columns
-        entry_rows, other_rows = other_rows, entry_rows
-        entry_values, other_values = other_values, entry_values
-        shift += _DIGIT_BITS
-    present_count = 0
-    for entry in range(total):
-        present_count += entry == 0 or entry_columns[entry] != entry_columns[entry - 1]
-    present, starts = np.empty(present_count, np.int32), np.empty(present_count + 1, np.int32)
-    c = 0
-    for entry in range(total):
-        if entry == 0 or entry_columns[entry] != entry_columns[entry - 1]:
-            present[c] = entry_columns[entry]
-            starts[c] = entry
-            c += 1
-    starts[present_count] = total
-    return present, starts, entry_rows, entry_values
+    for column in range(first, last):
+        key = column_keys[column]
+        for entry in range(indptr[column], indptr[column + 1]):
+            row = rows[entry]
+            b = batch_of[row]
+            if b < 0:
+                continue
+            place = at[b]
+            at[b] = place + 1
+            bits = drawn(noise.seed, row_keys[row], key)
+            corrupted = bool(unit(bits) < noise.ratio)
+            x = values[entry]
+            shown = x + noise.presence
+            if noise.kind == MASK:
+                corrupted = corrupted and not bool(spared[row])
+                if corrupted:
+                    shown = np.float32(0)
+            elif corrupted:
+                other = mixed(bits ^ _OTHER)
+                if noise.kind == GAUSSIAN:
+                    shown += noise.std * normal(other)
+                else:
+                    shown = noise.presence + (noise.high if unit(other) < np.float32(0.5) else noise.low)
+            if cold[row]:
+                shown = np.float32(0)
+                corrupted = True
+            entries.columns[place] = column
+            entries.rows[place] = place_of[row]
+            entries.inputs[place] = shown * input_scale[row]
+            entries.targets[place] = x
+            entries.corrupted[place] = corrupted
 
 
 @compiled
-def encode(columns: Columns, decay: float, entries: Entries, first: int, last: int, fixed: np.float32, z: Sums) -> None:
-    """z_i = sum over this shard of x_ij W[j], in units of 1 / `fixed`; `decay` is the logarithm of all decay due."""
-    weight, decayed = columns
-    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
+def keep_something(noise: Noise, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints, keeps: Bytes) -> None:
+    """keeps[i] = whether masking leaves row i a rating."""
+    for row in range(len(indptr) - 1):
+        for entry in range(indptr[row], indptr[row + 1]):
+            if not unit(drawn(noise.seed, row_keys[row], column_keys[indices[entry]])) < noise.ratio:
+                keeps[row] = 1
+                break
+
+
+# The layers
+
+
+@compiled
+def encode(weight: Floats, scale: float, entries: Entries, first: int, last: int, z: Floats) -> None:
+    """z_i = sum over the entries first:last of x_ij W[j]."""
+    columns, entry_rows, inputs = entries.columns, entries.rows, entries.inputs
     width = weight.shape[1]
-    z[:] = 0
-    for c in range(first, last):
-        if c + 2 < last:
-            prefetch_row(weight, present[c + 2])
-        w = weight[present[c]]
-        factor = np.exp(np.float32(decay - decayed[present[c]]))
-        for entry in range(starts[c], starts[c + 1]):
-            x = inputs[entry] * factor * fixed
-            if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
-                z_i = z[entry_rows[entry]]
-                for q in range(width):
-                    z_i[q] += z.dtype.type(np.rint(x * w[q]))
+    for i in range(z.shape[0]):
+        for q in range(width):
+            z[i, q] = 0
+    whole = np.float32(scale)
+    for entry in range(first, last):
+        if entry + _AHEAD < last and columns[entry + _AHEAD] != columns[entry + _AHEAD - 1]:
+            prefetch_row(weight, columns[entry + _AHEAD])
+        x = inputs[entry] * whole
+        if x != 0:  # a masked rating, or one equal to the mean, adds nothing: spare the memory traffic
+            row, column = entry_rows[entry], columns[entry]
+            for q in range(width):
+                z[row, q] += x * weight[column, q]
 
 
 @compiled
 def sum_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats, first: int, last: int, z: Floats) -> None:
-    """z[i] = sum_j x_ij W[j] for the rows first:last, in single precision: for rows that are read, not trained on."""
+    """z[i] = sum_j x_ij W[j] for the rows first:last: for rows that are read, not trained on."""
     end = indptr[last]
     for row in range(first, last):
         z_i = z[row]
@@ -198,137 +215,229 @@ def sum_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats, fir
 
 @compiled
 def decode_and_step(
-    columns: Columns,
+    weight: Floats,
     bias: Floats,
-    step: Step,
+    scale: float,
+    rate: float,
+    keep: float,
     loss: Loss,
     squash: bool,
     entries: Entries,
-    hidden: Floats,
     first: int,
     last: int,
-    fixed: np.float32,
-    dh: Sums,
+    hidden: Floats,
+    dh: Floats,
 ) -> float:
     """Outputs, errors, dh and the step of W and b, with each column's weights read and written once.
 
-    dh_i = B dL/dh_i over this shard, in units of 1 / `fixed`; returns its part of the loss, summed over entries.
-    `hidden` may be wider than `dh`: what follows are side features, which nobody asks the gradient of.
+    dh_i = dL/dh_i over this shard; returns its part of the loss, summed over entries. `keep` is the decay of this
+    minibatch: the scale is scale * keep after it. `hidden` may be wider than `dh`: what follows are side features, of
+    which no gradient is needed.
     """
-    weight, decayed = columns
-    present, starts, entry_rows = entries.present, entries.starts, entries.rows
+    columns, entry_rows = entries.columns, entries.rows
     targets, corrupted = entries.targets, entries.corrupted
     batch, width = hidden.shape
     deep = dh.shape[1]
-    keep = np.float32(exp(step.decay))
-    rate = np.float32(step.learning_rate)
+    whole = np.float32(scale)
+    alpha, beta = np.float32(loss.alpha), np.float32(loss.beta)
     per_row = np.float32(1.0 / batch)
-    whole = np.float32(batch) * fixed
+    step = np.float32(-rate / (scale * keep))
     gradients = np.empty(batch, np.float32)
     total = 0.0
-    dh[:] = 0
-    for c in range(first, last):
-        if c + 2 < last:
-            prefetch_row(weight, present[c + 2])
-        column = present[c]
-        start = starts[c]
-        count = starts[c + 1] - start
-        w = weight[column]
-        factor = np.exp(np.float32(step.decay_before - decayed[column]))
-        b = bias[column] * factor
+    for i in range(batch):
+        for q in range(deep):
+            dh[i, q] = 0
+    start = first
+    while start < last:
+        column = columns[start]
+        end = start + 1
+        while end < last and columns[end] == column:
+            end += 1
+        if end + 1 < last:
+            prefetch_row(weight, columns[end + 1])
         gradient_sum = np.float32(0)
-        for e in range(count):
-            h_i = hidden[entry_rows[start + e]]
+        for entry in range(start, end):
+            row = entry_rows[entry]
             dot = np.float32(0)
             for q in range(width):
-                dot += h_i[q] * w[q]
-            y = dot * factor + b
+                dot += hidden[row, q] * weight[column, q]
+            y = (dot + bias[column]) * whole
             slope = np.float32(1)
             if squash:
-                y = np.float32(tanh(y))
+                y = np.float32(np.tanh(y))
                 slope = 1 - y * y
-            lost, derivative = loss_and_derivative(loss, y, targets[start + e], corrupted[start + e])
-            total += float(lost)
-            gradients[e] = per_row * derivative * slope
-            gradient_sum += gradients[e]
+            error = y - targets[entry]
+            lost = (alpha if corrupted[entry] else beta) * error
+            total += float(lost * error)
+            g = per_row * 2 * lost * slope
+            gradients[entry - start] = g
+            gradient_sum += g
         # dh of every row but the last, then the last one together with the step: one pass less over w.
-        for e in range(count - 1):
-            dh_i = dh[entry_rows[start + e]]
-            g = gradients[e] * factor * whole
+        for entry in range(start, end - 1):
+            row = entry_rows[entry]
+            g = gradients[entry - start] * whole
             for q in range(deep):
-                dh_i[q] += dh.dtype.type(np.rint(g * w[q]))
-        h_i = hidden[entry_rows[start + count - 1]]
-        dh_i = dh[entry_rows[start + count - 1]]
-        g = gradients[count - 1] * factor * whole
-        shrink = factor * keep
-        move = -rate * gradients[count - 1]
+                dh[row, q] += g * weight[column, q]
+        row = entry_rows[end - 1]
+        g = gradients[end - 1 - start] * whole
+        move = step * gradients[end - 1 - start]
         for q in range(deep):
-            w_q = w[q]
-            dh_i[q] += dh.dtype.type(np.rint(g * w_q))
-            w[q] = shrink * w_q + move * h_i[q]
+            w = weight[column, q]
+            dh[row, q] += g * w
+            weight[column, q] = w + move * hidden[row, q]
         for q in range(deep, width):
-            w[q] = shrink * w[q] + move * h_i[q]
-        for e in range(count - 1):
-            h_i = hidden[entry_rows[start + e]]
-            move = -rate * gradients[e]
+            weight[column, q] += move * hidden[row, q]
+        for entry in range(start, end - 1):
+            row = entry_rows[entry]
+            move = step * gradients[entry - start]
             for q in range(width):
-                w[q] += move * h_i[q]
-        bias[column] = b * keep - rate * gradient_sum
-        decayed[column] = step.decay_before + step.decay
+                weight[column, q] += move * hidden[row, q]
+        bias[column] += step * gradient_sum
+        start = end
     return total
 
 
 @compiled
-def step_input(columns: Columns, step: Step, entries: Entries, dz: Floats, first: int, last: int) -> None:
-    """W[j] -= learning_rate * sum_i x_ij dz_i, and its decay. A column whose inputs are all zero waits."""
-    weight, decayed = columns
-    present, starts, entry_rows, inputs = entries.present, entries.starts, entries.rows, entries.inputs
-    width = weight.shape[1]
-    rate = np.float32(step.learning_rate)
-    for c in range(first, last):
-        if c + 2 < last:
-            prefetch_row(weight, present[c + 2])
-        column = present[c]
-        w = weight[column]
-        shrink = np.exp(np.float32(step.decay_before - decayed[column] + step.decay))
-        for entry in range(starts[c], starts[c + 1]):
-            move = -rate * inputs[entry]
-            if move != 0:
-                dz_i = dz[entry_rows[entry]]
-                for q in range(width):
-                    w[q] = shrink * w[q] + move * dz_i[q]
-                shrink = np.float32(1)
-                decayed[column] = step.decay_before + step.decay
-
-
-@compiled
-def apply_decay(columns: Columns, decay: float, first: int, last: int) -> None:
-    """Bring the columns first:last up to date and set their clocks back to zero."""
-    weight, decayed = columns
-    for column in range(first, last):
-        factor = np.exp(np.float32(decay - decayed[column]))
-        w = weight[column]
-        for q in range(weight.shape[1]):
-            w[q] *= factor
-        decayed[column] = 0
-
-
-@compiled
-def outputs_at(
-    weight: Floats,
-    bias: Floats,
-    hidden: Floats,
-    entry_rows: Longs,
-    entry_columns: Ints,
-    first: int,
-    last: int,
-    outputs: Floats,
+def step_input(
+    weight: Floats, scale: float, rate: float, keep: float, entries: Entries, first: int, last: int, dz: Floats
 ) -> None:
-    """outputs[e] = h[entry_rows[e]] . W[entry_columns[e]] + b[entry_columns[e]] for the entries first:last."""
-    for e in range(first, last):
-        h_i = hidden[entry_rows[e]]
-        w = weight[entry_columns[e]]
-        dot = np.float32(0)
+    """W[j] -= rate * sum_i x_ij dz_i"""
+    columns, entry_rows, inputs = entries.columns, entries.rows, entries.inputs
+    step = np.float32(-rate / (scale * keep))
+    for entry in range(first, last):
+        if entry + _AHEAD < last and columns[entry + _AHEAD] != columns[entry + _AHEAD - 1]:
+            prefetch_row(weight, columns[entry + _AHEAD])
+        move = step * inputs[entry]
+        if move != 0:
+            row, column = entry_rows[entry], columns[entry]
+            for q in range(weight.shape[1]):
+                weight[column, q] += move * dz[row, q]
+
+
+@compiled
+def multiply(weight: Floats, factor: float, first: int, last: int) -> None:
+    """The rows first:last of a matrix, times a factor."""
+    by = np.float32(factor)
+    for row in range(first, last):
         for q in range(weight.shape[1]):
-            dot += h_i[q] * w[q]
-        outputs[e] = dot + bias[entry_columns[e]]
+            weight[row, q] *= by
+
+
+# Many short minibatches in one call: what Python does between two kernels takes longer than they do
+
+
+@compiled
+def _tanh(x: np.float32) -> np.float32:
+    """A rational function that is right to the last bits of single precision, and done for many numbers at once."""
+    bound = np.float32(7.9)
+    x = min(max(x, -bound), bound)
+    s = x * x
+    top = np.float32(-2.76076847742355e-16)
+    top = top * s + np.float32(2.00018790482477e-13)
+    top = top * s + np.float32(-8.60467152213735e-11)
+    top = top * s + np.float32(5.12229709037114e-08)
+    top = top * s + np.float32(1.48572235717979e-05)
+    top = top * s + np.float32(6.37261928875436e-04)
+    top = top * s + np.float32(4.89352455891786e-03)
+    bottom = np.float32(1.19825839466702e-06)
+    bottom = bottom * s + np.float32(1.18534705686654e-04)
+    bottom = bottom * s + np.float32(2.26843463243900e-03)
+    bottom = bottom * s + np.float32(4.89352518554385e-03)
+    return x * top / bottom
+
+
+class Weights(NamedTuple):
+    """The weights that short minibatches move, of a network with one hidden layer."""
+
+    input: Floats
+    input_bias: Floats
+    side: Floats  # (P, k), P may be 0
+    output: Floats
+    output_bias: Floats
+
+
+@compiled
+def many_steps(
+    weights: Weights,
+    activation: int,
+    squash: bool,
+    loss: Loss,
+    rate: float,
+    keep: float,
+    scale: float,
+    entries: Entries,
+    row_starts: Longs,
+    features: Floats,
+    from_minibatch: int,
+    lost: float,
+    seen: int,
+    judged_from: int,
+    max_loss: float,
+    z_of_batch: Floats,
+    dh_of_batch: Floats,
+    hidden_of_batch: Floats,
+) -> tuple[int, float, int, float]:
+    """A step for each minibatch, from `from_minibatch` on; `features` (rows, P) are those of all their rows in turn.
+
+    `lost` and `seen` are the loss and the entries of this epoch so far; from minibatch `judged_from` on, a loss above
+    max_loss a rating ends it. Returns the minibatches that are done, the loss, the entries, and the scale.
+    """
+    deep = weights.input.shape[1]
+    side_count = weights.side.shape[0]
+    minibatches = len(entries.starts) - 1
+    step = np.float32(rate)
+    shrink = np.float32(keep)
+    for t in range(from_minibatch, minibatches):
+        if scale < 1e-4:  # the caller makes the weights current
+            return t, lost, seen, scale
+        batch = row_starts[t + 1] - row_starts[t]
+        first, last = entries.starts[t], entries.starts[t + 1]
+        z, dh, hidden = z_of_batch[:batch], dh_of_batch[:batch], hidden_of_batch[:batch]
+        encode(weights.input, scale, entries, first, last, z)
+        for i in range(batch):
+            of_row = row_starts[t] + i
+            for q in range(deep):
+                z[i, q] += weights.input_bias[q]
+            for p in range(side_count):
+                s = features[of_row, p]
+                if s != 0:
+                    for q in range(deep):
+                        z[i, q] += s * weights.side[p, q]
+                hidden[i, deep + p] = s
+            if activation == TANH:
+                for q in range(deep):
+                    hidden[i, q] = _tanh(z[i, q])
+            elif activation == SIGMOID:
+                for q in range(deep):
+                    hidden[i, q] = _tanh(z[i, q] * np.float32(0.5)) * np.float32(0.5) + np.float32(0.5)
+            else:
+                for q in range(deep):
+                    hidden[i, q] = z[i, q]
+        lost += decode_and_step(
+            weights.output, weights.output_bias, scale, rate, keep, loss, squash, entries, first, last, hidden, dh
+        )
+        seen += last - first
+        for q in range(deep):
+            weights.input_bias[q] *= shrink
+        for p in range(side_count):
+            for q in range(deep):
+                weights.side[p, q] *= shrink
+        for i in range(batch):
+            if activation == TANH:
+                for q in range(deep):
+                    dh[i, q] *= 1 - hidden[i, q] * hidden[i, q]
+            elif activation == SIGMOID:
+                for q in range(deep):
+                    dh[i, q] *= hidden[i, q] * (1 - hidden[i, q])
+            for q in range(deep):
+                weights.input_bias[q] -= step * dh[i, q]
+            for p in range(side_count):
+                s = step * features[row_starts[t] + i, p]
+                if s != 0:
+                    for q in range(deep):
+                        weights.side[p, q] -= s * dh[i, q]
+        step_input(weights.input, scale, rate, keep, entries, first, last, dh)
+        scale *= keep
+        if not np.isfinite(lost) or (t >= judged_from and lost > max_loss * seen):
+            return t + 1, lost, seen, scale
+    return minibatches, lost, seen, scale

@@ -17,17 +17,16 @@ from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.costs import LEARN, LISTS, SEARCH, SOLVE, TRAIN, list_phase, of_rows, phases_of, sides_of
 from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, taken
-from cofill.models.cfn.engines import TrainingEngine, make_engine
-from cofill.models.cfn.fitting import Fitted, fit_matrix, validation_entries
+from cofill.models.cfn.fit import Fitted, fit_matrix, validation_entries
 from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_batch import DecodedColumns
 from cofill.models.cfn.gp_fit import FirstDecoder
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import ItemRows, UserRows
-from cofill.models.history import EpochRecord, LoweredRate, Report, TellLowered
+from cofill.models.cfn.training import TrainingEngine, make_engine
+from cofill.models.history import LEARN, LISTS, SEARCH, SOLVE, TRAIN, EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
@@ -97,18 +96,7 @@ class CFN(Recommender):
     # Fitting
 
     def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        counts = {"user": data.ratings.rows("user").counts(), "item": data.ratings.rows("item").counts()}
-        sides = sides_of(self.orientation)
-        phases = [
-            phase
-            for side in sides
-            for phase in phases_of(
-                self._settings_of(side), counts["user" if side == "item" else "item"], side if len(sides) > 1 else ""
-            )
-        ]
-        return Forecast(
-            progress, [*phases, list_phase(len(data.ratings), len(data.ratings.items), self.settings.list_rank)]
-        )
+        return Forecast(progress)
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         self._own_settings = {}
@@ -443,7 +431,7 @@ def _part_of(progress: Progress, side: Orientation) -> Progress:
     begin, length = (0.0, _SHARE_OF_ITEMS) if side == "item" else (_SHARE_OF_ITEMS, 1 - _SHARE_OF_ITEMS)
 
     def tell(step: Step) -> None:
-        progress(replace(step, what=of_rows(step.what, side), share=begin + length * step.share))
+        progress(replace(step, what=f"{step.what}, rows are {side}s", share=begin + length * step.share))
 
     return tell
 

@@ -1,11 +1,11 @@
-"""The weights of an autoencoder, and rows read through them. `plain/network.py` defines the same in torch."""
+"""The weights of an autoencoder, and rows read through them. `cfn/torch.py` defines the same in torch."""
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import sqrt
-from typing import Self
+from typing import Self, assert_never
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +13,9 @@ import numpy.typing as npt
 from cofill.config import Activation, NetworkSettings
 from cofill.crew import cores
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.activation import activated
-from cofill.models.cfn.kernels import sum_inputs
+from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.draws import Keys, seed_of, uniform_rows
+from cofill.models.rng import Keys, seed_of, uniform_rows
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
@@ -27,8 +26,42 @@ Weights = dict[str, Floats]
 BY_COLUMN = ("input.weight", "output.weight", "output.bias")
 """The weights that have a row for each column of the ratings."""
 
+ACTIVATIONS: dict[Activation, int] = {"tanh": TANH, "sigmoid": SIGMOID, "identity": IDENTITY}
+
+_ENTRIES_AT_ONCE = 10_000
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
+
+
+_HALF = np.float32(0.5)
+
+
+def activated(z: Floats, activation: Activation) -> Floats:
+    """h = f(z)"""
+    match activation:
+        case "tanh":
+            return np.tanh(z)
+        case "sigmoid":
+            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
+            return h
+        case "identity":
+            return z
+        case _:
+            assert_never(activation)
+
+
+def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
+    """dz = dh f'(z), where h = f(z)."""
+    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
+        match activation:
+            case "tanh":
+                return dh * (1 - h * h)
+            case "sigmoid":
+                return dh * (h * (1 - h))
+            case "identity":
+                return dh
+            case _:
+                assert_never(activation)
 
 
 @dataclass
@@ -107,33 +140,25 @@ class CFNetwork:
 
     @classmethod
     def of(cls, weights: Mapping[str, Floats], settings: NetworkSettings) -> Self:
-        """A network with these weights; they must be those of the settings' shape."""
-        widths, columns = settings.hidden, len(weights["input.weight"])
+        """A network with these weights; ValueError where they are not those of the settings' shape."""
         features = len(weights["input.side"]) if "input.side" in weights else 0
-        left = dict(weights)
-
-        def taken(name: str, *wanted: int) -> Floats:
-            found = left.pop(name)
-            if found.shape != wanted:
-                raise ValueError(f"{name} has shape {list(found.shape)}, the settings ask for {list(wanted)}")
-            return found
-
-        def linear(name: str, fan_in: int, fan_out: int) -> Linear:
-            return Linear(taken(f"{name}.weight", fan_out, fan_in + features), taken(f"{name}.bias", fan_out))
-
         network = cls(
-            InputLayer(
-                taken("input.weight", columns, widths[0]),
-                taken("input.bias", widths[0]),
-                taken("input.side", features, widths[0]) if features else None,
-            ),
-            [linear(f"middle.{number}", *fans) for number, fans in enumerate(pairwise(widths))],
-            linear("output", widths[-1], columns),
+            InputLayer(weights["input.weight"], weights["input.bias"], weights["input.side"] if features else None),
+            [
+                Linear(weights[f"middle.{number}.weight"], weights[f"middle.{number}.bias"])
+                for number in range(len(settings.hidden) - 1)
+            ],
+            Linear(weights["output.weight"], weights["output.bias"]),
             settings.activation,
             settings.output == "tanh",
         )
-        if left:
-            raise ValueError(f"there are weights that no layer takes: {', '.join(left)}")
+        layers = [network.input.weight.T, *(layer.weight for layer in (*network.middle, network.output))]
+        wanted = [network.columns, *(width + features for width in settings.hidden)]
+        wide = [*settings.hidden, network.columns]
+        if len(network.weights()) != len(weights) or [layer.shape for layer in layers] != list(
+            zip(wide, wanted, strict=True)
+        ):
+            raise ValueError("the weights of the network have other shapes than the settings ask for")
         return network
 
     @property
@@ -191,6 +216,29 @@ def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE
     z = exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
     z += network.input.offset(rows.features)
     return network.code(z, rows.features)
+
+
+def outputs_at(
+    network: CFNetwork,
+    scale: float,
+    rows: ScaledRows,
+    chosen: Longs,
+    entry_rows: Longs,
+    entry_columns: Ints,
+) -> Floats:
+    """Outputs (n,) at entries of the chosen rows, read without noise; `entry_rows` are places in `chosen`.
+
+    `scale` is what the weights of the big layers are still to be multiplied by. Columns may be spread over processes.
+    """
+    known, features, by = rows.known.take(chosen), rows.features[chosen], np.float32(scale)
+    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale[chosen] * by, known.counts())
+    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
+    codes, outputs = network.code(z + network.input.offset(features), features), np.empty(len(entry_rows), np.float32)
+    for first in range(0, len(outputs), _ENTRIES_AT_ONCE):
+        at = slice(first, first + _ENTRIES_AT_ONCE)
+        weight, bias = (part[entry_columns[at]] for part in (network.output.weight, network.output.bias))
+        outputs[at] = (np.einsum("eq,eq->e", codes[entry_rows[at]], weight) + bias) * by
+    return np.tanh(outputs) if network.squash else outputs
 
 
 def summed_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Ratings -> what the network reads and predicts, which is what the biases leave over; and back."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -57,6 +58,11 @@ class ScaledRows:
     def ratings(self) -> int:
         """Of all columns."""
         return int(self.counts.sum())
+
+    @cached_property
+    def by_column(self) -> SparseRows:
+        """The same ratings column by column."""
+        return self.known.transpose()
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from cofill.compiling import compiled
 from cofill.crew import cores
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.draws import Keys, draws_of, normal_rows, seed_of
+from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.threads import one_blas_thread
 
 Floats = npt.NDArray[np.float32]

@@ -34,7 +34,6 @@ import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.draws import Keys
 from cofill.models.lists.gram import (
     Done,
     ItemEmbedding,
@@ -47,6 +46,7 @@ from cofill.models.lists.gram import (
     tall_times,
     unseen,
 )
+from cofill.models.rng import Keys
 from cofill.threads import one_blas_thread
 
 if TYPE_CHECKING:

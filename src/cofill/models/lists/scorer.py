@@ -14,7 +14,6 @@ import numpy.typing as npt
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.draws import Keys, Sample, draws_of, seed_of
 from cofill.models.lists.feedback import Feedback, joined
 from cofill.models.lists.gram import Done, sparse_times, unseen
 from cofill.models.lists.item_weights import (
@@ -27,6 +26,7 @@ from cofill.models.lists.item_weights import (
     restored_weights,
 )
 from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Keys, Sample, draws_of, seed_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -19,10 +19,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from cofill.config import Activation, CFNSettings, Decoder, Settings
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.engines import TrainingEngine
 from cofill.models.cfn.full_batch import FullBatchEngine
 from cofill.models.cfn.model import CFN
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.training import TrainingEngine
 
 _WEIGHT_DECAY = {"user": 0.0166, "item": 0.027}
 _PRESENCE = {"user": 0.3, "item": 0.8}

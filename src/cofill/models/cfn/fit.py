@@ -1,10 +1,9 @@
-"""From the ratings of a matrix to a trained network: validation part, search for the epochs, final training."""
+"""From the ratings of a matrix to a trained network: a training without validation ratings, then one on all."""
 
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,28 +16,32 @@ from cofill.exchange import total
 from cofill.memory import give_back_large_arrays
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingCheckpoint
-from cofill.models.cfn.engines import make_engine, require_engine, shard_count
 from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_batch import Spread
 from cofill.models.cfn.gp_fit import FirstDecoder, first_amplitudes
 from cofill.models.cfn.judging import ENOUGH, after_refit, judged_by_halves
 from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
-from cofill.models.cfn.pretraining import pretrained_network
+from cofill.models.cfn.pretrain import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.step_size import StepTooLarge, diverged, lower, starts_silent
+from cofill.models.cfn.sgd import shard_count
 from cofill.models.cfn.training import (
-    EngineMaker,
+    NewEngine,
+    StepTooLarge,
     TrainingState,
     ValidationAnswers,
     ValidationPart,
+    diverged,
+    lower,
+    make_engine,
     new_network,
+    require_engine,
     run_epochs,
 )
-from cofill.models.draws import are_smallest, draws_of_entries, seed_of
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
+from cofill.models.rng import are_smallest, draws_of_entries, seed_of
 
 # The share of known ratings for which the default weight decay was found: nine tenths of MovieLens-1M.
 _USUAL_DENSITY = 0.0402
@@ -78,14 +81,14 @@ def fit_matrix(
     tell_lowered: TellLowered | None = None,
     tell_decoder: Callable[[float], None] | None = None,
     lowers_rate: bool = True,
-    new_engine: EngineMaker = make_engine,
+    new_engine: NewEngine = make_engine,
 ) -> Fitted:
     """Train on the known ratings of a matrix and the side features of its rows and columns, where there are any.
 
-    With a validation part, a first run on the rest finds the number of epochs, and the amplitudes of the decoder;
-    then, if `refit`, a second run of that length uses every rating. With a checkpoint path, either run can be killed
-    and resumed; the file is left for the caller to remove once the model is safe. Several processes have one
-    `checkpoint` together.
+    With a validation part, a first run on the rest finds the amplitudes of the decoder, or, with the decoder
+    "network", the number of epochs. Then, if `refit`, a second run of that length uses every rating. With a checkpoint
+    path, either run can be killed and resumed; the file is left for the caller to remove once the model is safe.
+    Several processes have one `checkpoint` together.
 
     `portion` tells the keys of rows and columns, and which processes have the other columns of the matrix, if this
     one has some of them only. All of these do the same, and leave behind what belongs to their columns.
@@ -115,16 +118,39 @@ def fit_matrix(
     weights = resumed[0] if resumed else None
     state = TrainingState.from_dict(resumed[1]) if resumed else TrainingState("search")
 
-    train = partial(
-        _train_phase,
-        settings=_following_density(settings, rows, portion) if process else settings,
-        state=state,
-        checkpoint=checkpoint,
-        report=report,
-        tell_lowered=tell_lowered,
-        lowers_rate=lowers_rate,
-        new_engine=new_engine,
-    )
+    first = _following_density(settings, rows, portion) if process else settings
+
+    def train(
+        weights: Weights | None, rows: ScaledRows, scaling: Scaling, epochs: int, held_out: ValidationPart | None = None
+    ) -> CFNetwork:
+        """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
+
+        No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
+        """
+        while True:
+            names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
+            slower = first.changed({name: getattr(first, name) * state.rate_share for name in names})
+            try:
+                if weights is None and settings.pretrain:
+                    network = pretrained_network(rows, scaling, slower, state.phase, state.history, report)
+                else:
+                    network = new_network(rows, slower, state.phase)
+                    if weights is not None:
+                        network.take(weights)
+                run_epochs(
+                    network, rows, scaling, slower, state,
+                    epochs=epochs, validation=held_out, checkpoint=checkpoint, report=report, new_engine=new_engine,
+                )  # fmt: skip
+                return network
+            except StepTooLarge as failure:
+                in_parts = settings.batch < int(np.count_nonzero(rows.counts))
+                if not lowers_rate:
+                    raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
+                lowered = lower(state, failure, settings, in_parts=in_parts)
+                state.begin_phase_anew()
+                weights = None
+                if tell_lowered is not None:
+                    tell_lowered(lowered)
 
     # Only cold rows in training teach the network what the mark means.
     marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
@@ -154,7 +180,7 @@ def fit_matrix(
         part_columns = part.transpose()
         scaling, biases = scaled_by(part, part_columns)
         scaled = scaling.down(part, features, portion)
-        network = train(weights, scaled, scaling, epochs=settings.epochs, validation=validation)
+        network = train(weights, scaled, scaling, settings.epochs, validation)
         weights = None
         trained_on = rows if settings.refit else part
         if biases is not None:
@@ -179,7 +205,7 @@ def fit_matrix(
     scaling, biases = scaled_by(rows, known.trained_columns)
     if state.phase == "train":
         scaled = scaling.down(rows, features, portion)
-        network = train(weights, scaled, scaling, epochs=state.best_epoch)
+        network = train(weights, scaled, scaling, state.best_epoch)
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
@@ -195,7 +221,7 @@ def fit_matrix(
             column_counts=np.bincount(part.indices, minlength=part.columns)[validation.entry_columns],
         )
     if biases is not None:
-        amplitudes = state.amplitudes or first_amplitudes(biases, scaling, settings, column_features)
+        amplitudes = state.amplitudes or _usual(first_amplitudes(biases, scaling, settings, column_features))
     return Fitted(
         network=network,
         scaling=scaling,
@@ -206,6 +232,16 @@ def fit_matrix(
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
         judged=judged,
+    )
+
+
+def _usual(first: Amplitudes) -> Amplitudes:
+    """Where there are no validation ratings to learn from: between those that MovieLens-100K, MovieLens-1M, Douban and
+    MovieTweetings teach, on the side of caution. The first ones, from which learning begins, believe too little.
+    """
+    noise = first.noise
+    return replace(
+        first, bias=2 * first.bias, taste=2.0, cosine=0.15 * noise, local=0.5 * noise if first.local else 0.0, half=1.0
     )
 
 
@@ -220,85 +256,7 @@ def _following_density(settings: CFNSettings, rows: SparseRows, portion: Portion
     return settings.changed({"weight_decay": decay})
 
 
-def _train_phase(
-    weights: Weights | None,
-    rows: ScaledRows,
-    scaling: Scaling,
-    *,
-    epochs: int,
-    validation: ValidationPart | None = None,
-    settings: CFNSettings,
-    state: TrainingState,
-    checkpoint: TrainingCheckpoint | None,
-    report: Report | None,
-    tell_lowered: TellLowered | None,
-    lowers_rate: bool,
-    new_engine: EngineMaker,
-) -> CFNetwork:
-    """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
-
-    No checkpoint is needed at that moment: a run that is resumed from before it fails in the same way once more.
-    """
-    while True:
-        bearable = _at_rate(settings, state.rate_share)
-        try:
-            network = _network_of(weights, rows, scaling, bearable, state, report)
-            run_epochs(
-                network,
-                rows,
-                scaling,
-                bearable,
-                state,
-                epochs=epochs,
-                validation=validation,
-                checkpoint=checkpoint,
-                report=report,
-                checks_learning=lowers_rate and settings.decoder == "network",
-                new_engine=new_engine,
-            )
-            return network
-        except StepTooLarge as failure:
-            in_parts = settings.batch < int(np.count_nonzero(rows.counts))
-            if not lowers_rate:
-                raise diverged(failure, settings, settings.learning_rate, in_parts=in_parts) from None
-            lowered = lower(state, failure, settings, in_parts=in_parts)
-            state.begin_phase_anew()
-            weights = None
-            if tell_lowered is not None:
-                tell_lowered(lowered)
-
-
-def _at_rate(settings: CFNSettings, share: float) -> CFNSettings:
-    """The settings with a share of their learning rates."""
-    if share == 1:
-        return settings
-    names = ["learning_rate", *(["inner_learning_rate"] if settings.pretrain else [])]
-    return settings.changed({name: getattr(settings, name) * share for name in names})
-
-
-def _network_of(
-    weights: Weights | None,
-    rows: ScaledRows,
-    scaling: Scaling,
-    settings: CFNSettings,
-    state: TrainingState,
-    report: Report | None,
-) -> CFNetwork:
-    """The network of a checkpoint, or a new one, pre-trained if the settings say so."""
-    if weights is None and settings.pretrain:
-        return pretrained_network(rows, scaling, settings, state.phase, state.history, report)
-    network = new_network(rows, settings, state.phase)
-    if weights is not None:
-        network.take(weights)
-    elif starts_silent(state):
-        network.output.weight[:] = 0
-        network.output.bias[:] = 0
-    return network
-
-
-def validation_entries(
-    rows: SparseRows, settings: CFNSettings, portion: Portion
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def validation_entries(rows: SparseRows, settings: CFNSettings, portion: Portion) -> Longs:
     """Positions of the held-out entries, ascending; none where the ratings are too few to spare one."""
     ratings = int(total(portion.exchange, rows.nnz)[0])
     wanted = min(round(ratings * settings.validation), ratings - 1)
@@ -307,9 +265,7 @@ def validation_entries(
     return np.flatnonzero(are_smallest(draws, max(wanted, 0), portion.exchange))
 
 
-def _hold_out(
-    rows: SparseRows, held_out: np.ndarray[tuple[int], np.dtype[np.int64]]
-) -> tuple[SparseRows, ValidationPart]:
+def _hold_out(rows: SparseRows, held_out: Longs) -> tuple[SparseRows, ValidationPart]:
     entry_rows = np.repeat(np.arange(rows.rows), rows.counts())
     validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
     kept = np.ones(rows.nnz, np.bool_)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from cofill.data.vocabulary import Vocabulary
-from cofill.models.draws import (
+from cofill.models.rng import (
     Keys,
     Longs,
     Sample,

@@ -9,11 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from cofill.config import CFNSettings
-from cofill.models.cfn.activation import activated, activation_gradient
 from cofill.models.cfn.kernels import Floats, Longs
-from cofill.models.cfn.network import CFNetwork, Linear, encode_rows
+from cofill.models.cfn.network import CFNetwork, Linear, activated, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import TrainingState, epoch_seed, new_network, run_epochs
+from cofill.models.cfn.training import TrainingState, epoch_seed, make_engine, new_network, run_epochs
 from cofill.models.history import EpochRecord, Phase, Report
 from cofill.threads import one_blas_thread
 
@@ -29,7 +28,9 @@ def pretrained_network(
     report: Report | None,
 ) -> CFNetwork:
     """A stack whose layers have been trained pair by pair. The epochs of the outermost pair join the history."""
-    outer_settings = settings.changed({"hidden": settings.hidden[:1], "pretrain": False})
+    outer_settings = settings.changed(
+        {"hidden": settings.hidden[:1], "pretrain": False, "epochs": settings.pretrain_epochs}
+    )
     outer = new_network(rows, outer_settings, phase)
     state = TrainingState("pretrain")
     run_epochs(
@@ -40,6 +41,7 @@ def pretrained_network(
         state,
         epochs=settings.pretrain_epochs,
         report=report,
+        new_engine=make_engine,
     )
     history.extend(state.history)
     stack = new_network(rows, settings, phase)

@@ -27,7 +27,6 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 _27, _30, _31, _40 = (np.uint64(bits) for bits in (27, 30, 31, 40))
 _UNIT = np.float32(2.0**-24)
-_DIGIT = 16  # bits that are looked at in one round of a search for the smallest draws
 
 
 @compiled
@@ -125,26 +124,15 @@ def draws_of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr:
 
 def are_smallest(draws: Keys, count: int, exchange: Exchange = ALONE) -> Flags:
     """(n,): which draws of this process are among the `count` smallest of all processes."""
-    if exchange.size == 1:
-        flags = np.zeros(len(draws), np.bool_)
-        if 0 < count < len(draws):
-            flags[np.argpartition(draws, count - 1)[:count]] = True
-        elif count > 0:
-            flags[:] = True
-        return flags
-    if count <= 0:
-        return np.zeros(len(draws), np.bool_)
-    if count >= total(exchange, len(draws))[0]:
-        return np.ones(len(draws), np.bool_)
-    # Digit by digit: where the last of them lies. All processes come to the same bound.
-    bound, left, inside = np.uint64(0), count, np.ones(len(draws), np.bool_)
-    for shift in range(64 - _DIGIT, -1, -_DIGIT):
-        digits = ((draws[inside] >> np.uint64(shift)) & np.uint64(2**_DIGIT - 1)).astype(np.int64)
-        counts = exchange.sum_(np.bincount(digits, minlength=2**_DIGIT).astype(np.int64))
-        digit = int(np.searchsorted(np.cumsum(counts), left))
-        left -= int(counts[:digit].sum())
-        bound |= np.uint64(digit) << np.uint64(shift)
-        inside &= (draws >> np.uint64(shift)) == (bound >> np.uint64(shift))
+    of_all = int(total(exchange, len(draws))[0])
+    if not 0 < count < of_all:
+        return np.full(len(draws), count > 0)
+    # Draws are uniform: those that can be among the smallest are hardly more than these.
+    share = min(1.0, (count + 8 * sqrt(count) + 16) / of_all)
+    candidates = np.concatenate(exchange.gather(draws[draws * 2.0**-64 <= share]))
+    if len(candidates) < count:  # of draws that are none
+        candidates = np.concatenate(exchange.gather(draws))
+    bound = np.partition(candidates, count - 1)[count - 1]
     found: Flags = draws <= bound
     return found
 

@@ -1,0 +1,371 @@
+"""Minibatch SGD through the fused kernels: an epoch laid out with its noise, and the steps that move the weights.
+
+Columns are cut into shards, one a thread. They share nothing but z and dh, two sums of the size of the hidden layer;
+columns may be spread over processes in the same way.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import NamedTuple, Self, TypeVar, get_args
+
+import numpy as np
+
+from cofill.config import CFNSettings, LossSettings, Noise
+from cofill.crew import cores
+from cofill.errors import SettingsError
+from cofill.exchange import ALONE, Exchange
+from cofill.models.cfn import kernels
+from cofill.models.cfn.kernels import Entries, Flags, Floats, Longs
+from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
+from cofill.models.cfn.scaling import ScaledRows
+from cofill.models.rng import draws_of, seed_of
+from cofill.threads import one_blas_thread
+
+_Result = TypeVar("_Result")
+
+_LAID_OUT_AT_ONCE = 16_000_000  # ratings, of 17 bytes each
+# Products of a layer in a minibatch that each thread has, from which on another one is worth the two waits for it.
+_WORTH_A_THREAD = 150_000
+_SMALLEST_SCALE = 1e-4
+_KINDS: dict[Noise, int] = {
+    "mask": kernels.MASK,
+    "gaussian": kernels.GAUSSIAN,
+    "salt-and-pepper": kernels.SALT_AND_PEPPER,
+}
+
+
+@dataclass(frozen=True)
+class Corruption:
+    """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
+
+    noise: Noise = "mask"
+    ratio: float = 0.2
+    std: float = 0.3
+    cold_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.noise not in get_args(Noise):
+            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
+        if not (0 <= self.ratio <= 1 and self.std >= 0):
+            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
+        if not 0 <= self.cold_ratio <= 1:
+            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
+
+    @classmethod
+    def of(cls, settings: LossSettings, *, with_features: bool = False) -> Self:
+        cold_ratio = settings.cold_ratio if with_features else 0
+        return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
+
+
+class EpochNoise(NamedTuple):
+    """The noise of one epoch, drawn by the keys of rows and columns: the same in whatever order they come."""
+
+    noise: kernels.Noise
+    spared: Flags  # (rows,): which would lose all of their ratings by masking, and so keep them
+    cold: Flags  # (rows,): which lose them all, so that the network learns to read features alone
+
+    @classmethod
+    def drawn(cls, rows: ScaledRows, corruption: Corruption, *seed: int) -> Self:
+        portion, known = rows.portion, rows.known
+        noise = kernels.Noise(
+            _KINDS[corruption.noise],
+            seed_of(*seed, 0),
+            np.float32(corruption.ratio),
+            np.float32(corruption.std),
+            np.float32(rows.ends[0]),
+            np.float32(rows.ends[1]),
+            np.float32(rows.presence),
+        )
+        keeps = np.ones(known.rows, np.uint8)
+        if corruption.noise == "mask" and corruption.ratio > 0:
+            keeps[:] = 0
+            kernels.keep_something(noise, portion.row_keys, portion.column_keys, known.indptr, known.indices, keeps)
+            keeps = portion.exchange.max_(keeps)
+        cold = np.zeros(known.rows, np.bool_)
+        if corruption.cold_ratio:
+            bits = draws_of(seed_of(*seed, 1), portion.row_keys)
+            cold = (bits >> np.uint64(40)) * 2.0**-24 < corruption.cold_ratio
+        return cls(noise, keeps == 0, cold)
+
+    @classmethod
+    def none(cls, rows: ScaledRows) -> Self:
+        return cls.drawn(rows, Corruption(ratio=0.0), 0)
+
+
+@dataclass(frozen=True, eq=False)
+class Minibatches:
+    """Some minibatches, one after the other. Inputs are the targets with noise, plus presence where they are shown,
+    times the input scale of their row (input scaling by row length).
+    """
+
+    rows: Longs  # (rows of all of them,): which rows these are
+    row_starts: Longs  # (minibatches + 1,)
+    shards: list[Entries]
+    features: Floats  # (rows of all of them, P), P may be 0
+    ratings: Longs  # (minibatches,): how many each has, in all processes together
+
+    def __len__(self) -> int:
+        return len(self.ratings)
+
+    def features_of(self, number: int) -> Floats:
+        return self.features[self.row_starts[number] : self.row_starts[number + 1]]
+
+
+def lay_out(
+    rows: ScaledRows, order: Longs, batch: int, noise: EpochNoise, cuts: Longs, most: int = _LAID_OUT_AT_ONCE
+) -> Iterator[Minibatches]:
+    """Rows in this order, `batch` to a minibatch, with noise; about `most` ratings at a time.
+
+    `cuts` are the columns at which shards begin, and the end. One pass over the ratings, column by column, puts each
+    behind those that its minibatch has already: so they are in column order without a sort.
+    """
+    own = rows.known.counts()[order]
+    starts = np.arange(0, len(order) + batch, batch).clip(0, len(order))[: -(-len(order) // batch) + 1]
+    until = np.concatenate([[0], np.cumsum(own)])[starts]  # ratings up to each minibatch
+    first = 0
+    while first < len(starts) - 1:
+        last = max(first + 1, int(np.searchsorted(until, until[first] + most, "right")) - 1)
+        yield _laid_out(
+            rows, order[starts[first] : starts[last]], starts[first : last + 1] - starts[first], noise, cuts
+        )
+        first = last
+
+
+def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNoise, cuts: Longs) -> Minibatches:
+    count, by_column, portion = len(row_starts) - 1, rows.by_column, rows.portion
+    batch_of, place_of = np.full(rows.known.rows, -1, np.int32), np.zeros(rows.known.rows, np.int32)
+    number = np.repeat(np.arange(count), np.diff(row_starts))
+    batch_of[chosen], place_of[chosen] = number, np.arange(len(chosen)) - row_starts[number]
+
+    def shard(bounds: tuple[int, int]) -> Entries:
+        counts = np.zeros(count, np.int64)
+        kernels.count_minibatches(by_column.indptr, by_column.indices, *bounds, batch_of, counts)
+        starts = np.concatenate([[0], np.cumsum(counts)])
+        size = int(starts[-1])
+        entries = Entries(
+            starts,
+            np.empty(size, np.int32),
+            np.empty(size, np.int32),
+            np.empty(size, np.float32),
+            np.empty(size, np.float32),
+            np.empty(size, np.bool_),
+        )
+        kernels.lay_out(
+            by_column.indptr, by_column.indices, by_column.values, *bounds, batch_of, place_of, rows.input_scale,
+            noise.noise, portion.row_keys, portion.column_keys, noise.spared, noise.cold, starts[:-1].copy(), entries,
+        )  # fmt: skip
+        return entries
+
+    bounds = list(pairwise(cuts.tolist()))
+    if len(bounds) == 1:
+        shards = [shard(bounds[0])]
+    else:
+        with ThreadPoolExecutor(len(bounds)) as threads:
+            shards = list(threads.map(shard, bounds))
+    features = rows.features[chosen]
+    if rows.marks_empty:
+        features[noise.cold[chosen], -1] = 1
+    ratings = np.diff(np.concatenate([[0], np.cumsum(rows.counts[chosen])])[row_starts])
+    return Minibatches(chosen, row_starts, shards, features, ratings)
+
+
+def gather(rows: ScaledRows, chosen: Longs, noise: EpochNoise | None = None, cuts: Longs | None = None) -> Minibatches:
+    """The chosen rows as one minibatch."""
+    whole = np.array([0, rows.known.columns])
+    noise = EpochNoise.none(rows) if noise is None else noise
+    return _laid_out(rows, chosen, np.array([0, len(chosen)]), noise, whole if cuts is None else cuts)
+
+
+class LossSoFar:
+    """The loss of an epoch, summed over its ratings so far, and whether no training recovers from it."""
+
+    def __init__(self, max_loss: float = float("inf"), judged_from: int = 0) -> None:
+        """`max_loss` a rating is looked at from minibatch `judged_from` on."""
+        self.max_loss, self.judged_from = max_loss, judged_from
+        self.lost, self.ratings, self.minibatches = 0.0, 0, 0
+
+    @property
+    def diverged(self) -> bool:
+        judged = self.minibatches > self.judged_from
+        return not isfinite(self.lost) or (judged and self.lost > self.max_loss * self.ratings)
+
+
+def shard_count(settings: CFNSettings) -> int:
+    """Threads of the fused engine, at most."""
+    return settings.threads or cores()
+
+
+class FusedEngine:
+    """Both big layers meet known ratings only.
+
+    Shards run on plain threads that sleep while they wait. (Threads that spin, as those of OpenMP do, are a little
+    quicker on an idle machine and many times slower on one where another program wants a core.) Minibatches of few
+    ratings are trained on one thread, many of them in one call.
+    """
+
+    follows_gradient: bool = True
+    """Whether a step is as large as the gradient says, so that it can become too large for long rows."""
+
+    def __init__(self, network: CFNetwork, settings: CFNSettings, exchange: Exchange = ALONE) -> None:
+        self.network = network
+        self.settings = settings
+        self.exchange = exchange
+        self.loss = kernels.Loss(settings.alpha, settings.beta)
+        self._threads = shard_count(settings)
+        self._deep = network.width - network.features  # hidden units that the output layer reads
+        self.scale = 1.0  # what the weights of both big layers are still to be multiplied by
+        self._inside = ExitStack()
+        self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="cofill-shard")
+
+    def __enter__(self) -> Self:
+        self._inside.enter_context(one_blas_thread())  # the middle is too small to share
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self._inside.close()
+
+    def cuts(self, rows: ScaledRows) -> Longs:
+        """So that shards have about as many ratings each; one shard where minibatches are small."""
+        indptr, filled = rows.by_column.indptr, max(int((rows.counts > 0).sum()), 1)
+        products = rows.known.nnz * min(self.settings.batch / filled, 1.0) * self.network.input.weight.shape[1]
+        shards = max(1, min(self._threads, int(products / _WORTH_A_THREAD)))
+        inner = np.searchsorted(indptr, np.linspace(0, indptr[-1], shards + 1)[1:-1])
+        return np.concatenate([[0], inner, [rows.known.columns]]).astype(np.int64)
+
+    @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
+    def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
+        """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""
+        keep = 1 - learning_rate * self.settings.weight_decay
+        if not self.network.middle and self.exchange.size == 1 and len(minibatches.shards) == 1:
+            self._train_at_once(minibatches, learning_rate, keep, so_far)
+        else:
+            self._train_one_by_one(minibatches, learning_rate, keep, so_far)
+
+    def _train_at_once(self, minibatches: Minibatches, learning_rate: float, keep: float, so_far: LossSoFar) -> None:
+        network = self.network
+        side = np.zeros((0, self._deep), np.float32) if network.input.side is None else network.input.side
+        weights = kernels.Weights(
+            network.input.weight, network.input.bias, side, network.output.weight, network.output.bias
+        )
+        batch = int(np.diff(minibatches.row_starts).max(initial=0))
+        z, dh, hidden = (np.empty((batch, width), np.float32) for width in (self._deep, self._deep, network.width))
+        done, before = 0, so_far.minibatches
+        while done < len(minibatches) and not so_far.diverged:
+            if self.scale < _SMALLEST_SCALE:
+                self.flush()
+            done, so_far.lost, so_far.ratings, self.scale = kernels.many_steps(
+                weights, ACTIVATIONS[network.activation], network.squash, self.loss, learning_rate, keep, self.scale,
+                minibatches.shards[0], minibatches.row_starts, minibatches.features, done,
+                so_far.lost, so_far.ratings, so_far.judged_from - before, so_far.max_loss, z, dh, hidden,
+            )  # fmt: skip
+            so_far.minibatches = before + done
+
+    def _train_one_by_one(self, minibatches: Minibatches, rate: float, keep: float, so_far: LossSoFar) -> None:
+        network, shards = self.network, minibatches.shards
+        sizes = np.diff(minibatches.row_starts)
+        most = int(sizes.max(initial=0))
+        sums = np.empty((2, len(shards), most * max(network.input.weight.shape[1], self._deep)), np.float32)
+        pending: list[tuple[int, float, Floats]] = []  # the step of the input layer that is still to be done
+
+        def finish(s: int) -> None:
+            for number, scale, dz in pending:
+                first, last = shards[s].starts[number : number + 2]
+                kernels.step_input(network.input.weight, scale, rate, keep, shards[s], first, last, dz)
+
+        for number in range(len(minibatches)):
+            if self.scale < _SMALLEST_SCALE:
+                self._on_shards(finish, len(shards))
+                pending.clear()
+                self.flush()
+            batch, scale, features = int(sizes[number]), self.scale, minibatches.features_of(number)
+            z, dh = (
+                part[:, : batch * width].reshape(len(shards), batch, width)
+                for part, width in zip(sums, (network.input.weight.shape[1], self._deep), strict=True)
+            )
+
+            def encode(s: int, number: int = number, z: Floats = z, scale: float = scale) -> None:
+                finish(s)
+                first, last = shards[s].starts[number : number + 2]
+                kernels.encode(network.input.weight, scale, shards[s], first, last, z[s])
+
+            self._on_shards(encode, len(shards))
+            codes, backward = self._middle(self.exchange.sum_(z.sum(0)), features, rate, keep)
+
+            def decode(s: int, n: int = number, dh: Floats = dh, h: Floats = codes, scale: float = scale) -> float:
+                first, last = shards[s].starts[n : n + 2]
+                return kernels.decode_and_step(
+                    network.output.weight, network.output.bias, scale, rate, keep, self.loss, network.squash,
+                    shards[s], first, last, h, dh[s],
+                )  # fmt: skip
+
+            lost = sum(self._on_shards(decode, len(shards)))
+            summed = dh.sum(0)
+            if self.exchange.size > 1:  # both in one message: what an exchange costs is mostly the wait
+                packed = self.exchange.sum_(np.append(summed, np.float32(lost)))
+                summed, lost = packed[:-1].reshape(summed.shape), float(packed[-1])
+            pending[:] = [(number, scale, backward(summed))]
+            self.scale *= keep
+            so_far.lost += lost
+            so_far.ratings += int(minibatches.ratings[number])
+            so_far.minibatches += 1
+            if so_far.diverged:
+                break
+        self._on_shards(finish, len(shards))
+
+    def flush(self) -> None:
+        """Make the network's weights current."""
+        if self.scale == 1:
+            return
+        output, scale = self.network.output, self.scale
+        cuts = np.linspace(0, self.network.columns, self._threads + 1).astype(np.int64)
+
+        def multiply(s: int) -> None:
+            for weight in (self.network.input.weight, output.weight, output.bias[:, None]):
+                kernels.multiply(weight, scale, cuts[s], cuts[s + 1])
+
+        self._on_shards(multiply, self._threads)
+        self.scale = 1.0
+
+    def saved(self) -> float:
+        """Make them current for a checkpoint but for their scale, which is returned: a checkpoint changes no bit."""
+        return self.scale
+
+    def _middle(
+        self, z: Floats, features: Floats, learning_rate: float, keep: float
+    ) -> tuple[Floats, Callable[[Floats], Floats]]:
+        """What lies between the big layers: z without its offset -> codes [h, s], and a function from dh to dz that
+        takes the step of all weights between (backpropagation).
+        """
+        network, first = self.network, self.network.input
+        z += first.offset(features)
+        hidden = network.hidden(z, features)
+        shrink, rate = np.float32(keep), np.float32(learning_rate)
+
+        def backward(dh: Floats) -> Floats:
+            dz = activation_gradient(dh, hidden[-1], network.activation)
+            for layer, below in zip(reversed(network.middle), reversed(hidden[:-1]), strict=True):
+                # Before the step; no gradient of the features is needed.
+                dh = dz @ layer.weight[:, : below.shape[1]]
+                layer.weight *= shrink
+                layer.weight -= rate * (dz.T @ network.beside(below, features))
+                layer.bias *= shrink
+                layer.bias -= rate * dz.sum(0)
+                dz = activation_gradient(dh, below, network.activation)
+            first.bias *= shrink
+            first.bias -= rate * dz.sum(0)
+            if first.side is not None:
+                first.side *= shrink
+                first.side -= rate * (features.T @ dz)
+            return dz
+
+        return network.beside(hidden[-1], features), backward
+
+    def _on_shards(self, work: Callable[[int], _Result], shards: int) -> list[_Result]:
+        """Do the work of every shard, the last one on this thread; results in the order of the shards."""
+        others = [self._pool.submit(work, s) for s in range(shards - 1)]
+        own = work(shards - 1)
+        return [*(other.result() for other in others), own]
