@@ -20,9 +20,9 @@ QUICK: dict[str, Any] = {"validation": 0, "threads": 1, "noise_ratio": 0.5, "bet
 
 class TestItemOrientation(LearnerContract):
     draws_by_ids = True
-    expected_rmse = 0.832
+    expected_rmse = 0.839  # with the usual amplitudes of the decoder, of which none is learned here
     reads_users = False
-    near_means = 0.2  # biases are posterior means beside tastes, and all columns have some taste in common
+    near_means = 0.25  # biases are posterior means beside tastes, and all columns have some taste in common
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 100}
 
     def make(self, **changes: Any) -> CFN:
@@ -32,8 +32,8 @@ class TestItemOrientation(LearnerContract):
 
 class TestUserOrientation(LearnerContract):
     draws_by_ids = True
-    expected_rmse = 0.833
-    near_means = 0.2
+    expected_rmse = 0.839
+    near_means = 0.25
     rated_alike = 0.1  # the codes of the users who rated an item are those without its own ratings
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 
@@ -52,7 +52,7 @@ class TestFormerDecoder(TestItemOrientation):
 
 
 class TestStackOfLayers(TestItemOrientation):
-    expected_rmse = 0.839
+    expected_rmse = 0.86
 
     def make(self, **changes: Any) -> CFN:
         return super().make(**{"hidden": (32, 16, 32), "weight_decay": 0.018, **changes})
@@ -64,7 +64,7 @@ class TestBothOrientations(LearnerContract):
     draws_by_ids = True
     expected_rmse = 0.8315
     reads_users = False
-    near_means = 0.2
+    near_means = 0.25
     rated_alike = 0.1
     checkerboard: ClassVar[dict[str, Any]] = {"epochs": 60}
 

@@ -207,7 +207,7 @@ def test_an_explanation_is_whole() -> None:
     for explained in uneven().explain_many(7, range(1, 21), by="rating"):
         together = explained.base + sum(c.amount for c in explained.contributions) + explained.remainder
         assert together == pytest.approx(explained.value, abs=1e-4)
-        assert abs(explained.remainder) < 0.1
+        assert abs(explained.remainder) < 0.3
 
 
 # Training and the file
