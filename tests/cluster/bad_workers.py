@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cofill.crew import Duty, StoppedError
+
 from cofill.errors import DataError
 
 

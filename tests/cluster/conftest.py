@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN, ray_session
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN, ray_session
 
 # Ray reads these once, when it is first imported, so they are set before any test: all clusters of this process have
 # the same token, which is what joins a process to them.

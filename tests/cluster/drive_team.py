@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import nullcontext
 
-from cofill.cluster.ray_session import ray_session
+from cofill.cluster.session import ray_session
 from cofill.cluster.team import run_team
 from cofill.progress import Step
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cofill.cluster.placement import environment, planned
-from cofill.cluster.ray_session import Machine
+from cofill.cluster.session import Machine
 from cofill.cluster.transported import heard_error, show_again, told_error, told_warning
 from cofill.errors import (
     CheckpointError,

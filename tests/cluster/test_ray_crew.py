@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from cofill.cluster import ray_crew
 from cofill.cluster.ray_crew import workplace
 from cofill.crew import Advanced, Done, Failed, News, crew_for
+
+from cofill.cluster import ray_crew
 from cofill.data.datasets.world import make_world
 from cofill.data.described import SideInformation
 from cofill.data.ratings import Ratings

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cofill.cluster import ray_session as module
-from cofill.cluster.ray_session import ray_session
+from cofill.cluster.session import ray_session
 from cofill.cluster.team import run_team
 from cofill.errors import ClusterError
 

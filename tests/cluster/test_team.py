@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN
 from cofill.cluster.team import run_team
 from cofill.errors import ClusterError, DataError, DataWarning
 from cofill.progress import Step

@@ -14,7 +14,7 @@ import pytest
 
 from cofill import CFN, Cluster, Features, Ratings, load_dataset
 from cofill.cluster import training
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN
 from cofill.cluster.team import run_team
 from cofill.cluster.training import train_partition
 from cofill.config import CFNSettings

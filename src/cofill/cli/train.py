@@ -169,7 +169,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _run_with_workers(options: argparse.Namespace) -> int:
     """On several machines, or in several processes here."""
-    from cofill.cluster.ray_session import require_ray
+    from cofill.cluster.session import require_ray
     from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
     from cofill.cluster.training import train_partition
     from cofill.config import CFNSettings

@@ -16,7 +16,6 @@ import numpy.typing as npt
 from cofill.cluster.model_parts import ModelOutline, ModelParts, Range
 from cofill.cluster.ray_crew import Say, Workplace, workplace
 from cofill.cluster.scoring import ATTEMPTS, Division, Report, done_by_all, people_asked
-from cofill.crew import Duty
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from cofill.evaluation.newcomers import FoldIn, Newcomers, check_new
@@ -32,6 +31,7 @@ from cofill.evaluation.ranking import (
 )
 from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
 from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+from cofill.workers import Duty
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cofill.cluster.ray_session import Machine, RaySession
-from cofill.crew import THREADS_OF_LIBRARIES, cores
 from cofill.errors import ClusterError
+from cofill.workers import THREADS_OF_LIBRARIES, cores
 
 _LOOK_EVERY = 1.0  # seconds
 _HANDED_ON = ("COFILL_", "NUMBA_CACHE_DIR")  # variables of the driver's environment, by how they begin

@@ -20,11 +20,11 @@ import numpy.typing as npt
 from cofill.cluster.model_parts import Held, ModelOutline, ModelParts, Range
 from cofill.cluster.part_files import Part, PartFolder, finished_part, write_part
 from cofill.cluster.ray_crew import Say, Workplace, workplace
-from cofill.crew import Advanced, Duty, Failed
 from cofill.errors import ClusterError, CofillError, DataError, Remedy
 from cofill.memory import peak_bytes
 from cofill.models.lists.ranked import check_count, list_columns, list_schema
 from cofill.models.lists.rules import By, Rules
+from cofill.workers import Advanced, Duty, Failed
 
 if TYPE_CHECKING:
     import polars as pl

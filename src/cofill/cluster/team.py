@@ -23,9 +23,9 @@ from cofill.cluster.placement import Place, release, reserve
 from cofill.cluster.ray_session import INSTALL, RaySession, ray_session
 from cofill.cluster.transported import Told, heard_error, heard_step, show_again
 from cofill.cluster.worker import Duty, Worker
-from cofill.crew import orderly_termination
 from cofill.errors import ClusterError, CofillError, Remedy
 from cofill.progress import Progress, Step, unseen
+from cofill.workers import orderly_termination
 
 _LISTEN_EVERY = 0.25  # seconds between two questions to worker 0, who tells of progress
 _ASK_EVERY = 2.0  # and between those to the others, who are only asked whether they live

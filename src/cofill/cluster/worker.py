@@ -17,10 +17,10 @@ from typing import Any
 from cofill import __version__
 from cofill.cluster.gloo import ExchangeError, Gloo, Meeting, join_meeting
 from cofill.cluster.transported import Told, told_error, told_step, told_warning
-from cofill.crew import problem_of
 from cofill.errors import CofillError
 from cofill.exchange import ALONE, Exchange
 from cofill.progress import Progress, Step, unseen
+from cofill.workers import problem_of
 
 Program = Callable[[Exchange, Mapping[str, Any], Progress], Any]
 """What each worker runs: with its exchange, the arguments of the run, and whom to tell how far it is."""

@@ -10,7 +10,6 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 
 from cofill.config import CFNSettings
-from cofill.crew import cores
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.extras import require
@@ -21,6 +20,7 @@ from cofill.models.cfn.minibatch import ROWS_AT_ONCE, Minibatch, chunks_of_rows,
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.threads import one_blas_thread
+from cofill.workers import cores
 
 _Result = TypeVar("_Result")
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from pydantic import Field
 
 from cofill.config import ListSettings, Settings
-from cofill.crew import cores
 from cofill.data.described import DescribedRatings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -19,6 +18,7 @@ from cofill.models.known import KnownRatings, known_arrays, known_from
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.rivals.factors import FactorMatrix, Factors, Stars
 from cofill.progress import Step
+from cofill.workers import cores
 
 Floats = npt.NDArray[np.float32]
 

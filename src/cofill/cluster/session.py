@@ -17,16 +17,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cofill.cluster import aftermath
 from cofill.errors import ClusterError, quoted
+from cofill.workers import cores
 
 INSTALL = "pip install 'cofill[cluster]'"
 LOCAL = "local"
 """The address of a cluster that is this machine, started for one command and ended with it."""
 OLDEST, NEWEST = 50, 2  # minor version within major version: ray>=2.50,<3
-_OBJECT_STORE = 80 << 20  # bytes; next to nothing goes through Ray itself, but this is the least that it takes
+# Bytes of a Ray of our own. Next to nothing of a training goes through Ray, but this is the least that it takes;
+# of a search or of an experiment, the data.
+_LEAST_STORE, _STORE_OF_TASKS = 80 << 20, 1 << 30
 _SECONDS_TO_ANSWER = 10.0
 _LONGEST_FOLDER = 40  # the sockets in it have at most 107 characters
 _CLIENT = "ray://"
@@ -63,21 +65,41 @@ class RaySession:
 
     def machines(self) -> list[Machine]:
         """Those that live now, the one with the most cores first."""
-        return machines_of(self.ray)
+        found = [
+            Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
+            for node in self.ray.nodes()
+            if node["Alive"]
+        ]
+        return sorted((each for each in found if each.cpus), key=lambda each: (-each.cpus, each.address, each.node))
 
 
-def machines_of(ray: Any) -> list[Machine]:
-    """Those of the cluster that this process is connected to, which live now; the one with the most cores first."""
-    found = [
-        Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-    return sorted((each for each in found if each.cpus), key=lambda each: (-each.cpus, each.address, each.node))
+class Workplace(NamedTuple):
+    """Where tasks are done (`cofill.workers.map_unordered`)."""
+
+    on_ray: bool
+    machines: list[int]
+    """The cores of each, most first."""
+
+    @property
+    def cores(self) -> int:
+        return sum(self.machines)
 
 
 @contextmanager
-def ray_session(address: str | None, *, cpus: int, store_bytes: int = _OBJECT_STORE) -> Iterator[RaySession]:
+def workplace(address: str | None) -> Iterator[Workplace]:
+    """This machine, or the Ray cluster at an address."""
+    if address is None:
+        yield Workplace(False, [cores()])
+        return
+    with ray_session(address, cpus=cores(), store_bytes=_STORE_OF_TASKS) as session:
+        machines = [machine.cpus for machine in session.machines()]
+        if not machines:
+            raise ClusterError(f"no machine of the cluster at {address} offers a core; start one that does")
+        yield Workplace(True, machines)
+
+
+@contextmanager
+def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STORE) -> Iterator[RaySession]:
     """Connect to the cluster at `address` (host:port, "auto" or ray://host:port), or start a Ray of our own, which is
     "local" too.
 
@@ -91,21 +113,18 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _OBJECT_ST
         yield RaySession(ray, local=False)
         return
     folder = None if address is not None else _temporary_folder()
-    watching = None if folder is None else aftermath.watch(folder)
     try:
         with _quiet(), _own_handler_of_termination():
             if address is not None:
                 _join(ray, address)
             else:
-                _start(ray, cpus, folder, max(store_bytes, _OBJECT_STORE))
+                _start(ray, cpus, folder, store_bytes)
         with _no_words_of_ray():
             yield RaySession(ray, local=address is None)
     finally:
         ray.shutdown()  # of what this process has started or joined, never of the machine
         if folder is not None and not os.environ.get("COFILL_TRACE"):  # its logs
             shutil.rmtree(folder, ignore_errors=True)
-        if watching is not None:
-            aftermath.dismiss(watching)
 
 
 def _check_same(address: str | None, joined: str) -> None:
@@ -153,32 +172,12 @@ def _start(ray: Any, cpus: int, folder: Path | None, store_bytes: int) -> None:
 
 
 def _join(ray: Any, address: str) -> None:
-    if not address.startswith(_CLIENT):
-        address = _found(address)
-        if address != "auto":
-            _ask(address)
+    if not address.startswith(_CLIENT) and address != "auto":
+        _ask(address)
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise ClusterError(_why_not_joined(address, error)) from error
-
-
-def _found(address: str) -> str:
-    """Host and port; of the cluster that this machine belongs to, for "auto"."""
-    if address != "auto":
-        return address
-    try:
-        services: Any = import_module("ray._private.services")
-        found: str = services.canonicalize_bootstrap_address("auto") or ""
-    except (ImportError, AttributeError):  # Ray's own affair, which may change
-        return address
-    except ConnectionError:
-        found = ""
-    if not found:
-        raise ClusterError(
-            "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
-        )
-    return found
 
 
 def _ask(address: str) -> None:
@@ -204,6 +203,8 @@ def _ask(address: str) -> None:
 
 def _why_not_joined(address: str, error: Exception) -> str:
     said = _one_line(error)
+    if address == "auto" and isinstance(error, ConnectionError):
+        return "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
     if "ray[client]" in said:
         return f"{address} needs Ray's client, which is not installed. Run: pip install 'ray[client]'"
     if "ersion mismatch" in said:
