@@ -286,8 +286,7 @@ def _on_ray(
     report: Report,
     look: Callable[[], None],
 ) -> Generator[Outcome, None, None]:
-    import ray
-
+    ray: Any = import_module("ray")
     greatest = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
     each = threads or greatest
     if each > greatest:

@@ -96,12 +96,12 @@ def narrow(narrow_cluster: str) -> Iterator[str]:
 
 
 def members() -> set[int]:
-    """The processes of this cluster that do tasks of a crew, or are about to."""
+    """The processes of this cluster that do tasks."""
     found = set()
     for folder in Path("/proc").iterdir():
         try:
             words = (folder / "cmdline").read_bytes() if folder.name.isdecimal() else b""
-            member = words.startswith(b"ray::Member")
+            member = words.startswith(b"ray::_do_on_ray")
             variables = (folder / "environ").read_bytes().split(b"\0") if member else []
         except OSError:  # it has ended meanwhile
             continue

@@ -9,8 +9,7 @@ from typing import Any
 
 from cofill import files
 from cofill.cluster import checkpoint
-from cofill.cluster.joint_training import fit_together
-from cofill.cluster.training import share_of, train_portion
+from cofill.cluster.train import fit_together, shard_of, train_portion
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
@@ -25,8 +24,8 @@ def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress
     found: dict[str, Any] = {}
     for name, (partition, settings) in arguments["cases"].items():
         folder = Path(arguments["folder"]) / name
-        share = share_of(Partition.open(partition), exchange)
-        model = fit_together(CFN(CFNSettings.of({"threads": 1} | settings)), share, exchange)
+        cut = Partition.open(partition)
+        model = fit_together(CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange), exchange)
         parts = divided(model)
         cards = [write_shard(folder, parts, range(parts.columns), run=name)] if parts.columns else []
         found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}

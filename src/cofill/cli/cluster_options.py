@@ -10,7 +10,7 @@ from cofill.memory import data_size
 from cofill.progress import duration
 
 if TYPE_CHECKING:
-    from cofill.cluster.scoring import Division, Scored
+    from cofill.cluster.score import Division, Scored
 
 
 def add_ray(parser: argparse.ArgumentParser, what: str) -> None:
@@ -60,7 +60,7 @@ def check_folder(options: argparse.Namespace, what: str) -> None:
 
 
 def division(options: argparse.Namespace) -> "Division":
-    from cofill.cluster.scoring import Division
+    from cofill.cluster.score import Division
 
     return Division(options.ray, options.tasks, options.task_cores or 1)
 

@@ -12,7 +12,7 @@ from cofill.cli.output import note, print_json, print_table
 from cofill.progress import share_done
 
 if TYPE_CHECKING:
-    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.score import ModelOutline
     from cofill.data.ratings import Ratings, Scale
     from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
     from cofill.evaluation.ranking import ListsBy
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _outline(options: argparse.Namespace) -> "ModelOutline":
-    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.score import ModelOutline
 
     return ModelOutline(options.model)
 
@@ -107,7 +107,7 @@ def _outline(options: argparse.Namespace) -> "ModelOutline":
 def _on_cluster(
     model: "ModelOutline", test: "Ratings", options: argparse.Namespace, *, errors: bool, lists: bool
 ) -> "tuple[int, Evaluation | None, Mapping[ListsBy, RankingEvaluation]]":
-    from cofill.cluster.evaluating import ListQuestion, evaluate_on_cluster
+    from cofill.cluster.evaluate import ListQuestion, evaluate_on_cluster
     from cofill.workers import orderly_termination
 
     question = None

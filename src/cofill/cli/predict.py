@@ -77,8 +77,7 @@ def run(options: argparse.Namespace) -> int:
 def _on_cluster(options: argparse.Namespace) -> int:
     import polars as pl
 
-    from cofill.cluster.model_parts import ModelOutline
-    from cofill.cluster.scoring import predict_pairs
+    from cofill.cluster.score import ModelOutline, predict_pairs
     from cofill.data.pairs import read_pairs
     from cofill.workers import orderly_termination
 

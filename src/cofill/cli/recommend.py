@@ -163,8 +163,7 @@ def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
 
 
 def _on_cluster(options: argparse.Namespace) -> int:
-    from cofill.cluster.model_parts import ModelOutline
-    from cofill.cluster.scoring import recommend_everybody
+    from cofill.cluster.score import ModelOutline, recommend_everybody
     from cofill.progress import share_done
     from cofill.workers import orderly_termination
 

@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
     if export is not None and export.learned is not None:
         model.data_summary["live"] = export.learned
     model.save(out)
-    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
+    from cofill.cluster.train import CHECKPOINT as CHECKPOINT_OF_WORKERS
 
     for leftover in [out / CHECKPOINT, *out.glob(".*checkpoint.*")]:  # of a second network and of killed runs, too
         leftover.unlink(missing_ok=True)
@@ -170,8 +170,8 @@ def run(options: argparse.Namespace) -> int:
 def _run_with_workers(options: argparse.Namespace) -> int:
     """On several machines, or in several processes here."""
     from cofill.cluster.session import require_ray
-    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
-    from cofill.cluster.training import train_partition
+    from cofill.cluster.train import CHECKPOINT as CHECKPOINT_OF_WORKERS
+    from cofill.cluster.train import train_partition
     from cofill.config import CFNSettings
     from cofill.data.datasets import catalogue
     from cofill.data.partition import Partition, is_partition, is_unfinished

@@ -117,6 +117,10 @@ class Partition:
         learned = self._learned("column")
         return None if learned is None else self._restored("column", learned, Vocabulary())
 
+    def words_of_columns(self) -> "tuple[pl.DataFrame, Vocabulary]":
+        """What the features of all columns say in words, and of which ids."""
+        return self._with_ids("column_words")
+
     def row_features(self) -> SideFeatures:
         """Those of all rows, in their order."""
         return side_of(self.about_rows, self.rows)

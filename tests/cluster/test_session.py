@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from cofill.cluster import ray_session as module
-from cofill.cluster.session import ray_session
-from cofill.cluster.team import run_team
+from cofill.cluster import session as module
+from cofill.cluster.comm import cores_each, run_team
+from cofill.cluster.score import Division
+from cofill.cluster.session import Workplace, ray_session
 from cofill.errors import ClusterError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -114,9 +115,18 @@ def test_a_team_without_workers() -> None:
         run_team("a:b", {}, workers=0, address=None)
 
 
-def test_arguments_that_are_not_json() -> None:
-    with pytest.raises(TypeError):
-        run_team("a:b", {"folder": DEPLOY}, workers=1, address=None)
+@pytest.mark.parametrize(
+    ("machines", "workers", "each"),
+    [([8, 8], 2, 8), ([8, 4], 2, 4), ([8, 8], 3, 4), ([8, 1], 4, 2), ([2], 5, 1), ([], 1, 1)],
+)
+def test_workers_have_as_many_cores_as_all_can_have(machines: list[int], workers: int, each: int) -> None:
+    assert cores_each(machines, workers) == each
+
+
+def test_machines_where_no_task_finds_a_place() -> None:
+    assert Division("auto", cores=3).workers(Workplace(True, [8, 7, 2])) == 4
+    with pytest.raises(ClusterError, match="a task takes 9 cores, and the greatest machine of the cluster has 8"):
+        Division("auto", cores=9).workers(Workplace(True, [8, 7]))
 
 
 def test_the_files_of_the_launcher_and_of_kubernetes_can_be_read() -> None:

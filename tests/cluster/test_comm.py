@@ -14,21 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.cluster import gloo
-from cofill.cluster.gloo import LOOPBACK, ExchangeError, Gloo, Meeting, join_meeting
+from cofill.cluster import comm
+from cofill.cluster.comm import LOOPBACK, ExchangeError, Gloo, Meeting, join_meeting
 from cofill.exchange import Exchange, total
 from tests.cluster.conftest import Host
 
 NUMBERS = (np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.uint64)
 
 
-def together(size: int, act: Callable[[Gloo], Any], seconds: float = 60.0, most_in_ring: int = 8) -> list[Any]:
+def together(size: int, act: Callable[[Gloo], Any], seconds: float = 60.0) -> list[Any]:
     """What `act` returns in each of so many workers: threads of this process, which gloo cannot tell from others."""
     meeting = Meeting(LOOPBACK, seconds)
 
     def one(rank: int) -> Any:
         store = meeting.store if rank == 0 else join_meeting(LOOPBACK, meeting.port, seconds)
-        return act(Gloo(store, rank, size, address=LOOPBACK, seconds=seconds, most_in_ring=most_in_ring))
+        return act(Gloo(store, rank, size, address=LOOPBACK, seconds=seconds))
 
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(one, range(size)))
@@ -80,7 +80,7 @@ def test_large_arrays_go_in_pieces_with_the_same_result(monkeypatch: pytest.Monk
         return exchange.gather(own[: 1 + exchange.rank]), exchange.sum_(own), exchange.sent
 
     at_once = together(2, act)
-    monkeypatch.setattr(gloo, "_PIECE", 1 << 8)
+    monkeypatch.setattr(comm, "_PIECE", 1 << 8)
     for (one, summed, sent), (other, as_well, _) in zip(at_once, together(2, act), strict=True):
         np.testing.assert_array_equal(summed, as_well)
         for part, again in zip(one, other, strict=True):
@@ -140,7 +140,7 @@ def test_a_worker_that_does_not_come_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_meeting_nobody_holds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gloo, "_SHORTEST_MEETING", 0.5)
+    monkeypatch.setattr(comm, "_SHORTEST_MEETING", 0.5)
     with pytest.raises(ExchangeError, match=r"for worker 1 at 127\.0\.0\.1:9: "):
         join_meeting(LOOPBACK, 9, 0.5)
 
@@ -148,7 +148,7 @@ def test_a_meeting_nobody_holds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> 
 MEMBER = """
 import sys
 import numpy as np
-from cofill.cluster.gloo import Gloo, Meeting, join_meeting
+from cofill.cluster.comm import Gloo, Meeting, join_meeting
 rank, address, at = int(sys.argv[1]), sys.argv[2], sys.argv[3]
 if rank == 0:
     meeting = Meeting(address)
@@ -195,21 +195,3 @@ def test_a_dead_interface_ends_the_exchange_on_both_sides(two_hosts: tuple[Host,
         there.take_down()
         for process in (first, second):
             assert "at most 15 s: Timed out" in heard(process)
-
-
-@pytest.mark.parametrize(("size", "rings"), [(4, 2), (6, 2), (5, 1)])
-def test_a_grid_of_rings_adds_up_as_one_ring_does(size: int, rings: int) -> None:
-    numbers = np.random.default_rng(0).integers(-1000, 1000, (size, 7, 3)).astype(np.int64)
-
-    def act(exchange: Gloo) -> Any:
-        assert len(exchange._rings) == rings
-        own = numbers[exchange.rank]
-        floats = exchange.sum_(own.astype(np.float32) / 7)
-        return exchange.sum_(own.copy()), exchange.max_(own.copy()), floats, exchange.sent
-
-    found = together(size, act, most_in_ring=3)
-    for summed, greatest, floats, _ in found:
-        np.testing.assert_array_equal(summed, numbers.sum(0))
-        np.testing.assert_array_equal(greatest, numbers.max(0))
-        np.testing.assert_array_equal(floats, found[0][2])  # the same bits everywhere
-    assert {sent for *_, sent in found} == {found[0][3]}
