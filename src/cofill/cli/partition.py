@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from cofill.data.partition import write_partition
-    from cofill.data.partition.manifest import check_folder
+    from cofill.data.partition.write import check_folder
 
     check_folder(options.out)  # before a large file is read
     started = time.perf_counter()
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> "Path | Ratings":
-    from cofill.data.partition.streaming import refuse_pipe
+    from cofill.data.partition.write import refuse_pipe
 
     name = options.ratings
     if Path(name).exists() or name not in datasets.catalogue():
