@@ -18,6 +18,7 @@ memory and network, cores, and the shape of the data. What comes out is where mo
 
 import argparse
 import json
+import math
 import sys
 import time
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 
 SHAPE = {"people": 100_000_000, "items": 1_000_000, "ratings": 10_000_000_000}
 MACHINE = {"cores": 16, "memory_gigabytes_a_second": 100.0, "network_gigabits_a_second": 10.0}
+MOST_IN_A_RING = 8  # as in cofill.cluster.comm
 CACHED = 0.0  # share of entries whose weights are in the cache: none, with so many columns
 
 
@@ -83,15 +85,21 @@ def _rows(orientation: str) -> str:
 def seconds_of_minibatch(
     orientation: str, batch: int, hidden: int, machines: int, share: float, latency: float
 ) -> tuple[float, float, str]:
-    """Seconds, those of exchange among them, and how sums go."""
+    """Seconds, those of exchange among them, and how sums go: a ring, or a grid of rings."""
     entries = batch * SHAPE["ratings"] / SHAPE[_rows(orientation)]
     moved = 4 * 4 * hidden * (1 - CACHED)  # bytes: both matrices, read and written
     work = entries * moved / (MACHINE["memory_gigabytes_a_second"] * 1e9 * share)
     if machines == 1:
         return work, 0.0, "alone"
     size, speed = 4 * batch * hidden, MACHINE["network_gigabits_a_second"] * 1e9 / 8
-    sum_of_all = 2 * (machines - 1) * latency + 2 * (machines - 1) / machines * size / speed
-    return work / machines + 2 * sum_of_all, 2 * sum_of_all, "ring"
+    if machines <= MOST_IN_A_RING:
+        sum_of_all = 2 * (machines - 1) * latency + 2 * (machines - 1) / machines * size / speed
+        how = "ring"
+    else:
+        side = math.sqrt(machines)
+        sum_of_all = 4 * (side - 1) * latency + 4 * (side - 1) / side * size / speed
+        how = "grid"
+    return work / machines + 2 * sum_of_all, 2 * sum_of_all, how
 
 
 def gigabytes(orientation: str, hidden: int, machines: int) -> float:

@@ -22,13 +22,13 @@ from tests.cluster.conftest import Host
 NUMBERS = (np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.uint64)
 
 
-def together(size: int, act: Callable[[Gloo], Any], seconds: float = 60.0) -> list[Any]:
+def together(size: int, act: Callable[[Gloo], Any], seconds: float = 60.0, most_in_ring: int = 8) -> list[Any]:
     """What `act` returns in each of so many workers: threads of this process, which gloo cannot tell from others."""
     meeting = Meeting(LOOPBACK, seconds)
 
     def one(rank: int) -> Any:
         store = meeting.store if rank == 0 else join_meeting(LOOPBACK, meeting.port, seconds)
-        return act(Gloo(store, rank, size, address=LOOPBACK, seconds=seconds))
+        return act(Gloo(store, rank, size, address=LOOPBACK, seconds=seconds, most_in_ring=most_in_ring))
 
     with ThreadPoolExecutor(size) as pool:
         return list(pool.map(one, range(size)))
@@ -195,3 +195,21 @@ def test_a_dead_interface_ends_the_exchange_on_both_sides(two_hosts: tuple[Host,
         there.take_down()
         for process in (first, second):
             assert "at most 15 s: Timed out" in heard(process)
+
+
+@pytest.mark.parametrize(("size", "rings"), [(4, 2), (6, 2), (5, 1)])
+def test_a_grid_of_rings_adds_up_as_one_ring_does(size: int, rings: int) -> None:
+    numbers = np.random.default_rng(0).integers(-1000, 1000, (size, 7, 3)).astype(np.int64)
+
+    def act(exchange: Gloo) -> Any:
+        assert len(exchange._rings) == rings
+        own = numbers[exchange.rank]
+        floats = exchange.sum_(own.astype(np.float32) / 7)
+        return exchange.sum_(own.copy()), exchange.max_(own.copy()), floats, exchange.sent
+
+    found = together(size, act, most_in_ring=3)
+    for summed, greatest, floats, _ in found:
+        np.testing.assert_array_equal(summed, numbers.sum(0))
+        np.testing.assert_array_equal(greatest, numbers.max(0))
+        np.testing.assert_array_equal(floats, found[0][2])  # the same bits everywhere
+    assert {sent for *_, sent in found} == {found[0][3]}

@@ -46,15 +46,6 @@ SETTINGS_OF_OUR_OWN = {  # variables for the processes of a Ray that we start
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A node of the cluster that lives and has cores to give."""
-
-    node: str
-    address: str
-    cpus: int
-
-
-@dataclass(frozen=True)
 class RaySession:
     """A connection that stands."""
 
@@ -63,14 +54,10 @@ class RaySession:
     local: bool
     """It is a Ray of our own, on this machine alone."""
 
-    def machines(self) -> list[Machine]:
-        """Those that live now, the one with the most cores first."""
-        found = [
-            Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
-            for node in self.ray.nodes()
-            if node["Alive"]
-        ]
-        return sorted((each for each in found if each.cpus), key=lambda each: (-each.cpus, each.address, each.node))
+    def machines(self) -> list[int]:
+        """The cores of each machine that lives now, most first; of those that offer any."""
+        found = (int(node["Resources"].get("CPU", 0)) for node in self.ray.nodes() if node["Alive"])
+        return sorted(filter(None, found), reverse=True)
 
 
 class Workplace(NamedTuple):
@@ -92,7 +79,7 @@ def workplace(address: str | None) -> Iterator[Workplace]:
         yield Workplace(False, [cores()])
         return
     with ray_session(address, cpus=cores(), store_bytes=_STORE_OF_TASKS) as session:
-        machines = [machine.cpus for machine in session.machines()]
+        machines = session.machines()
         if not machines:
             raise ClusterError(f"no machine of the cluster at {address} offers a core; start one that does")
         yield Workplace(True, machines)
@@ -112,9 +99,11 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STO
         _check_same(address, ray.get_runtime_context().gcs_address)
         yield RaySession(ray, local=False)
         return
+    if not os.environ.get("COFILL_TRACE"):
+        logging.getLogger("ray").setLevel(logging.ERROR)  # it tells much while it starts
     folder = None if address is not None else _temporary_folder()
     try:
-        with _quiet(), _own_handler_of_termination():
+        with _own_handler_of_termination():
             if address is not None:
                 _join(ray, address)
             else:
@@ -224,21 +213,6 @@ def _why_not_joined(address: str, error: Exception) -> str:
 def _temporary_folder() -> Path:
     usual = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp"))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Ray tells much while it starts; with COFILL_TRACE it may."""
-    if os.environ.get("COFILL_TRACE"):
-        yield
-        return
-    speaker = logging.getLogger("ray")
-    before = speaker.level
-    speaker.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        speaker.setLevel(before)
 
 
 @contextmanager

@@ -215,7 +215,8 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         settings = settings.changed({"threads": arguments["threads"]})
     partition, folder = Partition.open(Path(arguments["partition"])), Path(arguments["out"])
     tell(Step("reading the partition", 0.0, 1.0, 0.0))
-    shard, run = shard_of(partition, exchange), _run_name(partition, settings)
+    shard = shard_of(partition, exchange, times=settings.half_life > 0)
+    run = _run_name(partition, settings)
     checkpoint = ShardedCheckpoint(
         folder / CHECKPOINT,
         run=run,
@@ -246,9 +247,9 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     return found
 
 
-def shard_of(partition: Partition, exchange: Exchange) -> Shard:
-    """The columns of one worker, which is all that it reads of the ratings."""
-    return partition.read(*partition.cut(exchange.size)[exchange.rank])
+def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> Shard:
+    """The columns of one worker, which is all that it reads of the ratings; with their times only if asked for."""
+    return partition.read(*partition.cut(exchange.size)[exchange.rank], times=times)
 
 
 def own_columns(shard: Shard, exchange: Exchange) -> range:

@@ -275,15 +275,17 @@ class Partition:
             cuts.append(max(nearest, cuts[-1]))
         return list(zip(cuts, [*cuts[1:], self.buckets], strict=True))
 
-    def read(self, first: int, last: int) -> Shard:
-        """The buckets from `first` to `last`, without it, after their checksums were found right."""
-        found = self._read(first, last)
-        columns = _vocabulary(found.ids)
+    def read(self, first: int, last: int, *, times: bool = True) -> Shard:
+        """The buckets from `first` to `last`, without it, after their checksums were found right.
+
+        Without `times`, those are left out, which spares memory.
+        """
+        found = self._read(first, last, times=times)
         by_column = SparseRows(found.ends, found.rows, found.values, len(self.rows))
-        indptr, index, order = _transposed(by_column)
-        by_row = SparseRows(indptr, index, found.values[order], len(columns))
-        times = None if found.times is None else found.times[order]
-        return Shard(columns, by_row, by_column, times, found.features)
+        in_order = None
+        if found.times is not None:
+            in_order = found.times[np.argsort(found.rows, kind="stable")]
+        return Shard(_vocabulary(found.ids), by_column.transpose(), by_column, in_order, found.features)
 
     def read_ratings(self) -> Ratings:
         """All ratings in one process, as they would be read from the source; features are apart."""
@@ -319,16 +321,22 @@ class Partition:
         frame = self._manifest.files[part].frame(self.folder)
         return frame, _vocabulary(frame["id"].to_numpy())
 
-    def _read(self, first: int, last: int) -> "_Buckets":
+    def _read(self, first: int, last: int, *, times: bool = True) -> "_Buckets":
         if not 0 <= first <= last <= self.buckets:
             raise DataError(
                 f"there is no range of buckets from {first} to {last}",
                 f"give one from 0 to {self.buckets}",
                 where=str(self.folder),
             )
+
+        def bucket(file: File) -> Arrays:
+            found = file.arrays(self.folder)
+            return found if times else {name: array for name, array in found.items() if name != "times"}
+
         with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
-            found = list(threads.map(lambda file: file.arrays(self.folder), self._manifest.buckets[first:last]))
-        return _Buckets.joined(found, self._manifest, None if self.about_columns is None else self.about_columns.width)
+            found = list(threads.map(bucket, self._manifest.buckets[first:last]))
+        width = None if self.about_columns is None else self.about_columns.width
+        return _Buckets.joined(found, self._manifest, width, times=times)
 
     def _ratings(self, found: "_Buckets") -> Ratings:
         """With ids in ascending order; then those without ratings and features, if there are any."""
@@ -381,7 +389,7 @@ class _Buckets:
     features: SideFeatures
 
     @classmethod
-    def joined(cls, parts: list[Arrays], manifest: Manifest, width: int | None) -> "_Buckets":
+    def joined(cls, parts: list[Arrays], manifest: Manifest, width: int | None, *, times: bool) -> "_Buckets":
         def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
             return _end_to_end([part.pop(name) for part in parts], kind)  # no longer than needed: twice the memory
 
@@ -402,7 +410,7 @@ class _Buckets:
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             all_of("rows", np.int32),
             all_of("values", np.float32),
-            None if manifest.times is None else all_of("times", np.dtype(manifest.times)),
+            all_of("times", np.dtype(manifest.times)) if times and manifest.times is not None else None,
             features,
         )
 
@@ -429,15 +437,6 @@ def _numbers(chosen: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int32]
     numbers = np.full(count, -1, np.int32)
     numbers[chosen] = np.arange(len(chosen), dtype=np.int32)
     return numbers
-
-
-def _transposed(matrix: SparseRows) -> tuple[Longs, npt.NDArray[np.int32], npt.NDArray[Any]]:
-    """The same entries column by column: where each column begins, rows, and where each entry was before."""
-    from scipy.sparse import csr_array
-
-    places: Any = (np.arange(matrix.nnz), matrix.indices, matrix.indptr)
-    turned: Any = csr_array(places, shape=(matrix.rows, matrix.columns)).tocsc()
-    return turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data
 
 
 def _vocabulary(ids: npt.NDArray[Any]) -> Vocabulary:
