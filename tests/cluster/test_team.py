@@ -219,8 +219,8 @@ def driver(
 
 @pytest.mark.parametrize(
     ("by", "own"),
-    [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGKILL, False), (signal.SIGTERM, False)],
-    ids=["killed, its own Ray", "interrupted, its own Ray", "killed, a cluster", "terminated, a cluster"],
+    [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGTERM, False)],
+    ids=["killed, its own Ray", "interrupted, its own Ray", "terminated, a cluster"],
 )
 def test_nothing_is_left_of_a_driver_that_ends(
     by: signal.Signals, own: bool, tmp_path: Path, request: pytest.FixtureRequest

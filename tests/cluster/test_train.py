@@ -281,7 +281,7 @@ def test_from_python(joined: str, tmp_path: Path) -> None:
     [
         ({"orientation": "both"}, "set orientation to item or user"),
         ({"orientation": "user"}, "cut the ratings again"),
-        ({"orientation": "item", "engine": "sparse"}, "the engine fused"),
+        ({"orientation": "item", "engine": "dense"}, "the engine fused"),
     ],
 )
 def test_what_several_workers_cannot_do(cut: Path, settings: dict[str, Any], message: str) -> None:

@@ -48,7 +48,7 @@ def measure_cluster(
         partition = folder / "partition"
         write_partition(path, partition, orientation=settings["orientation"])
         cut = time.perf_counter() - started
-        epochs = {"epochs": _EPOCHS, "validation": 0.0, "decoder": "network", "solve_columns": False} | settings
+        epochs = {"epochs": _EPOCHS, "validation": 0.0, "decoder": "network"} | settings
         found = {}
         for count in workers:
             say(f"{_EPOCHS} epochs with {count} worker{'s' if count > 1 else ''}, and as many threads in one process")

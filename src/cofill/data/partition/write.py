@@ -99,7 +99,8 @@ def write_partition(
         refuse_pipe(source)
         if not in_pieces(source, piece_bytes, reading):
             source = read_ratings_or_interactions(source, **reading)
-    draft = out.with_name(f"{out.name}.part-{uuid4().hex[:12]}")
+    place = out.resolve()
+    draft = place.with_name(f"{place.name}.part-{uuid4().hex[:12]}")
     with unfinished(draft):
         try:
             (draft / "runs").mkdir(parents=True)
@@ -114,10 +115,13 @@ def write_partition(
                 runs.add(frame)
                 progress(Step(READING, share, 1.0, READING_SHARE * share))
             whole = streaming.whole(runs.spread)
-        known = _Known(source if isinstance(source, Ratings) else None, features, titles or {}, orientation)
-        _Writer(draft, runs, whole, known, progress).write(titles_source)
+        cold = {side: [] if about is None else about.ids.ids for side, about in features.items()}
+        if isinstance(source, Ratings):
+            cold = {"user": cold["user"] + source.users.ids, "item": cold["item"] + source.items.ids}
+        writer = _Writer(draft, runs, whole, orientation, features, cold, titles or {})
+        writer.write(titles_source, progress)
         shutil.rmtree(draft / "runs")
-        _put_in_place(draft, out)
+        _put_in_place(draft, place)
     return Partition.open(out)
 
 
@@ -292,38 +296,6 @@ class _Runs:
 # Buckets
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What is known beside the ratings."""
-
-    ratings: Ratings | None
-    features: Mapping[str, Features | None]
-    titles: Mapping[Id, str]
-    row_side: Orientation
-
-    @property
-    def column_side(self) -> Orientation:
-        return "user" if self.row_side == "item" else "item"
-
-    @property
-    def about_rows(self) -> Features | None:
-        return self.features[self.row_side]
-
-    @property
-    def about_columns(self) -> Features | None:
-        return self.features[self.column_side]
-
-    def cold(self, side: Orientation, integers: bool) -> list[Id]:
-        """Ids that may have no rating, as those that are rated: integers or strings; DataError if one cannot be."""
-        about = self.features[side]
-        ids = [] if about is None else about.ids.ids
-        if self.ratings is not None:
-            ids += (self.ratings.users if side == "user" else self.ratings.items).ids
-        known = Vocabulary(np.empty(0, np.int64)) if integers else Vocabulary()
-        known.add(ids if integers else map(str, ids))
-        return known.ids
-
-
 @dataclass
 class _Totals:
     """What adds up over buckets."""
@@ -355,23 +327,37 @@ class _Totals:
 class _Writer:
     """Runs into the files of a partition."""
 
-    def __init__(self, folder: Path, runs: _Runs, whole: Whole, known: _Known, progress: Progress) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        runs: _Runs,
+        whole: Whole,
+        orientation: Orientation,
+        features: Mapping[str, Features | None],
+        cold: Mapping[str, list[Id]],
+        titles: Mapping[Id, str],
+    ) -> None:
+        """`cold` are ids that may have no rating, `titles` those that were given."""
         import polars as pl
 
-        self._folder, self._runs, self._whole, self._known, self._progress = folder, runs, whole, known, progress
+        self._folder, self._runs, self._whole = folder, runs, whole
+        self._row_side: Orientation = orientation
+        self._column_side: Orientation = "user" if orientation == "item" else "item"
+        self._about_rows, self._about_columns = features[self._row_side], features[self._column_side]
         self._kind = pl.Int64() if runs.integers else pl.String()
-        cold_rows = known.cold(known.row_side, runs.rows.dtype == pl.Int64)
-        self._rows = pl.concat([runs.rows, pl.Series("id", cold_rows, dtype=runs.rows.dtype)]).unique().sort()
+        more = _in_kind(cold[self._row_side], runs.rows.dtype == pl.Int64)
+        self._rows = pl.concat([runs.rows, pl.Series("id", more, dtype=runs.rows.dtype)]).unique().sort()
         self._cold: dict[int, list[Id]] = {}
-        cold = known.cold(known.column_side, runs.integers)
-        for id, bucket in zip(cold, buckets_of(cold, runs.buckets).tolist(), strict=True):
+        more = _in_kind(cold[self._column_side], runs.integers)
+        for id, bucket in zip(more, buckets_of(more, runs.buckets).tolist(), strict=True):
             self._cold.setdefault(bucket, []).append(id)
-        titles = runs.titles() | {str(id): title for id, title in known.titles.items()}
-        self._titles = {id: title for id, title in titles.items() if title}
+        self._given = titles
+        found = runs.titles() | {str(id): title for id, title in titles.items()}
+        self._titles = {id: title for id, title in found.items() if title}
         self._totals = _Totals()
 
-    def write(self, titles_source: str | None) -> None:
-        runs, whole, known, totals = self._runs, self._whole, self._known, self._totals
+    def write(self, titles_source: str | None, progress: Progress) -> None:
+        runs, whole, totals = self._runs, self._whole, self._totals
         written: list[File] = []
         columns_by_bucket, ratings_by_bucket = [], []
         for first, last in runs.groups():
@@ -381,14 +367,14 @@ class _Writer:
                 columns_by_bucket.append(len(arrays["ends"]) - 1)
                 ratings_by_bucket.append(len(arrays["values"]))
             share = last / runs.buckets
-            self._progress(Step(FINISHING, share, 1.0, READING_SHARE + (1 - READING_SHARE) * share))
+            progress(Step(FINISHING, share, 1.0, READING_SHARE + (1 - READING_SHARE) * share))
         extra = whole.count - totals.ratings
         if whole.rated and extra:
             by_time = runs.time_type is not None
             warn_of_repeats(extra, whole.count, whole.name, by_time=by_time, by_position=whole.by_position)
-        if known.row_side == "item":
+        if self._row_side == "item":
             self._note_titles(self._rows)
-        if titles_source is not None and not {*map(str, known.titles)} & {*map(str, totals.titles)}:
+        if titles_source is not None and not {*map(str, self._given)} & {*map(str, totals.titles)}:
             raise DataError(
                 "none of its items is among those that are rated",
                 Remedy.passing("check the ids, or leave out {titles}", titles=...),
@@ -398,7 +384,7 @@ class _Writer:
         scale = scale if whole.rated else Scale(0.0, totals.greatest)
         features, files = self._features()
         Manifest(
-            orientation=known.row_side,
+            orientation=self._row_side,
             rated=whole.rated,
             scale=(scale.low, scale.high),
             times=runs.time_type,
@@ -438,12 +424,12 @@ class _Writer:
         if len(rated):
             least: Any = rated.min()
             totals.first = least if totals.first is None else min(totals.first, least)
-        if (about := self._known.about_columns) is not None:
+        if (about := self._about_columns) is not None:
             found = about.ids.find(columns.to_list())
             arrays["described"] = found >= 0
             arrays["features"] = about.values[found[found >= 0]]
             totals.described += int(np.count_nonzero((found >= 0) & (np.diff(ends) > 0)))
-        if self._known.column_side == "item":
+        if self._column_side == "item":
             self._note_titles(columns)
         return arrays
 
@@ -454,16 +440,16 @@ class _Writer:
 
     def _summary(self, scale: Scale) -> dict[str, Any]:
         """That of DescribedRatings."""
-        totals, known, rated_rows = self._totals, self._known, self._runs.rows
+        totals, rated_rows = self._totals, self._runs.rows
         features: dict[str, Any] = dict.fromkeys(("user", "item"))
-        if (about := known.about_rows) is not None:
+        if (about := self._about_rows) is not None:
             both = int(np.count_nonzero(about.ids.find(rated_rows.to_list()) >= 0))
             counts = (both, len(rated_rows), rated_rows.sort()[0])
-            features[known.row_side] = matched_counts(about, known.row_side, *counts)
-        if (about := known.about_columns) is not None and totals.first is not None:
+            features[self._row_side] = matched_counts(about, self._row_side, *counts)
+        if (about := self._about_columns) is not None and totals.first is not None:
             counts = (totals.described, totals.columns, totals.first)
-            features[known.column_side] = matched_counts(about, known.column_side, *counts)
-        sizes = {known.row_side: len(rated_rows), known.column_side: totals.columns}
+            features[self._column_side] = matched_counts(about, self._column_side, *counts)
+        sizes = {self._row_side: len(rated_rows), self._column_side: totals.columns}
         summary = {
             "users": sizes["user"],
             "items": sizes["item"],
@@ -486,11 +472,11 @@ class _Writer:
         folder, titles = self._folder, self._totals.titles
         files = {"rows": File.of_frame(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
         if titles:
-            items = pl.Series(sorted(titles), dtype=self._rows.dtype if self._known.row_side == "item" else self._kind)
+            items = pl.Series(sorted(titles), dtype=self._rows.dtype if self._row_side == "item" else self._kind)
             table = pl.DataFrame({"id": items, "title": [titles[item] for item in items.to_list()]})
             files["titles"] = File.of_frame(folder / "titles.parquet", table)
         cards = {}
-        for side, about in (("row", self._known.about_rows), ("column", self._known.about_columns)):
+        for side, about in (("row", self._about_rows), ("column", self._about_columns)):
             if about is None:
                 continue
             arrays = about.arrays()
@@ -500,6 +486,13 @@ class _Writer:
             files[f"{side}_features"] = File.of_arrays(folder / f"{side}_features.safetensors", arrays)
             files[f"{side}_words"] = File.of_frame(folder / f"{side}_words.parquet", about.words())
         return cards, files
+
+
+def _in_kind(ids: Iterable[Id], integers: bool) -> list[Id]:
+    """Ids as those that are rated: integers or strings; DataError if one cannot be."""
+    known = Vocabulary(np.empty(0, np.int64)) if integers else Vocabulary()
+    known.add(ids if integers else map(str, ids))
+    return known.ids
 
 
 def _positions(ids: "pl.Series", among: "pl.Series") -> npt.NDArray[np.int32]:
