@@ -124,7 +124,7 @@ class Host:
         return ("ip", "netns", "exec", self.name)
 
     def take_down(self) -> None:
-        """Nothing arrives or leaves any more, and nobody is told."""
+        """Nothing arrives or leaves any more, without a word."""
         _ip("-n", self.name, "link", "set", self.interface, "down")
 
 

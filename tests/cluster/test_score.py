@@ -1,4 +1,4 @@
-"""Lists, predictions and measures of a model by tasks on Ray: those of one process, whoever is killed on the way."""
+"""Lists, predictions and measures of a model by tasks on Ray: those of one process, also where a worker is killed."""
 
 import json
 import os

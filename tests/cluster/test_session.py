@@ -29,14 +29,14 @@ def refusal(address: str | None = None) -> str:
 
 @pytest.fixture
 def silent_port() -> Iterator[str]:
-    """Somebody listens and says nothing."""
+    """A port that listens and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield f"127.0.0.1:{listening.getsockname()[1]}"
 
 
 @pytest.fixture
 def other_port() -> Iterator[str]:
-    """Somebody answers who is not Ray."""
+    """A port where something other than Ray answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:

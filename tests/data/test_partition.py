@@ -328,7 +328,7 @@ def test_shards_are_the_whole(workers: int, tmp_path: Path) -> None:
     assert set().union(*found) == set(partition.read_ratings().to_polars().rows())
     assert sum(map(len, found)) == 300
     ids = [id for shard in shards for id in shard.columns]
-    assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike, whoever reads them
+    assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike in every worker
     for shard in shards:
         turned = shard.by_row.transpose()
         assert np.array_equal(turned.indices, shard.by_column.indices)

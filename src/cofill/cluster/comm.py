@@ -64,7 +64,7 @@ class Meeting:
 
     def __init__(self, address: str, seconds: float = 60.0) -> None:
         family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
-        # Bound by us: the store itself would listen on all interfaces, and whoever reaches it can disturb a training.
+        # Bound by us: the store itself would listen on all interfaces, where it can be disturbed.
         listening = socket.create_server((address, 0), family=family, backlog=1024)
         self.address = address
         self.port: int = listening.getsockname()[1]

@@ -118,7 +118,7 @@ def _counted(
     people = users[test.user_index]
     order = np.argsort(people, kind="stable")
     ranges = outline.cut(division.number(place, outline.users))
-    # Those whom the model does not know are with the first range: any can answer for them.
+    # People that the model does not know are with the first range: any can answer for them.
     ends = np.searchsorted(people[order], [0, *(one.first for one in ranges[1:]), outline.users])
     ends[0] = 0
     within: Flags | None = np.zeros(len(test), np.bool_)

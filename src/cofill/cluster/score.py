@@ -437,7 +437,7 @@ def predict_pairs(
     """Write predicted ratings of pairs, a frame with the columns user and item, ordered by person.
 
     The columns are user, item, rating and, with intervals, low and high. Pairs of one person keep their order; those of
-    people whom the model does not know come first.
+    people that the model does not know come first.
     """
     if not outline.rated:
         raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")

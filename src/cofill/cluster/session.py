@@ -125,7 +125,7 @@ def _check_same(address: str | None, joined: str) -> None:
 
 def require_ray() -> Any:
     """The module; ClusterError where it is not installed, or too old or new."""
-    # Read when Ray is imported: without it, a warning about accelerators, of which nobody asks for any here.
+    # Read when Ray is imported: without it, a warning about accelerators, which are not used here.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -246,7 +246,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_handler_of_termination() -> Iterator[None]:
-    """Ray takes over SIGTERM; give it back to whoever had it."""
+    """Ray takes over SIGTERM; give it back."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

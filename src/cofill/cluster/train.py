@@ -46,7 +46,7 @@ from cofill.progress import Forecast, Progress, Step, unseen
 
 Floats = npt.NDArray[np.float32]
 
-# Bytes of a shard of the model: a part of it is loaded by somebody with little memory, too.
+# Bytes of a shard of the model, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000
 PROGRAM = "cofill.cluster.train:train_portion"
 CHECKPOINT = "checkpoint"

@@ -179,7 +179,7 @@ class Shard:
     """All rows, in the order of `Partition.rows`; columns as numbered here."""
     by_column: SparseRows
     times: Times | None
-    """(nnz,): when, in the order of the entries of `by_row`; None if nobody wrote it down."""
+    """(nnz,): when, in the order of the entries of `by_row`; None if it is not known."""
     column_features: SideFeatures
 
 
