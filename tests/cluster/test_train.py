@@ -36,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "salt and pepper": {"orientation": "item", "noise": "salt-and-pepper", "decoder": "network"},
     "deep": {"orientation": "item", "hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2},
     "user": {"orientation": "user"},
+    "user, half life": {"orientation": "user", "half_life": 100.0},
     "user, network": {"orientation": "user", "decoder": "network", "noise": "gaussian"},
     "paper": {"orientation": "item", "decoder": "network", "presence": 0.0, "output": "tanh"},
     "no validation": {"orientation": "item", "validation": 0.0},

@@ -9,12 +9,11 @@ from typing import Any
 
 from cofill import files
 from cofill.cluster import checkpoint
-from cofill.cluster.train import fit_together, shard_of, train_portion
+from cofill.cluster.train import fit_together, own_part, shard_of, train_portion
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.models.cfn.cfn import CFN
-from cofill.models.keeping import divided
 from cofill.models.shards import write_shard, write_shared
 from cofill.progress import Progress
 
@@ -25,8 +24,10 @@ def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress
     for name, (partition, settings) in arguments["cases"].items():
         folder = Path(arguments["folder"]) / name
         cut = Partition.open(partition)
-        model = fit_together(CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange), exchange)
-        parts = divided(model)
+        model = fit_together(
+            CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange, times=True), exchange
+        )
+        parts = own_part(model, exchange)
         cards = [write_shard(folder, parts, range(parts.columns), run=name)] if parts.columns else []
         found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}
         if exchange.rank == 0:

@@ -41,7 +41,7 @@ from cofill.models.known import AllColumns, KnownRatings
 from cofill.models.lists.grades import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.portion import Portion
-from cofill.models.shards import cut_by_size, finish, write_shard, write_shared
+from cofill.models.shards import Divided, cut_by_size, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
 
 Floats = npt.NDArray[np.float32]
@@ -227,10 +227,7 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     resume = bool(arguments["resume"])
     model = fit_together(CFN(settings), partition, shard, exchange, checkpoint=checkpoint, resume=resume, progress=tell)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = divided(model)
-    lists = parts.contents.arrays["lists"]
-    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
-        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
+    parts = own_part(model, exchange)
     ranges = cut_by_size(parts, _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
         "shards": [write_shard(folder, parts, columns, run=run).model_dump(mode="json") for columns in ranges],
@@ -245,6 +242,15 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
             "data_summary": model.data_summary,
         }
     return found
+
+
+def own_part(model: CFN, exchange: Exchange) -> Divided:
+    """What this worker has of the model, ready to be written in shards."""
+    parts = divided(model)
+    lists = parts.contents.arrays["lists"]
+    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
+        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
+    return parts
 
 
 def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> Shard:
