@@ -248,7 +248,7 @@ class Streaming:
 
     def _read(self, table: Table) -> "pl.DataFrame | None":
         if self._first is None:
-            self._first = table
+            self._first = table.only(np.zeros(table.height, np.bool_))  # what it is, without its rows
             self._decide(table)
         self._lines += table.height
         if self._weights is not None:
@@ -264,7 +264,7 @@ class Streaming:
                 break
             except BadCellsError as error:
                 bad = len(self._skipped) + int(np.count_nonzero(error.rows))
-                if not self._skip or (error.rows.all() and table is self._first):
+                if not self._skip or (error.rows.all() and not self._whole.count):
                     raise
                 if bad > self._skip:
                     raise too_many(error, bad) from error
