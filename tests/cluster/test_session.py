@@ -90,24 +90,12 @@ def test_an_address_where_something_else_answers(other_port: str) -> None:
     assert refusal(other_port).startswith(f"what answers at {other_port} is not Ray")
 
 
-@pytest.mark.parametrize(
-    ("said", "explained"),
-    [
-        (ValueError("Ray Client requires pip package `ray[client]`."), r"pip install 'ray\[client\]'"),
-        (
-            RuntimeError("Version mismatch: The cluster was\nstarted with: Ray: 2.50"),
-            "another version of Ray or Python",
-        ),
-        (RuntimeError("the authentication token is invalid"), "set RAY_AUTH_TOKEN or put it into"),
-        (RuntimeError("This node has an IP address of 10.0.0.1, and Ray expects"), "run the command on one that is"),
-        (RuntimeError("what else"), "could not be joined (what else); see `ray status`"),
-    ],
-)
-def test_a_cluster_that_cannot_be_joined(said: Exception, explained: str) -> None:
-    told = module._why_not_joined("10.0.0.9:6379", said)
-    assert "10.0.0.9:6379" in told
-    assert explained.replace("\\", "") in told
-    assert "\n" not in told
+def test_a_cluster_that_cannot_be_joined() -> None:
+    told = module._why_not_joined("10.0.0.9:6379", RuntimeError("Version mismatch: The cluster was\nstarted with"))
+    assert told.startswith(
+        "the cluster at 10.0.0.9:6379 could not be joined (Version mismatch: The cluster was started"
+    )
+    assert "belongs to no Ray cluster" in module._why_not_joined("auto", ConnectionError())
 
 
 def test_a_team_without_workers() -> None:

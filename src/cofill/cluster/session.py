@@ -194,20 +194,11 @@ def _why_not_joined(address: str, error: Exception) -> str:
     said = _one_line(error)
     if address == "auto" and isinstance(error, ConnectionError):
         return "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
-    if "ray[client]" in said:
-        return f"{address} needs Ray's client, which is not installed. Run: pip install 'ray[client]'"
-    if "ersion mismatch" in said:
-        return f"the cluster at {address} has another version of Ray or Python ({said}); install the same here"
-    if "uthenticat" in type(error).__name__ or "oken" in said:
-        return (
-            f"the cluster at {address} asks for its token ({said}); set RAY_AUTH_TOKEN or put it into ~/.ray/auth_token"
-        )
-    if "ray start" in said or "node info" in said or "IP address" in said:
-        return (
-            f"this machine is no part of the cluster at {address} ({said}); run the command on one that is, "
-            f"or `ray start --address={address}` here"
-        )
-    return f"the cluster at {address} could not be joined ({said}); see `ray status` on its head"
+    return (
+        f"the cluster at {address} could not be joined ({said}); see that Ray and Python have the same versions here, "
+        "that RAY_AUTH_TOKEN or ~/.ray/auth_token has its token, and that this machine is part of it "
+        "(`ray start --address=HOST:PORT`)"
+    )
 
 
 def _temporary_folder() -> Path:
