@@ -27,7 +27,7 @@ import numpy as np
 
 SHAPE = {"people": 100_000_000, "items": 1_000_000, "ratings": 10_000_000_000}
 MACHINE = {"cores": 16, "memory_gigabytes_a_second": 100.0, "network_gigabits_a_second": 10.0}
-MOST_IN_A_RING = 8  # as in cofill.cluster.gloo
+MOST_IN_A_RING = 8  # as in cofill.cluster.comm
 CACHED = 0.0  # share of entries whose weights are in the cache: none, with so many columns
 
 
@@ -150,7 +150,7 @@ def measured_share(hidden: int) -> float:
 
 def measured_latency(hidden: int) -> float:
     """Of one step of an all-reduce between two processes of this machine: half of what a sum of two takes."""
-    from cofill.cluster.team import run_team
+    from cofill.cluster.comm import run_team
 
     seconds = run_team("benchmarks.cluster_model:sum_often", {"hidden": hidden}, workers=2, address=None)[0]
     return float(seconds) / 2

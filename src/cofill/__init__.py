@@ -18,7 +18,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cofill.cluster.training import Cluster
+    from cofill.cluster.train import Cluster
     from cofill.config import CFNSettings
     from cofill.data.attributes import Attributes
     from cofill.data.datasets import load as load_dataset
@@ -94,7 +94,7 @@ _HOMES = {
     "CFN": "cofill.models.cfn.model",
     "Attributes": "cofill.data.attributes",
     "CFNSettings": "cofill.config",
-    "Cluster": "cofill.cluster.training",
+    "Cluster": "cofill.cluster.train",
     "CofillError": "cofill.errors",
     "Contribution": "cofill.models.results",
     "CrossValidation": "cofill.evaluation",

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofill import __version__
-from cofill.crew import cores
 from cofill.errors import CofillError
 from cofill.extras import Package, command, packages
 from cofill.files import temporary_folder
+from cofill.workers import cores
 
 _KERNELS = "cofill.models.cfn.kernels"
 _CGROUP = Path("/sys/fs/cgroup")

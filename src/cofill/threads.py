@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from cofill.crew import cores
+from cofill.workers import cores
 
 _Part = TypeVar("_Part")
 _Result = TypeVar("_Result")

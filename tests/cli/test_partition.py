@@ -2,9 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,7 +73,7 @@ def test_refusals(refused: Callable[..., str], run: Run, world: Path, tmp_path: 
     assert "is a partition, whose columns are known; leave out --separator" in refused(
         "train", out, "--out", tmp_path / "m", "--separator", ";"
     )
-    next(out.glob("bucket-00001-*")).unlink()
+    (out / "bucket-00001.safetensors").unlink()
     assert "missing; copy it again" in refused("train", out, "--out", tmp_path / "m", *QUICK)
 
 
@@ -89,36 +86,6 @@ def test_a_bad_line_is_told_as_train_tells_it(
     said = refused("partition", path, "--out", tmp_path / "p", "--quiet")
     assert said == refused("train", path, "--out", tmp_path / "m", "--quiet")
     assert "line 902" in said
-
-
-KILLED = """
-import sys
-from cofill.cli import main
-from cofill.data.partition.runs import Runs
-
-def waits(runs, chunk):
-    print("now", flush=True)
-    sys.stdin.read()
-
-Runs.take = waits
-main(sys.argv[1:])
-"""
-
-
-def test_a_run_that_is_killed(world: Path, tmp_path: Path, run: Run) -> None:
-    """While it reads."""
-    out = tmp_path / "p"
-    words = ["partition", str(world / "ratings.csv"), "--out", str(out), "--quiet"]
-    command = [sys.executable, "-c", KILLED, *words]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "now\n"
-        second = run(*words)
-        assert "another process is writing a partition there; wait until it has ended" in second.err
-        process.send_signal(signal.SIGKILL)
-    assert "a partition that is not finished" in run("train", out, "--out", tmp_path / "m").err
-    assert run(*words, "--buckets", 3).code == 0
-    assert not list(out.glob(".*"))
 
 
 def test_a_pipe(refused: Callable[..., str], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN, ray_session
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN, ray_session
 
 # Ray reads these once, when it is first imported, so they are set before any test: all clusters of this process have
 # the same token, which is what joins a process to them.
@@ -96,12 +96,12 @@ def narrow(narrow_cluster: str) -> Iterator[str]:
 
 
 def members() -> set[int]:
-    """The processes of this cluster that do tasks of a crew, or are about to."""
+    """The processes of this cluster that do tasks."""
     found = set()
     for folder in Path("/proc").iterdir():
         try:
             words = (folder / "cmdline").read_bytes() if folder.name.isdecimal() else b""
-            member = words.startswith(b"ray::Member")
+            member = words.startswith(b"ray::_do_on_ray")
             variables = (folder / "environ").read_bytes().split(b"\0") if member else []
         except OSError:  # it has ended meanwhile
             continue
@@ -124,7 +124,7 @@ class Host:
         return ("ip", "netns", "exec", self.name)
 
     def take_down(self) -> None:
-        """Nothing arrives or leaves any more, and nobody is told."""
+        """Nothing arrives or leaves any more, without a word."""
         _ip("-n", self.name, "link", "set", self.interface, "down")
 
 

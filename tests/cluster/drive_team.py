@@ -8,8 +8,8 @@ import sys
 import time
 from contextlib import nullcontext
 
-from cofill.cluster.ray_session import ray_session
-from cofill.cluster.team import run_team
+from cofill.cluster.comm import run_team
+from cofill.cluster.session import ray_session
 from cofill.progress import Step
 
 

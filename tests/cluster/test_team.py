@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
-from cofill.cluster.team import run_team
+from cofill.cluster.comm import run_team
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN
 from cofill.errors import ClusterError, DataError, DataWarning
 from cofill.progress import Step
 from tests.cluster.conftest import Host
@@ -123,26 +123,22 @@ def test_killed_in_the_middle_and_again_at_once(joined: str, tmp_path: Path, und
     first, second = heard.notes
     for note in (first, second):
         assert note.startswith("worker 2 of 2 (")
-        assert "its process was killed" in note
+        assert "killed" in note or "died" in note, note
         assert note.endswith("going on from the last checkpoint")
 
 
-def test_an_exception_that_comes_again_ends_the_run(joined: str, tmp_path: Path) -> None:
-    heard = Heard()
+def test_an_exception_of_the_program_ends_the_run(joined: str, tmp_path: Path) -> None:
     with pytest.raises(ClusterError) as failure:
-        add_up(tmp_path, joined, workers=1, heard=heard, trouble=trouble("raise", *range(9), on=0, before=0))
-    said = str(failure.value)
-    assert "failed twice, the last 2 times without getting further; the last time worker 1 of 1" in said
-    assert "one and one is three; what was saved is kept, go on with resume=True" in said
-    (note,) = heard.notes
-    assert "ended with an exception: ArithmeticError: one and one is three; going on" in note
+        add_up(tmp_path, joined, workers=1, trouble=trouble("raise", 1, on=0, before=0))
+    assert str(failure.value) == (
+        "worker 1 of 1 ended with an exception: ArithmeticError: one and one is three; "
+        "what was saved is kept, go on with resume=True"
+    )
 
 
 def test_a_team_that_does_not_get_further_is_given_up(joined: str, tmp_path: Path) -> None:
-    with pytest.raises(
-        ClusterError, match=r"failed once, the last time without getting further; .* its process was killed"
-    ):
-        add_up(tmp_path, joined, workers=1, trouble=trouble("be killed", *range(9), on=0, before=0), restarts=0)
+    with pytest.raises(ClusterError, match=r"failed 2 times, the last 2 without getting further; the last time worker"):
+        add_up(tmp_path, joined, workers=1, trouble=trouble("be killed", *range(9), on=0, before=0), restarts=1)
 
 
 def test_an_error_of_our_own_is_raised_as_it_is(joined: str, tmp_path: Path) -> None:
@@ -158,24 +154,11 @@ def test_a_worker_that_hangs_is_replaced(joined: str, tmp_path: Path, undisturbe
     (note,) = heard.notes
     assert "worker 1 of 2 waited" in note
     assert "for a sum of (3,) float32, at most 20 s: Timed out" in note
-    assert "worker 2 of 2" in note
-    assert "did not answer; going on" in note
-
-
-def test_workers_that_do_not_reach_each_other_are_replaced(
-    joined: str, tmp_path: Path, undisturbed: list[float]
-) -> None:
-    """All answer the driver, and wait in one exchange, for which they would have ten minutes."""
-    lost = trouble("lose the others", 1)
-    results, heard = add_up(tmp_path, joined, trouble=lost, exchange_seconds=600.0, answer_seconds=20.0)
-    assert [result["value"] for result in results] == [undisturbed] * 2
-    (note,) = heard.notes
-    assert "all workers waited 20 s for each other in one exchange: the network between them hangs; going on" in note
 
 
 def test_workers_of_another_version_are_told(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cofill.cluster.team.__version__", "7.0")
-    with pytest.raises(ClusterError, match=r"worker 1 of 1 .*has cofill .*, and this machine 7\.0; install the same"):
+    monkeypatch.setattr("cofill.cluster.comm.__version__", "7.0")
+    with pytest.raises(ClusterError, match=r"has cofill .*, and this one 7\.0; install the same"):
         add_up(tmp_path, joined, workers=1)
 
 
@@ -236,8 +219,8 @@ def driver(
 
 @pytest.mark.parametrize(
     ("by", "own"),
-    [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGKILL, False), (signal.SIGTERM, False)],
-    ids=["killed, its own Ray", "interrupted, its own Ray", "killed, a cluster", "terminated, a cluster"],
+    [(signal.SIGKILL, True), (signal.SIGINT, True), (signal.SIGTERM, False)],
+    ids=["killed, its own Ray", "interrupted, its own Ray", "terminated, a cluster"],
 )
 def test_nothing_is_left_of_a_driver_that_ends(
     by: signal.Signals, own: bool, tmp_path: Path, request: pytest.FixtureRequest
@@ -294,7 +277,7 @@ def test_a_network_that_hangs(two_hosts: tuple[Host, Host], tmp_path: Path) -> N
     try:
         wait_until(lambda: _answers(here, 6379))
         nodes.append(node(there, f"--address={address}"))
-        options = {"workers": 2, "address": address, "threads": 1, "exchange_seconds": 20, "machine_seconds": 1}
+        options = {"workers": 2, "address": address, "threads": 1, "exchange_seconds": 20}
         options["machines"] = 2
         process = driver("lose_a_machine", tmp_path, here.prefix, quick, **options)
         nodes.append(process)

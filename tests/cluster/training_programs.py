@@ -9,13 +9,12 @@ from typing import Any
 
 from cofill import files
 from cofill.cluster import checkpoint
-from cofill.cluster.joint_training import fit_together
-from cofill.cluster.training import share_of, train_portion
+from cofill.cluster.train import fit_together, own_part, shard_of, train_portion
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.models.cfn.model import CFN
-from cofill.models.shards import divided, write_shard, write_shared
+from cofill.models.shards import write_shard, write_shared
 from cofill.progress import Progress
 
 
@@ -24,9 +23,11 @@ def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress
     found: dict[str, Any] = {}
     for name, (partition, settings) in arguments["cases"].items():
         folder = Path(arguments["folder"]) / name
-        share = share_of(Partition.open(partition), exchange)
-        model = fit_together(CFN(CFNSettings.of({"threads": 1} | settings)), share, exchange)
-        parts = divided(model)
+        cut = Partition.open(partition)
+        model = fit_together(
+            CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange, times=True), exchange
+        )
+        parts = own_part(model, exchange)
         cards = [write_shard(folder, parts, range(parts.columns), run=name)] if parts.columns else []
         found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}
         if exchange.rank == 0:

@@ -27,13 +27,11 @@ from cofill.data.described import DescribedRatings
 from cofill.data.features import Features
 from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.partition import Partition, Shard, write_partition
-from cofill.data.partition import manifest as folder_of_files
-from cofill.data.partition.manifest import LOCK, MANIFEST, Additions, Arrays, Manifest
-from cofill.data.partition.runs import buckets_of
+from cofill.data.partition.folder import MANIFEST
+from cofill.data.partition.write import buckets_of
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import id_keys
 from cofill.errors import DataError
-from cofill.files import replacing
 from cofill.progress import Step
 from tests.bad_input import BadFile, refusal
 from tests.data import test_bad_input, test_dirty_files, test_interactions
@@ -115,68 +113,81 @@ DIRTY_OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-def check_like_the_whole(path: Path, out: Path, options: dict[str, Any]) -> None:
+def read_in_pieces(path: Path, out: Path, options: dict[str, Any]) -> tuple[object, list[tuple[str, str]]]:
+    """The outcome where the first piece is half of a file, and each other one a fifth."""
     size = path.stat().st_size
-    expected = outcome(lambda: read_ratings_or_interactions(path, **options))
     pieces: dict[str, Any] = {"piece_bytes": max(16, size // 5), "piece_rows": 2 if size < 3000 else 100_000}
-    assert outcome(lambda: write_partition(path, out, buckets=2, **pieces, **options).read_ratings()) == expected
+    return outcome(lambda: write_partition(path, out, buckets=2, **pieces, **options).read_ratings())
 
 
-def test_bad_files_are_refused_in_the_same_words(tmp_path: Path) -> None:
+def check_read_or_refused(path: Path, out: Path, options: dict[str, Any]) -> None:
+    """A file is read in pieces as it is read whole, or refused with its name: never taken for something else."""
+    expected, _ = outcome(lambda: read_ratings_or_interactions(path, **options))
+    found, _ = read_in_pieces(path, out, options)
+    if isinstance(found, str):
+        assert found.startswith(str(path)) or found == expected, found
+    else:
+        assert found == expected
+
+
+def test_bad_files_are_refused(tmp_path: Path) -> None:
     for number, case in enumerate(BAD.values()):
         folder = tmp_path / str(number)
         folder.mkdir()
-        check_like_the_whole(case.written(folder), folder / "out", dict(case.options))
+        check_read_or_refused(case.written(folder), folder / "out", dict(case.options))
 
 
 @pytest.mark.parametrize("path", sorted(DIRTY.iterdir()), ids=lambda path: path.name)
-def test_dirty_files_are_read_or_refused_as_a_whole_would_be(path: Path, tmp_path: Path) -> None:
+def test_dirty_files_are_read_or_refused(path: Path, tmp_path: Path) -> None:
     for number, options in enumerate(DIRTY_OPTIONS):
-        check_like_the_whole(path, tmp_path / str(number), options)
+        check_read_or_refused(path, tmp_path / str(number), options)
 
 
 @pytest.mark.parametrize(
-    ("rows", "options"),
+    ("rows", "said"),
     [
-        (["1,1,3,5", "1,2,x,6", "2,1,,7", "2,2,NaN,8", "3,1,4,9", ",2,4,9"], {"skip_bad_lines": 4}),
-        (["1,1,3,5", "1,2,x,6", "2,1,,7", "2,2,NaN,8", "3,1,4,9", ",2,4,9"], {"skip_bad_lines": 3}),
-        (["1,1,3,5", "1,2,4,soon", "2,1,9,7", "3,1,,9"], {"scale": (1, 5)}),  # an empty cell is told before the scale
-        (["1,1,3,5", "1,2", "3,1,,9"], {}),  # another number of cells is told before an empty one
-        (["1,1,3,5", "1,2", "ä,1,\ud8009,9"], {}),  # and what is no UTF-8 before that
-        (["1,1,3,5", '"1,\n2",2,3,4', '"x ""y""",1,2,3', "5,1,2,3"], {}),
-        (["1,1,3,5", '"1', "2,2,3,4", "5,1,2,3"], {}),  # a quote that is never closed
-        (["1,1,3,5", r'"a \"b\"",2,3,4', "5,1,2,3"], {}),
-        (["1,1,3,5", "", "2,2,3,4"], {}),
-        (["1,1,3,5", "", "", "2,2,3,4", "", ""], {"skip_bad_lines": 2}),
-        (["1,1,3,5", "01,1,3,5", "x,2,3,5"], {}),  # strings throughout, for one is no integer
-        (["1,1,3,1.5", "2,1,3,5", "3,2,3,5"], {}),  # floats throughout
-        (["1,1,3,2020-01-01", "2,1,3,2020-01-02", "3,2,3,5"], {}),
-        (["1,1,3,5", "2,1,3,6", "3,2,3,2020-01-01", "4,2,3,2020-01-01", "5,2,3,2020-01-01", "6,2,3,2020-01-01"], {}),
-        (["1,1,3,5 January 2010", "2,1,3,6 January 2010", "3,2,3,2010-01-07"], {}),
-        (["1,1,3,1", "2,1,3,2", "3,2,3,3", "4,2,1000,4", "5,3,4,5", "6,3,3.001,6"], {}),
+        (["1,1,good,5"], "line 5002, column 'rating': found 'good'"),
+        (["1,,3,5"], "line 5002, column 'item': the cell is empty"),
+        (["1,1,3"], "line 5002: found 3 cells where the header has 4"),
+        (['1,"1,3,4'], "line 5002"),
+        (['1,1,"3,5",4'], "line 5002, column 'rating': found '3,5'"),
+        (["1,1,3,2020-01-01"], "line 5002, column 'time': found '2020-01-01'"),
+        (["", "1,1,3,5"], "line 5002: the line is empty"),
     ],
 )
-def test_what_a_whole_file_decides(rows: list[str], options: dict[str, Any], tmp_path: Path) -> None:
-    path = tmp_path / "r.csv"
-    text = HEAD + "\n".join(rows) + "\n"
-    path.write_bytes(text.encode("utf-8", "surrogatepass"))
-    check_like_the_whole(path, tmp_path / "out", options)
+def test_a_line_that_contradicts_the_beginning_is_named(rows: list[str], said: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", [*lines(5000), *rows, *lines(5000)])
+    error = str(refusal(write_partition, path, tmp_path / "out", piece_bytes=30_000))
+    assert error.startswith(f"{path}, {said}"), error
+    assert ";" in error  # and a way out
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+def test_bad_lines_that_may_go(tmp_path: Path) -> None:
+    rows = lines(2000)
+    bad = {3: "1,2,x,6", 700: "2,1,,7", 701: "7", 1500: ",2,4,9"}
+    path = written(tmp_path / "r.csv", [bad.get(at, row) for at, row in enumerate(rows)])
+    options: dict[str, Any] = {"skip_bad_lines": 4}
+    expected = outcome(lambda: read_ratings_or_interactions(path, **options))
+    assert read_in_pieces(path, tmp_path / "out", options) == expected
+    error = refusal(write_partition, path, tmp_path / "other", piece_bytes=5000, skip_bad_lines=3)
+    assert "4 bad lines or more are too many to skip" in str(error)
 
 
 @pytest.mark.parametrize(
-    "rows",
+    ("rows", "head"),
     [
-        ["1;1;3,5", "2;1;4", "2;2;1,25"],
-        ["1;1;3.5", "2;1;4", "2;2;1,25"],  # a point elsewhere: then a comma is no decimal comma
-        ["1;1;1,000", "2;1;4", "2;2;2,000"],
-        ["1;1;", "1;2;3;", "2;2;4;"],
-        ["1;1;0", "2;1;0,0", "2;2;1,25"],
+        (["1,1,3,5", '"1,\n2",2,3,4', '"x ""y""",1,2,3', "5,1,2,3"], HEAD),
+        (["1,1,3,5", r'"a \"b\"",2,3,4', "5,1,2,3"], HEAD),
+        (["1,1,3,5", "2,1,3,6", "01,1,3,5", "x,2,3,5"], HEAD),  # strings throughout, for one is no integer
+        (["1,1,3,5", "2,1,3,5", "3,2,3,5", "4,1,3,1.5"], HEAD),  # floats throughout
+        (["1;1;3,5", "2;1;4", "2;2;1,25", "3;2;4,75"], "user;item;rating\n"),
+        (["1,1,3,1", "2,1,3,2", "3,2,3,3", "5,3,4,5", "4,2,1000,4", "6,3,3.001,6"], HEAD),
     ],
 )
-def test_what_a_whole_file_decides_about_commas(rows: list[str], tmp_path: Path) -> None:
-    path = written(tmp_path / "r.csv", rows, "user;item;rating\n")
-    check_like_the_whole(path, tmp_path / "out", {})
-    check_like_the_whole(path, tmp_path / "other", {"zero_means": "unrated", "skip_bad_lines": 1})
+def test_what_later_pieces_may_change(rows: list[str], head: str, tmp_path: Path) -> None:
+    path = written(tmp_path / "r.csv", rows, head)
+    assert read_in_pieces(path, tmp_path / "out", {}) == outcome(lambda: read_ratings_or_interactions(path))
 
 
 @pytest.mark.parametrize("orientation", ["item", "user"])
@@ -317,7 +328,7 @@ def test_shards_are_the_whole(workers: int, tmp_path: Path) -> None:
     assert set().union(*found) == set(partition.read_ratings().to_polars().rows())
     assert sum(map(len, found)) == 300
     ids = [id for shard in shards for id in shard.columns]
-    assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike, whoever reads them
+    assert ids == partition.read(0, partition.buckets).columns.ids  # numbered alike in every worker
     for shard in shards:
         turned = shard.by_row.transpose()
         assert np.array_equal(turned.indices, shard.by_column.indices)
@@ -406,7 +417,7 @@ def test_altered_and_newer_manifests(tmp_path: Path) -> None:
         ({"orientation": "user"}, "altered since it was written"),
         ({"format_version": 99, "cofill_version": "9.9"}, "has format 99, … upgrade cofill (it was written by 9.9)"),
         ({"format": "other"}, "not the description of a partition"),
-        ({"rated": "perhaps"}, "altered, rated"),
+        ({"rated": "perhaps"}, "altered since it was written"),
     ):
         path.write_text(json.dumps(json.loads(good) | change))
         error = str(refusal(Partition.open, partition.folder))
@@ -417,14 +428,14 @@ def test_altered_and_newer_manifests(tmp_path: Path) -> None:
 
 def test_altered_buckets(tmp_path: Path) -> None:
     partition = partitioned(tmp_path)
-    path = next(partition.folder.glob("bucket-00003-*"))
+    path = partition.folder / "bucket-00003.safetensors"
     good = path.read_bytes()
     path.write_bytes(good[:-5])
     assert "truncated or altered" in str(refusal(partition.read, 0, 7))
     assert partition.read(4, 7).by_row.nnz
     path.write_bytes(good[:-5] + b"xxxxx")
     error = refusal(partition.read, 3, 4)
-    assert f"{path}: altered since it was written; copy it again" in str(error)
+    assert f"{path}: truncated or altered since it was written; copy it again" in str(error)
     assert str(copy.copy(error)) == str(error)  # as it is when a worker hands it on
     path.unlink()
     assert f"{path}: missing" in str(refusal(partition.read_all))
@@ -433,19 +444,13 @@ def test_altered_buckets(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from cofill.data.partition import write_partition
-from cofill.data.partition.manifest import Additions
 
-write = Additions.arrays
-
-def slowly(self, kind, arrays):
-    file = write(self, kind, arrays)
-    if kind == "bucket-00003":
+def waits(step):
+    if step.share > 0.9:
         print("now", flush=True)
         sys.stdin.read()
-    return file
 
-Additions.arrays = slowly
-write_partition(sys.argv[1], sys.argv[2], buckets=7)
+write_partition(sys.argv[1], sys.argv[2], buckets=7, progress=waits)
 """
 
 
@@ -460,257 +465,53 @@ def test_a_killed_run_leaves_the_old_partition_or_none(tmp_path: Path) -> None:
             process.send_signal(signal.SIGKILL)
 
     killed()
-    assert "there is no partition.json" in str(refusal(Partition.open, out))
-    assert any(entry.name.startswith(".runs.") for entry in out.iterdir())
-    assert (out / LOCK).exists()  # which nobody holds any more
-    first = write_partition(path, out, buckets=7)
-    assert set(content(out)) == first._manifest.names()
+    assert not out.exists()
+    write_partition(path, out, buckets=7)
     before = content(out)
     written(path, lines(200))
     killed()
-    assert Partition.open(out).read_ratings().to_polars().height == 300  # the old one, whole
-    assert before.items() <= _files(out).items()
-    second = write_partition(path, out, buckets=7)
-    assert set(content(out)) == second._manifest.names()
-    assert second.read_ratings().to_polars().height == 200
+    assert content(out) == before
+    assert write_partition(path, out, buckets=3).read_ratings().to_polars().height == 200
+    assert len(content(out)) == 5  # three buckets, rows and the manifest
 
 
-def _files(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
-
-
-# Several writers
-
-
-def test_a_second_writer_is_refused(tmp_path: Path) -> None:
+def test_an_interrupt_leaves_nothing(tmp_path: Path) -> None:
     path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
-    refusals: list[str] = []
 
-    def meanwhile(_: Step) -> None:
-        if not refusals:
-            refusals.append(str(refusal(write_partition, path, out, buckets=3)))
-
-    made = write_partition(path, out, buckets=7, progress=meanwhile)
-    said = "another process is writing a partition there; wait until it has ended, or choose another folder"
-    assert refusals == [f"{out}: {said}"]
-    assert set(content(out)) == made._manifest.names()
-    assert made.read_ratings().to_polars().height == 300
-    assert write_partition(path, out, buckets=3).buckets == 3  # the lock is free again
-
-
-def test_a_writer_that_fails_removes_what_it_wrote_and_nothing_else(tmp_path: Path) -> None:
-    """Another one may have finished, from a machine whose locks are not seen here."""
-    path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
-    other = write_partition(written(tmp_path / "s.csv", lines(200)), tmp_path / "other", buckets=3)
-
-    def meanwhile(step: Step) -> None:
-        if step.share > 0.9:
-            for name in content(other.folder):
-                shutil.copy(other.folder / name, out / name)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        write_partition(path, out, buckets=7, progress=meanwhile)
-    assert content(out) == content(other.folder)
-    assert Partition.open(out).read_ratings().to_polars().height == 200
-
-
-def test_writers_of_one_process_number_do_not_meet(tmp_path: Path) -> None:
-    path = written(tmp_path / "r.csv", lines())
-    seen: set[str] = set()
-    for _ in range(2):
-        write_partition(
-            path, tmp_path / "out", progress=lambda _: seen.update(one.name for one in tmp_path.glob("out/.runs.*"))
-        )
-    assert len(seen) == 2
-
-
-def test_a_partition_that_is_in_place_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever happens while leftovers of the one before are removed."""
-    partitioned(tmp_path)
-
-    def stopped(*_: object) -> None:
+    def stop(_: Step) -> None:
         raise KeyboardInterrupt
 
-    path = written(tmp_path / "r.csv", lines(200))
-    monkeypatch.setattr(folder_of_files, "remove_leftovers", stopped)
     with pytest.raises(KeyboardInterrupt):
-        write_partition(path, tmp_path / "out", buckets=7)
-    assert Partition.open(tmp_path / "out").read_ratings().to_polars().height == 200
+        write_partition(path, out, progress=stop)
+    assert list(tmp_path.iterdir()) == [path]
 
 
-def test_where_nothing_can_be_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locks(*_: object) -> None:
-        raise OSError(37, "No locks available")
-
-    monkeypatch.setattr("fcntl.flock", no_locks)
-    error = str(refusal(write_partition, written(tmp_path / "r.csv", lines()), tmp_path / "out"))
-    assert error.startswith(f"{tmp_path / 'out'}: files there cannot be locked (No locks available)")
-
-
-# What was left behind
-
-
-def test_a_draft_of_the_manifest_is_ours(tmp_path: Path) -> None:
+def test_two_writers_do_not_meet(tmp_path: Path) -> None:
+    """The one that ends last counts."""
     path, out = written(tmp_path / "r.csv", lines()), tmp_path / "out"
-    out.mkdir()
-    with replacing(out / MANIFEST) as draft:
-        draft.write_text("{}")
-        name = draft.name
-    (out / MANIFEST).unlink()
-    (out / name).write_text('{"format": "cofill-part')  # as a kill would leave it
-    made = write_partition(path, out, buckets=3)
-    assert set(content(out)) == made._manifest.names()
+    others: list[int] = []
+
+    def meanwhile(_: Step) -> None:
+        if not others:
+            others.append(0)
+            others.append(write_partition(path, out, buckets=3).buckets)
+
+    assert write_partition(path, out, buckets=7, progress=meanwhile).buckets == 7
+    assert others == [0, 3]
+    assert Partition.open(out).read_ratings().to_polars().height == 300
+    assert sorted(tmp_path.iterdir()) == [out, path]
 
 
-def test_a_damaged_manifest_is_replaced(tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_replaced_and_a_strange_file_is_not(tmp_path: Path) -> None:
     partition = partitioned(tmp_path)
-    path, out = partition.folder / MANIFEST, partition.folder
-    good = path.read_text()
-    for damaged in (good[: len(good) // 2], "", json.dumps(json.loads(good) | {"rated": "perhaps"})):
-        path.write_text(damaged)
-        assert "run `cofill partition` again" in str(refusal(Partition.open, out))
-        before = content(out)
-        refusal(write_partition, written(tmp_path / "bad.csv", ["1,1,x,1"]), out)
-        assert content(out) == before  # a copy of the manifest may still save it
-        made = write_partition(written(tmp_path / "s.csv", lines(200)), out, buckets=3)
-        assert set(content(out)) == made._manifest.names()
-    for change, said in (({"format_version": 99}, "upgrade cofill"), ({"format": "other"}, "check the path")):
-        path.write_text(json.dumps(json.loads(good) | change))
-        assert said in str(refusal(write_partition, tmp_path / "s.csv", out))
-
-
-# Checksums that are right, of what is not
-
-
-def forged(partition: Partition, change: Callable[[Arrays], object]) -> Partition:
-    """A bucket with other arrays, and a manifest that knows them."""
-    manifest, additions = partition._manifest, Additions(partition.folder)
-    arrays = folder_of_files.read_arrays(partition.folder, manifest.buckets[3])
-    change(arrays)
-    manifest.buckets[3] = additions.arrays("bucket-00003", arrays)
-    manifest.write(partition.folder)
-    return Partition.open(partition.folder)
-
-
-def put(name: str, at: int, value: float) -> Callable[[Arrays], object]:
-    def change(arrays: Arrays) -> None:
-        arrays[name] = arrays[name].copy()
-        arrays[name][at] = value
-
-    return change
-
-
-FORGERIES: dict[str, Callable[[Arrays], object]] = {
-    "no rows": lambda arrays: arrays.pop("rows"),
-    "no values": lambda arrays: arrays.pop("values"),
-    "no ids": lambda arrays: arrays.pop("ids"),
-    "no times": lambda arrays: arrays.pop("times"),
-    "more than there is": lambda arrays: arrays.update(more=arrays["rows"]),
-    "too few rows": lambda arrays: arrays.update(rows=arrays["rows"][:-1]),
-    "too few times": lambda arrays: arrays.update(times=arrays["times"][:-1]),
-    "too few of both": lambda arrays: arrays.update(rows=arrays["rows"][:-1], values=arrays["values"][:-1]),
-    "too few ends": lambda arrays: arrays.update(ends=arrays["ends"][:-1]),
-    "no ends": lambda arrays: arrays.update(ends=arrays["ends"][:0]),
-    "ends that are too large": put("ends", -1, 1 << 40),
-    "ends that descend": put("ends", 1, 1 << 40),
-    "ends that begin late": put("ends", 0, 1),
-    "a row that does not exist": put("rows", -1, 1 << 20),
-    "a row below 0": put("rows", 0, -1),
-    "a row twice": lambda arrays: arrays.update(rows=np.zeros_like(arrays["rows"])),
-    "NaN": put("values", 0, np.nan),
-    "a rating outside the scale": put("values", 0, 99),
-    "values of another type": lambda arrays: arrays.update(values=arrays["values"].astype(np.float64)),
-    "ids of another type": lambda arrays: arrays.update(ids=arrays["ids"].view(np.uint8)),
-    "an id twice": lambda arrays: arrays.update(ids=np.zeros_like(arrays["ids"])),
-    "rows in a table": lambda arrays: arrays.update(rows=arrays["rows"].reshape(-1, 1)),
-}
-
-
-@pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES)
-def test_forged_buckets(change: Callable[[Arrays], object], tmp_path: Path) -> None:
-    partition = forged(partitioned(tmp_path), change)
-    for read in (lambda: partition.read(3, 4), partition.read_ratings, partition.read_all):
-        error = str(refusal(read))
-        assert "bucket-00003" in error
-        assert "its parts do not fit together (" in error
-        assert error.endswith("; copy it again, or run `cofill partition` again")
-    assert partition.read(4, 7).by_row.nnz
-
-
-def test_forged_ids_that_are_strings(tmp_path: Path) -> None:
-    path = written(tmp_path / "r.csv", lines(user=lambda at: f"u{at * 7 % 41}"))
-    partition = forged(write_partition(path, tmp_path / "out", buckets=7), put("ids", 0, 255))
-    assert "its ids are not UTF-8" in str(refusal(partition.read, 3, 4))
-
-
-def test_forged_features(tmp_path: Path) -> None:
-    path = written(tmp_path / "r.csv", lines())
-    people = written(tmp_path / "people.csv", [f"{at},{20 + at}" for at in range(41)], "user,age\n")
-    about: dict[str, Any] = {"buckets": 7, "user_features": Features.read(people)}
-    changes: list[tuple[Callable[[Arrays], object], str]] = [
-        (lambda arrays: arrays.pop("described"), "it has the arrays"),
-        (lambda arrays: arrays.update(described=arrays["described"][:-1]), "not as many features as columns"),
-        (lambda arrays: arrays.update(features=arrays["features"][:, :0]), "not as many features as columns"),
-        (put("features", 0, np.inf), "features has a number that is none"),
-    ]
-    for change, said in changes:
-        partition = forged(write_partition(path, tmp_path / "out", **about), change)
-        assert said in str(refusal(partition.read_features))
-
-
-@pytest.mark.parametrize(
-    "frame",
-    [
-        pl.DataFrame({"other": [1]}),
-        pl.DataFrame({"id": [1, None]}),
-        pl.DataFrame({"id": [1.5]}),
-        pl.DataFrame({"id": [1, 1]}),
-        pl.DataFrame({"id": [2, 1]}),
-        pl.DataFrame({"id": ["", "a"]}),
-    ],
-)
-def test_forged_rows(frame: pl.DataFrame, tmp_path: Path) -> None:
-    partition = partitioned(tmp_path)
-    partition._manifest.files["rows"] = Additions(partition.folder).frame("rows", frame)
-    partition._manifest.write(partition.folder)
-    partition = Partition.open(partition.folder)
-    for read in (lambda: partition.rows, lambda: partition.read(0, 7)):
-        error = str(refusal(read))
-        assert "rows-" in error
-        assert "its parts do not fit together (" in error
-
-
-def test_forged_manifests(tmp_path: Path) -> None:
-    partition = partitioned(tmp_path)
-    good = partition._manifest.model_dump(mode="json")
-    bucket = good["buckets"][0]
-
-    def renamed(name: str) -> dict[str, Any]:
-        return {"buckets": [bucket | {"name": name}, *good["buckets"][1:]]}
-
-    changes: list[dict[str, Any]] = [
-        *map(renamed, ("bucket\0", "../r.csv", "", "..")),
-        {"files": {}},
-        {"scale": [float("-inf"), 5.0]},
-        {"scale": [5.0, 1.0]},
-        {"ratings_by_bucket": [1 << 70] * 7},
-        {"columns_by_bucket": [-1] * 7},
-        {"features": {"rows": {}}},
-        {"features": {"others": {}}},
-    ]
-    for change in changes:
-        document = good | change
-        document["sha256"] = Manifest.model_validate(document).digest()
-        (partition.folder / MANIFEST).write_text(json.dumps(document))
-        error = str(refusal(lambda: Partition.open(partition.folder).read_all()))
-        assert f"{MANIFEST}: altered since it was written" in error, change
-    (partition.folder / MANIFEST).write_text("[" * 100_000)
-    assert "it is not JSON" in str(refusal(Partition.open, partition.folder))
-    Manifest.model_validate(good).write(partition.folder)
-    other = partition._manifest.model_copy(update={"columns_by_bucket": [1] * 7})
-    other.write(partition.folder)
-    assert "its parts do not fit together" in str(refusal(Partition.open(partition.folder).read, 0, 7))
+    (partition.folder / MANIFEST).write_text("{")
+    assert "run `cofill partition` again" in str(refusal(Partition.open, partition.folder))
+    before = content(partition.folder)
+    refusal(write_partition, written(tmp_path / "bad.csv", ["1,1,x,1"]), partition.folder)
+    assert content(partition.folder) == before
+    assert partitioned(tmp_path).read_ratings().to_polars().height == 300
+    (partition.folder / "diary.txt").touch()
+    assert "(there is diary.txt in it)" in str(refusal(partitioned, tmp_path))
 
 
 # What is read
@@ -720,7 +521,7 @@ def test_the_last_line_counts_at_equal_times(tmp_path: Path) -> None:
     """As in one process, so that a model does not depend on whether its ratings were cut before."""
     for number, rows in enumerate([["1,1,2,9", "2,1,3,9", "1,1,5,9"], ["1,1,5,9", "2,1,3,9", "1,1,2,9"]]):
         path = written(tmp_path / "r.csv", rows)
-        check_like_the_whole(path, tmp_path / str(number), {"scale": (1, 5)})
+        read_in_pieces(path, tmp_path / str(number), {"scale": (1, 5)})
         found = dict(zip((1, 2), Partition.open(tmp_path / str(number)).read_ratings().values.tolist(), strict=True))
         assert found == {1: float(rows[-1].split(",")[2]), 2: 3.0}
 
@@ -728,9 +529,9 @@ def test_the_last_line_counts_at_equal_times(tmp_path: Path) -> None:
 def test_pipes_are_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (Path(os.devnull), tmp_path / "pipe"):  # the device first: without the check, a pipe waits forever
-        said = f"{path}: a pipe or a device, not a file, … ; write its content into a file first, and pass that"
+        said = f"{path}: a pipe or a device, not a file; write its content into a file first, and pass that"
         error = str(refusal(write_partition, path, tmp_path / "out"))
-        assert all(part in error for part in said.split(" … "))
+        assert error == said
         assert not (tmp_path / "out").exists()
 
 
@@ -743,7 +544,7 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Path, "write_bytes", full)
     error = str(refusal(write_partition, path, tmp_path / "out"))
     assert "not written, the disk is full; free some space" in error
-    assert not (tmp_path / "out").exists() or not any((tmp_path / "out").glob(f"*{MANIFEST}*"))
+    assert list(tmp_path.iterdir()) == [path]
 
 
 @pytest.mark.real_data

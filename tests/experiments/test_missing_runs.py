@@ -1,7 +1,7 @@
 """Runs in this process, in others, alone, interrupted: the same results, none of them twice; and the time left."""
 
-import subprocess
-import sys
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cofill.experiments.missing_runs import Event, Standing, finish
 from cofill.experiments.plan import LINEUP
 from cofill.experiments.runs import Part, Run, Store
 from cofill.progress import duration
+from cofill.workers import Work
 
 from .conftest import MakePlan
 
@@ -74,29 +75,19 @@ def test_what_nobody_thought_of_is_told_with_its_type(
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(
-    ("end", "told"),
-    [
-        ("os.kill(os.getpid(), 9)", "its process was killed, perhaps for want of memory: use fewer workers;"),
-        ("print('{', end='', flush=True); os._exit(3)", "its process ended with exit code 3;"),
-    ],
-)
 def test_a_process_that_dies_is_noticed(
-    make_plan: MakePlan,
-    data: ExperimentData,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    end: str,
-    told: str,
+    make_plan: MakePlan, data: ExperimentData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def start(*_: str, **__: Any) -> subprocess.Popen[bytes]:
-        code = f"import os, sys; sys.stdin.readline(); {end}"
-        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    monkeypatch.setattr("cofill.crew.start_worker", start)
+    monkeypatch.setattr("cofill.experiments.missing_runs.__name__", __name__)
     runs = [make_plan().run(LINEUP["fitted means"], split) for split in (0, 1)]
+    told = "its process was killed, perhaps for want of memory: use fewer workers;"
     with pytest.raises(CofillError, match=f"^fitted means: {told}"):
         finish(runs, data, Store(tmp_path), workers=2, watch=lambda event: None)
+
+
+def begin_work(work: Work, content: bytes) -> Any:
+    """In place of what does a run: dies."""
+    return lambda task: os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_worker_with_other_code_is_not_believed(

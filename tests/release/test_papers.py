@@ -69,7 +69,7 @@ PRIVATE = {
     "optuna": ["_storage", "_trial_id"],  # tuning/: to claim a trial, and to note things of it
     "torch": ["_Options"],  # cluster/gloo.py
     "uvicorn": [],  # serving/: HttpToolsProtocol and Server are extended
-    "ray": [],  # cluster/ray_session.py: done without where they are gone
+    "ray": [],  # cluster/session.py: done without where they are gone
 }
 OF_PYTHON = {  # namedtuple's, which are public, argparse's, and those of interrupts.py
     "_asdict", "_fields", "_make", "_replace",

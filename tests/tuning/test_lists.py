@@ -11,7 +11,6 @@ from optuna.trial import TrialState
 
 from cofill import CFN, Interactions
 from cofill.config import CFNSettings, ListSettings, read_settings_file
-from cofill.crew import StoppedError
 from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
@@ -27,6 +26,7 @@ from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import storage_url
 from cofill.tuning.study import Plan, Sampler, make_sampler, open_study
 from cofill.tuning.trials import run_trials
+from cofill.workers import StoppedError
 
 MEMORY = "sqlite:///:memory:"
 DAY = 86_400

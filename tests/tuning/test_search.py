@@ -18,7 +18,6 @@ from sqlalchemy.exc import OperationalError
 
 from cofill import CFN
 from cofill.config import CFNSettings, read_settings_file
-from cofill.crew import StoppedError
 from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
@@ -29,6 +28,7 @@ from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import shown_url, storage_explained, storage_url
 from cofill.tuning.study import Plan, Sampler, fail_the_dead, make_pruner, open_study
 from cofill.tuning.trials import run_trials
+from cofill.workers import StoppedError
 
 MEMORY = "sqlite:///:memory:"
 NOBODY = 2**22 + 1  # no process has this number

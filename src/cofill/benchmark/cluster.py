@@ -12,8 +12,8 @@ from statistics import median
 from typing import Any
 
 from cofill.benchmark import measure
-from cofill.cluster.team import run_team
-from cofill.cluster.training import train_partition
+from cofill.cluster.comm import run_team
+from cofill.cluster.train import train_partition
 from cofill.config import CFNSettings
 from cofill.data.partition import write_partition
 from cofill.files import temporary_folder

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from cofill.cluster.checkpoint import ShardedCheckpoint
-from cofill.cluster.training import share_of
+from cofill.cluster.train import own_columns, shard_of
 from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange, total
@@ -31,10 +29,11 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
     settings = CFNSettings.of(arguments["settings"])
     if not settings.threads:
         settings = settings.changed({"threads": arguments["threads"]})
-    share = share_of(Partition.open(Path(arguments["partition"])), exchange)
-    columns = int(total(exchange, len(share.columns))[0])
-    portion = Portion(share.rows.keys(), share.columns.keys(), columns, exchange)
-    known = KnownRatings(share.by_row, share.by_column)
+    partition = Partition.open(Path(arguments["partition"]))
+    shard = shard_of(partition, exchange)
+    columns = int(total(exchange, len(shard.columns))[0])
+    portion = Portion(partition.rows.keys(), shard.columns.keys(), columns, exchange)
+    known = KnownRatings(shard.by_row, shard.by_column)
     spent: list[dict[str, float]] = []
     log = Path(arguments["log"]) if arguments.get("log") else None
 
@@ -60,17 +59,15 @@ def train_epochs(exchange: Exchange, arguments: Mapping[str, Any], tell: Progres
 
     checkpoint = None
     if log is not None:
-        counts = np.concatenate(exchange.gather(np.array([len(share.columns)], np.int64)))
-        first = counts[: exchange.rank].sum()
         checkpoint = ShardedCheckpoint(
             log / "checkpoint",
             run="benchmark",
             seconds=0.0,
-            columns=range(int(first), int(first) + len(share.columns)),
+            columns=own_columns(shard, exchange),
             exchange=exchange,
         )
     model = CFN(settings)
-    about = share.row_features, share.column_features
-    model.learn_portion(known, share.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
-    minibatches = -(-int((portion.row_counts(share.by_row) > 0).sum()) // settings.batch)
+    about = partition.row_features(), shard.column_features
+    model.learn_portion(known, partition.scale, about, portion, heard, checkpoint, resume=bool(arguments["resume"]))
+    minibatches = -(-int((portion.row_counts(shard.by_row) > 0).sum()) // settings.batch)
     return {"epochs": spent, "minibatches": minibatches, "peak_bytes": peak_bytes()}

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from cofill.benchmark import answer_as_process, measure, percentiles
-from cofill.crew import stop_workers
 from cofill.files import temporary_folder
+from cofill.workers import stop_workers
 
 if TYPE_CHECKING:
     from cofill.models.recommender import Recommender

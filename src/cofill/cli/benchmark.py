@@ -124,7 +124,7 @@ def _run_serving(options: argparse.Namespace) -> int:
 
 def _run_cluster(options: argparse.Namespace) -> int:
     from cofill.benchmark.cluster import measure_cluster
-    from cofill.cluster.ray_session import require_ray
+    from cofill.cluster.session import require_ray
 
     require_ray()
     settings = {name: getattr(options, name) for name in ("hidden", "batch", "threads", "seed")}

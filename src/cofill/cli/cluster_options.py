@@ -1,17 +1,16 @@
 """The flags of commands that can work on a Ray cluster."""
 
 import argparse
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from cofill.cli.options import count
-from cofill.cli.output import Amount, note, print_json, print_table
+from cofill.cli.output import Amount, print_json, print_table
 from cofill.errors import SettingsError
 from cofill.memory import data_size
 from cofill.progress import duration
 
 if TYPE_CHECKING:
-    from cofill.cluster.scoring import Division, Scored
+    from cofill.cluster.score import Division, Scored
 
 
 def add_ray(parser: argparse.ArgumentParser, what: str) -> None:
@@ -40,7 +39,7 @@ def add_scoring(parser: argparse.ArgumentParser, what: str) -> None:
 def check_ray(options: argparse.Namespace) -> None:
     """Refuse at once what cannot be done without Ray, or makes no sense without it."""
     if options.ray is not None:
-        from cofill.cluster.ray_session import require_ray
+        from cofill.cluster.session import require_ray
 
         require_ray()
         return
@@ -61,7 +60,7 @@ def check_folder(options: argparse.Namespace, what: str) -> None:
 
 
 def division(options: argparse.Namespace) -> "Division":
-    from cofill.cluster.scoring import Division
+    from cofill.cluster.score import Division
 
     return Division(options.ray, options.tasks, options.task_cores or 1)
 
@@ -84,8 +83,3 @@ def show_scored(options: argparse.Namespace, scored: "Scored", what: str) -> Non
             )
         ],
     )
-
-
-def said(options: argparse.Namespace) -> Callable[[str], None] | None:
-    """Where to tell of workers that died and the like; nowhere if `quiet`."""
-    return None if options.quiet else note

@@ -6,13 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.cluster_options import add_scoring, check_ray, division, said
+from cofill.cli.cluster_options import add_scoring, check_ray, division
 from cofill.cli.options import add_json, add_reading, count, load_ratings
 from cofill.cli.output import note, print_json, print_table
 from cofill.progress import share_done
 
 if TYPE_CHECKING:
-    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.score import ModelOutline
     from cofill.data.ratings import Ratings, Scale
     from cofill.evaluation import Evaluation, MeasuredLists, RankingEvaluation
     from cofill.evaluation.ranking import ListsBy
@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _outline(options: argparse.Namespace) -> "ModelOutline":
-    from cofill.cluster.model_parts import ModelOutline
+    from cofill.cluster.score import ModelOutline
 
     return ModelOutline(options.model)
 
@@ -107,8 +107,8 @@ def _outline(options: argparse.Namespace) -> "ModelOutline":
 def _on_cluster(
     model: "ModelOutline", test: "Ratings", options: argparse.Namespace, *, errors: bool, lists: bool
 ) -> "tuple[int, Evaluation | None, Mapping[ListsBy, RankingEvaluation]]":
-    from cofill.cluster.evaluating import ListQuestion, evaluate_on_cluster
-    from cofill.crew import orderly_termination
+    from cofill.cluster.evaluate import ListQuestion, evaluate_on_cluster
+    from cofill.workers import orderly_termination
 
     question = None
     if lists:
@@ -119,9 +119,7 @@ def _on_cluster(
             fold_in=None if options.fold_in is None else _fold_in(options),
         )
     with share_done("measuring", options.quiet) as report, orderly_termination():
-        found = evaluate_on_cluster(
-            model, test, division(options), errors=errors, lists=question, report=report, say=said(options)
-        )
+        found = evaluate_on_cluster(model, test, division(options), errors=errors, lists=question, report=report)
     _warn(found.trained_on, model.scale, test, left_out=lists)
     return found.trained_on, found.ratings, found.rankings
 

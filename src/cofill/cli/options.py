@@ -168,11 +168,11 @@ def load_ratings(source: str, options: argparse.Namespace) -> "Ratings":
     """Ratings or interactions of a file, of a partition, or of a data set by its name."""
     from cofill.data import datasets
     from cofill.data.interactions import read_ratings_or_interactions
-    from cofill.data.partition import Partition, is_partition, is_unfinished
+    from cofill.data.partition import Partition, is_partition
 
     if Path(source).is_file():
         return read_ratings_or_interactions(Path(source), **reading_from(options))
-    if is_partition(Path(source)) or is_unfinished(Path(source)):
+    if is_partition(Path(source)):
         for given in reading_from(options):
             raise DataError(f"{source} is a partition, whose columns are known; leave out {as_flag(given, True)}")
         return Partition.open(source).read_ratings()

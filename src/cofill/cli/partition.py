@@ -34,9 +34,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ratings",
         metavar="RATINGS",
-        help="a file of ratings or interactions, a folder of Parquet files, or a data set's name such as ml-1m; files "
-        "may be larger than memory, apart from wide tables and lines of JSON, and are no pipes, for they may be read "
-        "more than once; of ratings that repeat a user and item the latest counts, and at equal times the last line",
+        help="a file of ratings or interactions, a folder of Parquet files, or a data set's name such as ml-1m; "
+        "Parquet and text in UTF-8 may be larger than memory, other files are read whole; of ratings "
+        "that repeat a user and item the latest counts, and at equal times the last line",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the partition")
     parser.add_argument(
@@ -67,7 +67,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from cofill.data.partition import write_partition
-    from cofill.data.partition.manifest import check_folder
+    from cofill.data.partition.write import check_folder
 
     check_folder(options.out)  # before a large file is read
     started = time.perf_counter()
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _source(options: argparse.Namespace) -> "Path | Ratings":
-    from cofill.data.partition.streaming import refuse_pipe
+    from cofill.data.partition.write import refuse_pipe
 
     name = options.ratings
     if Path(name).exists() or name not in datasets.catalogue():

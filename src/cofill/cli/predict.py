@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, said, show_scored
+from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, show_scored
 from cofill.cli.describing import add_describing, describe_from
 from cofill.cli.options import add_json, add_reading, reading_from
 from cofill.cli.output import check_table_file, note, print_json
@@ -77,10 +77,9 @@ def run(options: argparse.Namespace) -> int:
 def _on_cluster(options: argparse.Namespace) -> int:
     import polars as pl
 
-    from cofill.cluster.model_parts import ModelOutline
-    from cofill.cluster.scoring import predict_pairs
-    from cofill.crew import orderly_termination
+    from cofill.cluster.score import ModelOutline, predict_pairs
     from cofill.data.pairs import read_pairs
+    from cofill.workers import orderly_termination
 
     check_folder(options, "predictions")
     outline = ModelOutline(options.model)
@@ -89,7 +88,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
     with share_done("predicting", options.quiet) as report, orderly_termination():
         scored = predict_pairs(
             outline, pairs, options.out, division(options),
-            with_interval=options.interval, report=report, say=said(options),
+            with_interval=options.interval, report=report,
         )  # fmt: skip
     show_scored(options, scored, "predictions")
     return 0

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, said, show_scored
+from cofill.cli.cluster_options import add_scoring, check_folder, check_ray, division, show_scored
 from cofill.cli.describing import (
     add_describe,
     add_describing,
@@ -163,10 +163,9 @@ def _everybody(model: "Recommender", options: argparse.Namespace) -> int:
 
 
 def _on_cluster(options: argparse.Namespace) -> int:
-    from cofill.cluster.model_parts import ModelOutline
-    from cofill.cluster.scoring import recommend_everybody
-    from cofill.crew import orderly_termination
+    from cofill.cluster.score import ModelOutline, recommend_everybody
     from cofill.progress import share_done
+    from cofill.workers import orderly_termination
 
     check_folder(options, "everybody's lists")
     outline = ModelOutline(options.model)
@@ -176,7 +175,7 @@ def _on_cluster(options: argparse.Namespace) -> int:
         scored = recommend_everybody(
             outline, options.out, division(options),
             n=options.n, by=options.by, exclude_known=not options.include_known, rules=rules,
-            report=report, say=said(options),
+            report=report,
         )  # fmt: skip
     show_scored(options, scored, "lists")
     return 0

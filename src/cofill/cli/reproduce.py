@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.cluster_options import add_ray, check_ray, said
+from cofill.cli.cluster_options import add_ray, check_ray
 from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, command_line, count, load_ratings
 from cofill.cli.output import note, print_json, printable
@@ -66,11 +66,11 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.crew import orderly_termination
     from cofill.experiments.experiment_data import ExperimentData
     from cofill.experiments.plan import Plan
     from cofill.experiments.reproducing import outdated, refuse_other_data, reproduce, write_result
     from cofill.experiments.runs import Store
+    from cofill.workers import orderly_termination
 
     published = _published(options.ratings)
     plan = Plan(
@@ -89,9 +89,7 @@ def run(options: argparse.Namespace) -> int:
     if stale := outdated(chosen, plan):
         note(f"{stale} finished runs are of other code than this, and are run again")
     with note_if_stopped("the same command goes on where this one stopped"), orderly_termination():
-        result = reproduce(
-            chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray, say=said(options)
-        )
+        result = reproduce(chosen, plan, workers=options.workers, quiet=options.quiet, ray=options.ray)
     found = write_result(folder, chosen, plan, result, _command(options, plan.splits))
     if options.json:
         print_json(found.as_json())

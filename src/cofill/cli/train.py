@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> int:
     if export is not None and export.learned is not None:
         model.data_summary["live"] = export.learned
     model.save(out)
-    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
+    from cofill.cluster.train import CHECKPOINT as CHECKPOINT_OF_WORKERS
 
     for leftover in [out / CHECKPOINT, *out.glob(".*checkpoint.*")]:  # of a second network and of killed runs, too
         leftover.unlink(missing_ok=True)
@@ -169,12 +169,12 @@ def run(options: argparse.Namespace) -> int:
 
 def _run_with_workers(options: argparse.Namespace) -> int:
     """On several machines, or in several processes here."""
-    from cofill.cluster.ray_session import require_ray
-    from cofill.cluster.training import CHECKPOINT as CHECKPOINT_OF_WORKERS
-    from cofill.cluster.training import train_partition
+    from cofill.cluster.session import require_ray
+    from cofill.cluster.train import CHECKPOINT as CHECKPOINT_OF_WORKERS
+    from cofill.cluster.train import train_partition
     from cofill.config import CFNSettings
     from cofill.data.datasets import catalogue
-    from cofill.data.partition import Partition, is_partition, is_unfinished
+    from cofill.data.partition import is_partition
 
     require_ray()
     if options.algorithm not in (None, "cfn"):
@@ -185,8 +185,6 @@ def _run_with_workers(options: argparse.Namespace) -> int:
     for flag in [*given, *given_side_information(options), *given_reading_of_side_information(options)]:
         raise SettingsError(f"with --workers, ratings and all about them are in the partition; leave out {flag}")
     source, out = Path(options.ratings), options.out
-    if is_unfinished(source):
-        Partition.open(source)  # tells how to finish it
     if not is_partition(source):
         if not source.exists() and options.ratings not in catalogue():
             raise DataError(f"{source}: there is no such folder; name one that `cofill partition` made")

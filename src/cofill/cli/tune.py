@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cofill.cli.cluster_options import add_ray, check_ray, said
+from cofill.cli.cluster_options import add_ray, check_ray
 from cofill.cli.notes import note_if_stopped
 from cofill.cli.options import add_json, add_reading, add_settings, command_line, count, load_ratings, settings_from
 from cofill.cli.output import Amount, note, print_json, print_table
@@ -91,10 +91,10 @@ def run(options: argparse.Namespace) -> int:
     matched_side("item", side.items, ratings)
     matched_side("user", side.users, ratings)
 
-    from cofill.crew import orderly_termination
     from cofill.tuning.search import search, search_progress
     from cofill.tuning.storage import storage_explained, storage_url
     from cofill.tuning.study import open_study
+    from cofill.workers import orderly_termination
 
     data, plan = _planned(goal, ratings, side, settings, options)
     options.out.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
             with stopped, search_progress(options.quiet) as watch, orderly_termination():
                 search(
                     data, plan, url=url, name=options.study,
-                    trials=options.trials, workers=options.workers, watch=watch, ray=options.ray, say=said(options),
+                    trials=options.trials, workers=options.workers, watch=watch, ray=options.ray,
                 )  # fmt: skip
         finally:
             _write(study, plan, options, url)

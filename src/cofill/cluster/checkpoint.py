@@ -129,7 +129,7 @@ class ShardedCheckpoint:
     def remove(self) -> None:
         if self._exchange.rank == 0:
             self._clean(None)
-        self._exchange.max_(np.zeros(1, np.uint8))  # nobody writes a shard before the old ones are gone
+        self._exchange.max_(np.zeros(1, np.uint8))  # no shard is written before the old ones are gone
 
     def _clean(self, number: int | None) -> None:
         """Remove the files of checkpoints before this number, or of all, with the drafts of workers that were killed.

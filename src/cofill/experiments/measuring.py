@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from cofill.crew import cores
 from cofill.data.described import SideInformation
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings
@@ -23,6 +22,7 @@ from cofill.experiments.source_code import code_of
 from cofill.memory import peak_bytes, reset_peak
 from cofill.models import algorithm
 from cofill.models.recommender import Recommender
+from cofill.workers import cores
 
 Report = Callable[[float], None]
 """Called with the share done, as far as it can be known."""

@@ -7,12 +7,12 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from cofill.cluster.ray_crew import Say, Workplace, workplace
-from cofill.crew import Advanced, Duty, Failed, crew_progress, problem_of
+from cofill.cluster.session import Workplace, workplace
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
 from cofill.progress import duration
+from cofill.workers import Work, map_unordered, problem_of, tasks_progress
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,12 @@ def finish(
     workers: int | None = None,
     watch: Watch,
     ray: str | None = None,
-    say: Say | None = None,
 ) -> None:
     """Do all runs, and store each as soon as it is done.
 
     One worker is this process, with all cores. Several are processes that share the cores out. Costs are measured
     one by one, each in a new process, so that its memory is its own. With `ray`, the address of a Ray cluster, the
-    processes are on its machines, one on each by default; `say` is told of those that died and were replaced.
+    processes are on its machines, one on each by default.
     """
     alone = [run for run in runs if run.task == "cost"]
     others = [run for run in runs if run.task != "cost"]
@@ -51,7 +50,7 @@ def finish(
     if not alone and (not others or here):
         return
     content = data.to_bytes()
-    with workplace(ray, say=say) as place:
+    with workplace(ray) as place:
         if others and not here:
             several = workers or len(place.machines)
             _finish_elsewhere(others, content, store, watch, place, several, _threads_each(place, several))
@@ -97,29 +96,32 @@ def _finish_elsewhere(
 ) -> None:
     tasks = [run.as_json() for run in runs]
     function = f"{__name__}:begin_work"
-    with place.crew_for(tasks, function, workers=workers, threads=threads, equipment=content) as heard:
-        for news in heard:
-            if news is None:
-                continue
-            run = runs[news.task]
-            if isinstance(news, Failed):
-                raise _of_run(run, news.problem)
-            if isinstance(news, Advanced):
-                watch(Event(run, news.share))
-                continue
-            if news.result["code"] != run.code:
+    with map_unordered(
+        function,
+        tasks,
+        workers=workers,
+        threads=threads,
+        shared=content,
+        on_ray=place.on_ray,
+        report=lambda task, share: watch(Event(runs[task], share)),
+    ) as outcomes:
+        for outcome in outcomes:
+            run = runs[outcome.task]
+            if outcome.problem is not None:
+                raise _of_run(run, outcome.problem)
+            if outcome.result["code"] != run.code:
                 raise _of_run(run, "the code of cofill has changed since this command began")
-            record = news.result | {"seconds": news.seconds}
+            record = outcome.result | {"seconds": outcome.seconds}
             store.keep(run, record)
             watch(Event(run, 1.0, record))
 
 
-def begin_work(duty: Duty, content: bytes) -> Callable[[Any], Record]:
+def begin_work(work: Work, content: bytes) -> Callable[[Any], Record]:
     """Entry point of a worker: returns the function that does a run with the shared data."""
     from cofill.experiments.measuring import perform
 
     data = ExperimentData.from_bytes(content)
-    return lambda task: perform(Run.from_json(task), data, threads=duty.threads, report=duty.report)
+    return lambda task: perform(Run.from_json(task), data, threads=work.threads, report=work.report)
 
 
 def _of_run(run: Run, problem: str) -> CofillError:
@@ -195,7 +197,7 @@ Begin = Callable[[list[Run], dict[str, float], int], Watch]
 @contextmanager
 def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
     """Show finished runs, running ones and the time left; a log gets a line for every finished run."""
-    with crew_progress(what, quiet) as show:
+    with tasks_progress(what, quiet) as show:
 
         def begin(runs: list[Run], finished: dict[str, float], workers: int) -> Watch:
             standing = Standing(runs, finished, workers)

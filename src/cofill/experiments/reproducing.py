@@ -7,7 +7,7 @@ from typing import Any
 
 from cofill import __version__
 from cofill.charts.graphs import write_picture
-from cofill.cluster.ray_crew import Say, workplace
+from cofill.cluster.session import workplace
 from cofill.errors import Remedy, SettingsError
 from cofill.experiments.missing_runs import experiment_progress, finish
 from cofill.experiments.plan import GIVE_SIDE_INFORMATION, Experiment, Plan, Result
@@ -74,11 +74,10 @@ def reproduce(
     workers: int | None = None,
     quiet: bool = True,
     ray: str | None = None,
-    say: Say | None = None,
 ) -> Result:
     """Do the missing runs and show all results. An interrupted experiment continues with the same call.
 
-    `ray` and `say` are those of `finish`.
+    `ray` is that of `finish`.
     """
     if experiment.needs_side and not plan.data.described:
         raise SettingsError(f"{experiment.name} is about side information, and there is none", GIVE_SIDE_INFORMATION)
@@ -93,7 +92,7 @@ def reproduce(
             seconds = {digest: record["seconds"] for digest, record in records.items() if record is not None}
             alone = all(run.task == "cost" for run in missing)
             watch = begin(wanted, seconds, 1 if alone else several)
-            finish(missing, plan.data, plan.store, workers=several, watch=watch, ray=ray, say=say)
+            finish(missing, plan.data, plan.store, workers=several, watch=watch, ray=ray)
 
 
 def outdated(experiment: Experiment, plan: Plan) -> int:

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
-from cofill.crew import THREADS_OF_LIBRARIES, interrupts_blocked
 from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
@@ -35,6 +34,7 @@ from cofill.serving.request_messages import NothingQuery
 from cofill.serving.routing import Right, Routes, answer, rounded
 from cofill.serving.served_model import ServedModel
 from cofill.serving.settings import beside
+from cofill.workers import THREADS_OF_LIBRARIES, interrupts_blocked
 
 log = logging.getLogger("cofill.serving")
 

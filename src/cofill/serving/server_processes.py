@@ -31,14 +31,6 @@ import uvicorn
 from prometheus_client import multiprocess
 from threadpoolctl import threadpool_limits
 
-from cofill.crew import (
-    THREADS_OF_LIBRARIES,
-    behave_as_worker,
-    cores,
-    how_it_ended,
-    interrupts_blocked,
-    stop_workers,
-)
 from cofill.errors import CofillError
 from cofill.serving.app import Application
 from cofill.serving.http_protocol import BoundedHttp
@@ -46,6 +38,14 @@ from cofill.serving.listening import is_readable, refuse_new
 from cofill.serving.logs import about, set_up_logging
 from cofill.serving.metrics import FOLDER
 from cofill.serving.settings import ServingSettings
+from cofill.workers import (
+    THREADS_OF_LIBRARIES,
+    behave_as_worker,
+    cores,
+    how_it_ended,
+    interrupts_blocked,
+    stop_workers,
+)
 
 log = logging.getLogger("cofill.serving")
 

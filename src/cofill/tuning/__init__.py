@@ -3,7 +3,7 @@
 space.py        what is searched             study.py    an Optuna study that knows what it is about; its samplers
 genetic.py      the genetic algorithm        storage.py  the database that a study is kept in
 goals.py        what a trial is scored by    trials.py   one trial after the other, in a worker
-search.py       a crew of workers            results.py  best settings, all trials, a picture
+search.py       several workers              results.py  best settings, all trials, a picture
 search_data.py, list_search_data.py          what trials of networks and of lists are scored on
 """
 

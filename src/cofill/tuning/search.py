@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from optuna import Study
 from optuna.trial import TrialState
 
-from cofill.cluster.ray_crew import Say, workplace
-from cofill.crew import Failed, crew_progress
+from cofill.cluster.session import workplace
 from cofill.errors import CofillError, Remedy
 from cofill.interrupts import postponed
 from cofill.progress import duration
@@ -18,9 +17,7 @@ from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import absolute_url, check_within_reach, storage_explained
 from cofill.tuning.study import FINISHED, Plan, fail_the_dead, open_study
-
-_SECONDS_BETWEEN_LOOKS = 0.5
-_SECONDS_TO_STOP = 10.0  # what workers leave undone after them is done again
+from cofill.workers import map_unordered, tasks_progress
 
 
 @dataclass(frozen=True)
@@ -46,42 +43,37 @@ def search(
     workers: int | None = None,
     watch: Watch | None = None,
     ray: str | None = None,
-    say: Say | None = None,
 ) -> Study:
     """Start or continue a study until it has that many finished trials; `watch` is called regularly.
 
     Each of the workers (default: one a core) is a process with one thread. The study may be worked on by other
-    searches at the same time. An interrupted search continues with the same call. A worker that is killed is no
-    problem as long as others live: they do its trial again.
+    searches at the same time. An interrupted search continues with the same call. A worker that is killed is
+    replaced, and its trial is done again.
 
-    `ray` is the address of a Ray cluster whose machines run the workers; all of them must reach the database. `say` is
-    told of workers there that died and were replaced.
+    `ray` is the address of a Ray cluster whose machines run the workers; all of them must reach the database.
     """
     if ray is not None:
         check_within_reach(url, ray)
     study = open_study(url, name, plan)
     task = {"url": absolute_url(url), "name": name, "plan": plan.to_json(), "trials": trials}
-    with storage_explained(url), workplace(ray, say=say) as place:
+    with storage_explained(url), workplace(ray) as place:
         standing = _standing(study, trials, plan.goal)
         if watch is not None:
             watch(standing)
         wanted = min(workers or place.cores, max(trials - standing.finished, 0))
         try:
-            with place.crew_for(
-                [task] * wanted,
+            with map_unordered(
                 "cofill.tuning.trials:begin_work",
+                [task] * wanted,
                 workers=wanted,
-                threads=1,
-                equipment=data.to_bytes() if wanted else b"",
+                shared=data.to_bytes() if wanted else b"",
+                on_ray=place.on_ray,
                 muted=True,
-                look_every=_SECONDS_BETWEEN_LOOKS,
-                seconds_to_stop=_SECONDS_TO_STOP,
-            ) as heard:
-                for news in heard:
-                    if isinstance(news, Failed) and not news.killed:
-                        raise CofillError(news.problem)
-                    if watch is not None:
-                        watch(_standing(study, trials, plan.goal))
+                look=lambda: None if watch is None else watch(_standing(study, trials, plan.goal)),
+            ) as outcomes:
+                for outcome in outcomes:
+                    if outcome.problem is not None and not outcome.killed:
+                        raise CofillError(outcome.problem)
         finally:
             fail_the_dead(study)  # a worker that did not stop in time could not give back what it had begun
         standing = _standing(study, trials, plan.goal)
@@ -113,7 +105,7 @@ def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
         return
     clock = _Clock()
     shown = -1
-    with crew_progress("searching") as show:
+    with tasks_progress("searching") as show:
 
         def watch(standing: Standing) -> None:
             nonlocal shown

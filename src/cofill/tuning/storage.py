@@ -11,7 +11,7 @@ from optuna.storages import RDBStorage
 from sqlalchemy import URL, make_url
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from cofill.cluster.ray_session import LOCAL
+from cofill.cluster.session import LOCAL
 from cofill.errors import CofillError, Remedy, SettingsError
 
 _SECONDS_FOR_THE_LOCK = 60

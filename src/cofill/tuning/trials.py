@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
-from cofill.crew import Duty, StoppedError
 from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.workers import StoppedError, Work
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -181,20 +181,20 @@ def _check(still_wanted: Callable[[], bool]) -> None:
         raise StoppedError("the search was stopped")
 
 
-def begin_work(duty: Duty, content: bytes) -> Callable[[Any], None]:
+def begin_work(work: Work, content: bytes) -> Callable[[Any], None]:
     """Entry point of a worker: returns the function that runs trials."""
     from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.storage import storage_explained
     from cofill.tuning.study import Plan, open_study
 
-    duty.stop_between_steps()  # at the next epoch, not amid a word to the storage
+    work.stop_between_steps()  # at the next epoch, not amid a word to the storage
 
     def take_part(task: Any) -> None:
         plan = Plan.from_json(task["plan"])
         study = open_study(task["url"], task["name"], plan)  # before the data, which take seconds
         data = (SearchData if plan.goal_name == "rmse" else ListSearchData).from_bytes(content)
         with storage_explained(task["url"]):
-            run_trials(study, plan, data, task["trials"], still_wanted=duty.wanted)
+            run_trials(study, plan, data, task["trials"], still_wanted=work.wanted)
 
     return take_part

@@ -200,7 +200,7 @@ class CFN(Recommender):
         *,
         resume: bool,
     ) -> None:
-        """Learn the columns of this process while others learn theirs (`joint_training`)."""
+        """Learn the columns of this process while others learn theirs (`cluster.train`)."""
         assert self.orientation != "both", "of two networks the columns of one are the rows of the other"
         fitting = Fitting(progress, None, resume)
         side = self.orientation

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.config import Activation, NetworkSettings
-from cofill.crew import cores
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import Keys, seed_of, uniform_rows
+from cofill.workers import cores
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]

@@ -15,7 +15,6 @@ from typing import NamedTuple, Self, TypeVar, get_args
 import numpy as np
 
 from cofill.config import CFNSettings, LossSettings, Noise
-from cofill.crew import cores
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
@@ -24,6 +23,7 @@ from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradien
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import draws_of, seed_of
 from cofill.threads import one_blas_thread
+from cofill.workers import cores
 
 _Result = TypeVar("_Result")
 

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.compiling import compiled
-from cofill.crew import cores
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.threads import one_blas_thread
+from cofill.workers import cores
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

@@ -13,7 +13,6 @@ from pydantic import Field
 
 from cofill.compiling import compiled
 from cofill.config import ListSettings, Settings
-from cofill.crew import cores
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -22,6 +21,7 @@ from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, grown
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.progress import Step
+from cofill.workers import cores
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 

@@ -17,16 +17,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cofill.cluster import aftermath
 from cofill.errors import ClusterError, quoted
+from cofill.workers import cores
 
 INSTALL = "pip install 'cofill[cluster]'"
 LOCAL = "local"
 """The address of a cluster that is this machine, started for one command and ended with it."""
 OLDEST, NEWEST = 50, 2  # minor version within major version: ray>=2.50,<3
-_OBJECT_STORE = 80 << 20  # bytes; next to nothing goes through Ray itself, but this is the least that it takes
+# Bytes of a Ray of our own. Next to nothing of a training goes through Ray, but this is the least that it takes;
+# of a search or of an experiment, the data.
+_LEAST_STORE, _STORE_OF_TASKS = 80 << 20, 1 << 30
 _SECONDS_TO_ANSWER = 10.0
 _LONGEST_FOLDER = 40  # the sockets in it have at most 107 characters
 _CLIENT = "ray://"
@@ -44,15 +46,6 @@ SETTINGS_OF_OUR_OWN = {  # variables for the processes of a Ray that we start
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A node of the cluster that lives and has cores to give."""
-
-    node: str
-    address: str
-    cpus: int
-
-
-@dataclass(frozen=True)
 class RaySession:
     """A connection that stands."""
 
@@ -61,23 +54,39 @@ class RaySession:
     local: bool
     """It is a Ray of our own, on this machine alone."""
 
-    def machines(self) -> list[Machine]:
-        """Those that live now, the one with the most cores first."""
-        return machines_of(self.ray)
+    def machines(self) -> list[int]:
+        """The cores of each machine that lives now, most first; of those that offer any."""
+        found = (int(node["Resources"].get("CPU", 0)) for node in self.ray.nodes() if node["Alive"])
+        return sorted(filter(None, found), reverse=True)
 
 
-def machines_of(ray: Any) -> list[Machine]:
-    """Those of the cluster that this process is connected to, which live now; the one with the most cores first."""
-    found = [
-        Machine(node["NodeID"], node["NodeManagerAddress"], int(node["Resources"].get("CPU", 0)))
-        for node in ray.nodes()
-        if node["Alive"]
-    ]
-    return sorted((each for each in found if each.cpus), key=lambda each: (-each.cpus, each.address, each.node))
+class Workplace(NamedTuple):
+    """Where tasks are done (`cofill.workers.map_unordered`)."""
+
+    on_ray: bool
+    machines: list[int]
+    """The cores of each, most first."""
+
+    @property
+    def cores(self) -> int:
+        return sum(self.machines)
 
 
 @contextmanager
-def ray_session(address: str | None, *, cpus: int, store_bytes: int = _OBJECT_STORE) -> Iterator[RaySession]:
+def workplace(address: str | None) -> Iterator[Workplace]:
+    """This machine, or the Ray cluster at an address."""
+    if address is None:
+        yield Workplace(False, [cores()])
+        return
+    with ray_session(address, cpus=cores(), store_bytes=_STORE_OF_TASKS) as session:
+        machines = session.machines()
+        if not machines:
+            raise ClusterError(f"no machine of the cluster at {address} offers a core; start one that does")
+        yield Workplace(True, machines)
+
+
+@contextmanager
+def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STORE) -> Iterator[RaySession]:
     """Connect to the cluster at `address` (host:port, "auto" or ray://host:port), or start a Ray of our own, which is
     "local" too.
 
@@ -90,22 +99,21 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _OBJECT_ST
         _check_same(address, ray.get_runtime_context().gcs_address)
         yield RaySession(ray, local=False)
         return
+    if not os.environ.get("COFILL_TRACE"):
+        logging.getLogger("ray").setLevel(logging.ERROR)  # it tells much while it starts
     folder = None if address is not None else _temporary_folder()
-    watching = None if folder is None else aftermath.watch(folder)
     try:
-        with _quiet(), _own_handler_of_termination():
+        with _own_handler_of_termination():
             if address is not None:
                 _join(ray, address)
             else:
-                _start(ray, cpus, folder, max(store_bytes, _OBJECT_STORE))
+                _start(ray, cpus, folder, store_bytes)
         with _no_words_of_ray():
             yield RaySession(ray, local=address is None)
     finally:
         ray.shutdown()  # of what this process has started or joined, never of the machine
         if folder is not None and not os.environ.get("COFILL_TRACE"):  # its logs
             shutil.rmtree(folder, ignore_errors=True)
-        if watching is not None:
-            aftermath.dismiss(watching)
 
 
 def _check_same(address: str | None, joined: str) -> None:
@@ -117,7 +125,7 @@ def _check_same(address: str | None, joined: str) -> None:
 
 def require_ray() -> Any:
     """The module; ClusterError where it is not installed, or too old or new."""
-    # Read when Ray is imported: without it, a warning about accelerators, of which nobody asks for any here.
+    # Read when Ray is imported: without it, a warning about accelerators, which are not used here.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -153,32 +161,12 @@ def _start(ray: Any, cpus: int, folder: Path | None, store_bytes: int) -> None:
 
 
 def _join(ray: Any, address: str) -> None:
-    if not address.startswith(_CLIENT):
-        address = _found(address)
-        if address != "auto":
-            _ask(address)
+    if not address.startswith(_CLIENT) and address != "auto":
+        _ask(address)
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise ClusterError(_why_not_joined(address, error)) from error
-
-
-def _found(address: str) -> str:
-    """Host and port; of the cluster that this machine belongs to, for "auto"."""
-    if address != "auto":
-        return address
-    try:
-        services: Any = import_module("ray._private.services")
-        found: str = services.canonicalize_bootstrap_address("auto") or ""
-    except (ImportError, AttributeError):  # Ray's own affair, which may change
-        return address
-    except ConnectionError:
-        found = ""
-    if not found:
-        raise ClusterError(
-            "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
-        )
-    return found
 
 
 def _ask(address: str) -> None:
@@ -204,40 +192,18 @@ def _ask(address: str) -> None:
 
 def _why_not_joined(address: str, error: Exception) -> str:
     said = _one_line(error)
-    if "ray[client]" in said:
-        return f"{address} needs Ray's client, which is not installed. Run: pip install 'ray[client]'"
-    if "ersion mismatch" in said:
-        return f"the cluster at {address} has another version of Ray or Python ({said}); install the same here"
-    if "uthenticat" in type(error).__name__ or "oken" in said:
-        return (
-            f"the cluster at {address} asks for its token ({said}); set RAY_AUTH_TOKEN or put it into ~/.ray/auth_token"
-        )
-    if "ray start" in said or "node info" in said or "IP address" in said:
-        return (
-            f"this machine is no part of the cluster at {address} ({said}); run the command on one that is, "
-            f"or `ray start --address={address}` here"
-        )
-    return f"the cluster at {address} could not be joined ({said}); see `ray status` on its head"
+    if address == "auto" and isinstance(error, ConnectionError):
+        return "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
+    return (
+        f"the cluster at {address} could not be joined ({said}); see that Ray and Python have the same versions here, "
+        "that RAY_AUTH_TOKEN or ~/.ray/auth_token has its token, and that this machine is part of it "
+        "(`ray start --address=HOST:PORT`)"
+    )
 
 
 def _temporary_folder() -> Path:
     usual = tempfile.gettempdir()
     return Path(tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp"))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Ray tells much while it starts; with COFILL_TRACE it may."""
-    if os.environ.get("COFILL_TRACE"):
-        yield
-        return
-    speaker = logging.getLogger("ray")
-    before = speaker.level
-    speaker.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        speaker.setLevel(before)
 
 
 @contextmanager
@@ -271,7 +237,7 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _own_handler_of_termination() -> Iterator[None]:
-    """Ray takes over SIGTERM; give it back to whoever had it."""
+    """Ray takes over SIGTERM; give it back."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

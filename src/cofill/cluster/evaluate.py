@@ -7,16 +7,13 @@ entry for each rating or person, so this process holds as much as the test part 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.cluster.model_parts import ModelOutline, ModelParts, Range
-from cofill.cluster.ray_crew import Say, Workplace, workplace
-from cofill.cluster.scoring import ATTEMPTS, Division, Report, done_by_all, people_asked
-from cofill.crew import Duty
+from cofill.cluster.score import Division, Lazy, ModelOutline, ModelParts, Range, Report, do_all, people_asked
+from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
 from cofill.evaluation.newcomers import FoldIn, Newcomers, check_new
@@ -32,13 +29,13 @@ from cofill.evaluation.ranking import (
 )
 from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
 from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
+from cofill.workers import Work
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
 
-_MOST_PEOPLE = 50_000  # of a task, unless the caller says how many tasks there are
 _CHUNK = 256  # people who are scored at once
 
 
@@ -72,7 +69,6 @@ def evaluate_on_cluster(
     errors: bool = True,
     lists: ListQuestion | None = None,
     report: Report | None = None,
-    say: Say | None = None,
 ) -> Evaluated:
     """Measure predictions of the test ratings (`errors`), with intervals, and lists, as `evaluate` and others do."""
     if len(test) == 0:
@@ -80,7 +76,7 @@ def evaluate_on_cluster(
     if lists is not None:
         check_test(test, lists.n, lists.cutoffs, _CHUNK)
     shares = (0.5, 0.5) if lists is not None else (1.0, 0.0)
-    with workplace(division.address, attempts=ATTEMPTS, say=say) as place:
+    with workplace(division.address) as place:
         found = _counted(outline, test, place, division, errors, _part(report, 0.0, shares[0]))
         rankings: Mapping[ListsBy, RankingEvaluation] = {}
         if lists is not None:
@@ -121,8 +117,8 @@ def _counted(
     items = item_indices(outline, test)
     people = users[test.user_index]
     order = np.argsort(people, kind="stable")
-    ranges = outline.cut(division.number(place, outline.users, _MOST_PEOPLE))
-    # Those whom the model does not know are with the first range: any can answer for them.
+    ranges = outline.cut(division.number(place, outline.users))
+    # People that the model does not know are with the first range: any can answer for them.
     ends = np.searchsorted(people[order], [0, *(one.first for one in ranges[1:]), outline.users])
     ends[0] = 0
     within: Flags | None = np.zeros(len(test), np.bool_)
@@ -131,18 +127,17 @@ def _counted(
         users, items, np.zeros(outline.users, np.int64), np.zeros(0, np.int64), 0, np.zeros(len(test), np.bool_), None
     )
 
-    class Tasks(_Lazy):
-        def __getitem__(self, number: Any) -> Any:
-            own = order[ends[number] : ends[number + 1]]
-            return {
-                "model": str(outline.folder),
-                "digest": outline.digest,
-                "range": tuple(ranges[number]),
-                "people": people[own],
-                "items": items[own],
-                "values": test.values[own],
-                "predict": predict,
-            }
+    def task(number: int) -> Mapping[str, Any]:
+        own = order[ends[number] : ends[number + 1]]
+        return {
+            "model": str(outline.folder),
+            "digest": outline.digest,
+            "range": tuple(ranges[number]),
+            "people": people[own],
+            "items": items[own],
+            "values": test.values[own],
+            "predict": predict,
+        }
 
     def take(number: int, result: Mapping[str, Any]) -> None:
         nonlocal within
@@ -158,35 +153,22 @@ def _counted(
             elif within is not None:
                 within[own] = result["within"]
 
-    done_by_all(place, Tasks(len(ranges)), f"{__name__}:begin_counting", division, take, report)
+    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_counting", division, take, report)
     if predict:
         found.predictions = Predictions(predicted, within)
     return found
 
 
-class _Lazy(Sequence[Any]):
-    """Tasks that are made when a worker is free for them."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, number: Any) -> Any:
-        raise NotImplementedError
-
-
-def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
+def begin_counting(work: Work, shared: bytes) -> Callable[[Any], Any]:
     """Entry point of a worker of the first round."""
-    loaded: dict[str, ModelParts] = {}
+    parts = ModelParts()
 
     def do(task: Mapping[str, Any]) -> dict[str, Any]:
         own = Range(*task["range"])
-        held = _parts(loaded, task).held_for(own)
+        held = parts.held_for(task, own)
         model, items = held.model, task["items"]
         users = _local(task["people"], held.offset).astype(np.int32)
-        duty.report(0.1)
+        work.report(0.1)
         different, row = np.unique(users, return_inverse=True)
         result: dict[str, Any] = {
             "by_user": model.user_counts()[own.first - held.offset : own.last - held.offset],
@@ -197,16 +179,12 @@ def begin_counting(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
         if task["predict"]:
             found = predict_pairs(
                 model, users, items, task["values"], intervals=True,
-                report=lambda share: duty.report(0.1 + 0.9 * share),
+                report=lambda share: work.report(0.1 + 0.9 * share),
             )  # fmt: skip
             result |= {"ratings": found.ratings, "within": found.within}
         return result
 
     return do
-
-
-def _parts(loaded: dict[str, ModelParts], task: Mapping[str, Any]) -> ModelParts:
-    return loaded.setdefault(task["model"], ModelParts(Path(task["model"]), task["digest"]))
 
 
 def _local(people: Longs, offset: int) -> Longs:
@@ -238,29 +216,27 @@ def _ranked(
     # By the person's place in the model, so that a task is about people of one part; newcomers can be asked of any.
     people = found.users[wanted.people] if told is None else np.full(len(wanted.people), -1)
     order = np.argsort(people, kind="stable")
-    ranges = _cut(people[order], outline.whole_parts(), division.number(place, len(people), _MOST_PEOPLE))
+    ranges = _cut(people[order], outline.whole_parts(), division.number(place, len(people)))
 
-    class Tasks(_Lazy):
-        def __getitem__(self, number: Any) -> Any:
-            places = order[slice(*ranges[number])]
-            own = _some_of(wanted, places)
-            newcomers = None
-            if told is not None:
-                some = told.take(wanted.people[places])
-                ids = [test.users.id(person) for person in wanted.people[places].tolist()]
-                newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
-            return {
-                "model": str(outline.folder),
-                "digest": outline.digest,
-                "people": people[places],
-                "newcomers": newcomers,
-                "ends": own.ends,
-                "items": own.items,
-                "gains": own.gains,
-                "kinds": tuple(lists.kinds),
-                "lengths": lengths,
-                "training_users": training_users,
-            }
+    def task(number: int) -> Mapping[str, Any]:
+        places = order[slice(*ranges[number])]
+        own, newcomers = _some_of(wanted, places), None
+        if told is not None:
+            some = told.take(wanted.people[places])
+            ids = [test.users.id(person) for person in wanted.people[places].tolist()]
+            newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
+        return {
+            "model": str(outline.folder),
+            "digest": outline.digest,
+            "people": people[places],
+            "newcomers": newcomers,
+            "ends": own.ends,
+            "items": own.items,
+            "gains": own.gains,
+            "kinds": tuple(lists.kinds),
+            "lengths": lengths,
+            "training_users": training_users,
+        }
 
     def take(number: int, result: Mapping[ListsBy, Any]) -> None:
         places = order[slice(*ranges[number])]
@@ -269,7 +245,7 @@ def _ranked(
             tallies[by].popular.join(places, popular)
 
     counts = np.ascontiguousarray(found.by_item, np.int64).tobytes()
-    done_by_all(place, Tasks(len(ranges)), f"{__name__}:begin_ranking", division, take, report, counts)
+    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_ranking", division, take, report, counts)
     groups = popularity_groups(found.by_item, found.items)
     return {by: one.result(by, groups) for by, one in tallies.items()}
 
@@ -289,14 +265,14 @@ def _some_of(wanted: Relevant, places: Longs) -> Relevant:
     return Relevant(wanted.threshold, places, ends, wanted.items[entries], wanted.gains[entries], 0)
 
 
-def begin_ranking(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
-    """Entry point of a worker of the second round; the equipment are the training ratings of the items."""
-    loaded: dict[str, ModelParts] = {}
-    counts = np.frombuffer(equipment, np.int64)
+def begin_ranking(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker of the second round; shared are the training ratings of the items."""
+    parts = ModelParts()
+    counts = np.frombuffer(shared, np.int64)
 
     def do(task: Mapping[str, Any]) -> dict[ListsBy, Any]:
         people = task["people"]
-        held = _parts(loaded, task).held_for(people_asked(people))
+        held = parts.held_for(task, people_asked(people))
         wanted = Relevant(None, np.arange(len(people)), task["ends"], task["items"], task["gains"], 0)
         told = task["newcomers"]
         result: dict[ListsBy, Any] = {}
@@ -304,7 +280,7 @@ def begin_ranking(duty: Duty, equipment: bytes) -> Callable[[Any], Any]:
             tallies = Tallies.of(wanted, counts, task["training_users"], task["lengths"])
 
             def report(share: float, number: int = number) -> None:
-                duty.report((number + share) / len(task["kinds"]))
+                work.report((number + share) / len(task["kinds"]))
 
             if told is None:
                 tallies.take(held.model, TrainedUsers(held.model, _local(people, held.offset), by), _CHUNK, report)

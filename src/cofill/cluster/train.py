@@ -9,33 +9,44 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cofill.cluster.checkpoint import ShardedCheckpoint
-from cofill.cluster.joint_training import ColumnShare, fit_together
-from cofill.cluster.ray_session import LOCAL, require_ray
-from cofill.cluster.team import run_team
+from cofill.cluster.comm import run_team
+from cofill.cluster.session import LOCAL, require_ray
 from cofill.config import CFNSettings, Orientation
 from cofill.data.attributes import Attributes
-from cofill.data.partition import Partition, is_partition, write_partition
+from cofill.data.described import SideFeatures
+from cofill.data.partition import Partition, Shard, is_partition, write_partition
 from cofill.data.ratings import Ratings
+from cofill.data.sparse import SparseRows
+from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError, SettingsError
-from cofill.exchange import Exchange
+from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
+from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.model import CFN
+from cofill.models.lists.feedback import time_decay
+from cofill.models.lists.scorer import KeysOfSides, Sides
+from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import ShardCard, SharedCard
-from cofill.models.shards import cut_by_size, divided, finish, write_shard, write_shared
-from cofill.progress import Progress, Step, unseen
+from cofill.models.portion import Portion
+from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
+from cofill.progress import Forecast, Progress, Step, unseen
 
-# Bytes of a shard of the model: a part of it is loaded by somebody with little memory, too.
+Floats = npt.NDArray[np.float32]
+
+# Bytes of a shard of the model, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000
-PROGRAM = "cofill.cluster.training:train_portion"
+PROGRAM = "cofill.cluster.train:train_portion"
 CHECKPOINT = "checkpoint"
 """The folder inside the model's folder in which a training is kept while it runs."""
 
@@ -202,22 +213,19 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
         settings = settings.changed({"threads": arguments["threads"]})
     partition, folder = Partition.open(Path(arguments["partition"])), Path(arguments["out"])
     tell(Step("reading the partition", 0.0, 1.0, 0.0))
-    share = share_of(partition, exchange)
+    shard = shard_of(partition, exchange, times=settings.half_life > 0)
     run = _run_name(partition, settings)
-    counts = np.concatenate(exchange.gather(np.array([len(share.columns)], np.int64)))
-    first = int(counts[: exchange.rank].sum())
     checkpoint = ShardedCheckpoint(
         folder / CHECKPOINT,
         run=run,
         seconds=settings.checkpoint_seconds,
-        columns=range(first, first + len(share.columns)),
+        columns=own_columns(shard, exchange),
         exchange=exchange,
     )
-    model = fit_together(
-        CFN(settings), share, exchange, checkpoint=checkpoint, resume=bool(arguments["resume"]), progress=tell
-    )
+    resume = bool(arguments["resume"])
+    model = fit_together(CFN(settings), partition, shard, exchange, checkpoint=checkpoint, resume=resume, progress=tell)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
-    parts = divided(model)
+    parts = own_part(model, exchange)
     ranges = cut_by_size(parts, _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
         "shards": [write_shard(folder, parts, columns, run=run).model_dump(mode="json") for columns in ranges],
@@ -234,32 +242,141 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     return found
 
 
-def share_of(partition: Partition, exchange: Exchange) -> ColumnShare:
-    """What one worker has of a partition."""
-    shard = partition.read(*partition.cut(exchange.size)[exchange.rank])
-    return ColumnShare(
-        orientation=partition.orientation,
-        scale=partition.scale,
-        rows=partition.rows,
-        columns=shard.columns,
-        by_row=shard.by_row,
-        by_column=shard.by_column,
-        row_features=partition.row_features(),
-        column_features=shard.column_features,
-        about_rows=partition.about_rows,
-        about_columns=partition.about_columns,
-        attributes=_attributes_of_columns(partition),
-        titles=partition.titles,
-        summary=partition.summary,
-        times=shard.times,
-    )
+def own_part(model: CFN, exchange: Exchange) -> Divided:
+    """What this worker has of the model, ready to be written in shards."""
+    parts = divided(model)
+    lists = parts.contents.arrays["lists"]
+    if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
+        lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
+    return parts
 
 
-def _attributes_of_columns(partition: Partition) -> Attributes | None:
-    """What all items are in words, where the columns are items; where the rows are, everybody has them."""
-    if partition.orientation == "item":
+def shard_of(partition: Partition, exchange: Exchange, *, times: bool = False) -> Shard:
+    """The columns of one worker, which is all that it reads of the ratings; with their times only if asked for."""
+    return partition.read(*partition.cut(exchange.size)[exchange.rank], times=times)
+
+
+def own_columns(shard: Shard, exchange: Exchange) -> range:
+    """The columns of this worker among those of all."""
+    counts = np.concatenate(exchange.gather(np.array([len(shard.columns)], np.int64)))
+    first = int(counts[: exchange.rank].sum())
+    return range(first, first + len(shard.columns))
+
+
+def fit_together(
+    model: CFN,
+    partition: Partition,
+    shard: Shard,
+    exchange: Exchange,
+    *,
+    checkpoint: TrainingCheckpoint | None = None,
+    resume: bool = False,
+    progress: Progress = unseen,
+) -> CFN:
+    """Fit the model on this worker's columns while the others do the same on theirs: then it is part of a whole.
+
+    All workers come to the same weights, to rounding, as one process that has all columns.
+    """
+    rows, columns = partition.rows, shard.columns
+    portion = Portion(rows.keys(), columns.keys(), int(total(exchange, len(columns))[0]), exchange)
+    known = KnownRatings(shard.by_row, shard.by_column, _of_all_columns(shard, portion))
+    model.titles, model.data_summary = dict(partition.titles), dict(partition.summary)
+    by_item = partition.orientation == "item"
+    if by_item:
+        model.users, model.items = columns, rows
+        model.user_features, model.item_features = partition.about_columns, partition.about_rows
+        model.item_attributes = Attributes.of_features(rows, partition.about_rows)
+    else:
+        model.users, model.items = rows, columns
+        model.user_features, model.item_features = partition.about_rows, partition.about_columns
+        model.item_attributes = _attributes_of_columns(partition, shard, exchange)
+    features = partition.row_features(), shard.column_features
+    progress = Forecast(progress)
+    model.learn_portion(known, partition.scale, features, portion, progress, checkpoint, resume=resume)
+    decay = _decay(shard, model.settings.half_life, exchange)
+    if by_item:
+        if decay is not None:
+            decay = decay[np.argsort(shard.by_row.indices, kind="stable")]
+        model.fit_lists(decay, progress, exchange=exchange)
+    else:
+        _fit_lists_by_rows(model, shard, features, portion, decay, progress)
+    model.trained = datetime.now(UTC)
+    return model
+
+
+def _of_all_columns(shard: Shard, portion: Portion) -> AllColumns:
+    values = shard.by_row.values.astype(np.float64)
+    count, summed = total(portion.exchange, len(values), values.sum())
+    mean = summed / max(count, 1)
+    squares = total(portion.exchange, float(((values - mean) ** 2).sum()))[0]
+    return AllColumns(portion.row_counts(shard.by_row), float(np.sqrt(squares / max(count, 1))))
+
+
+def _decay(shard: Shard, half_life: float, exchange: Exchange) -> Floats | None:
+    """(n,): what time has left of each rating, row by row; None where it takes nothing off."""
+    if not half_life:
         return None
-    return Attributes.of_features(partition.read(0, partition.buckets).columns, partition.read_features()[1])
+    if shard.times is None:
+        raise DataError("half_life needs to know when people rated, and there are no times", "leave it out")
+    own = float(shard.times.max()) if len(shard.times) else -np.inf
+    return time_decay(shard.times, half_life, float(exchange.max_(np.array([own], np.float64))[0]))
+
+
+# Where the rows are users and the columns items
+
+
+def _attributes_of_columns(partition: Partition, shard: Shard, exchange: Exchange) -> Attributes:
+    """What all items are in words, in the first worker, which writes them; elsewhere of its own items."""
+    about = partition.about_columns
+    if about is None:
+        return Attributes(shard.columns)
+    ids = shard.columns.array()
+    if ids.dtype.kind == "i":
+        found: list[Any] = np.concatenate(exchange.gather(np.asarray(ids, np.int64))).tolist()
+    else:
+        texts = exchange.gather(np.frombuffer("".join(f"{id}\0" for id in ids).encode(), np.uint8))
+        found = [id for text in texts for id in text.tobytes().decode().split("\0")[:-1]]
+    if exchange.rank:
+        return Attributes(shard.columns)
+    words, described = partition.words_of_columns()
+    return Attributes.of_features(Vocabulary(found), replace(about, ids=described).with_words(words))
+
+
+def _fit_lists_by_rows(
+    model: CFN,
+    shard: Shard,
+    features: tuple[SideFeatures, SideFeatures],
+    portion: Portion,
+    decay: Floats | None,
+    progress: Progress,
+) -> None:
+    """The list scorer adds up over people: each worker is sent all ratings of some of them."""
+    exchange, by_row = portion.exchange, shard.by_row
+    columns = own_columns(shard, exchange)
+    ends = np.linspace(0, by_row.rows, exchange.size + 1).astype(np.int64)
+    parts = [by_row.indices + np.int32(columns.start), by_row.values, *([] if decay is None else [decay])]
+    own: tuple[SparseRows, Floats | None] | None = None
+    for rank in range(exchange.size):  # the ratings of so many people at a time
+        first, last = int(ends[rank]), int(ends[rank + 1])
+        entries = slice(int(by_row.indptr[first]), int(by_row.indptr[last]))
+        counts = exchange.gather(np.diff(by_row.indptr[first : last + 1]))
+        gathered = [np.concatenate(exchange.gather(part[entries])) for part in parts]
+        if rank == exchange.rank:
+            people = np.concatenate([np.repeat(np.arange(last - first), each) for each in counts])
+            order = np.argsort(people, kind="stable")  # the columns of workers follow each other
+            indptr = np.concatenate([[0], np.cumsum(np.sum(counts, axis=0))]).astype(np.int64)
+            rows = SparseRows(indptr, gathered[0][order], gathered[1][order], portion.columns)
+            own = rows, None if decay is None else gathered[2][order]
+    assert own is not None
+    mine = slice(int(ends[exchange.rank]), int(ends[exchange.rank + 1]))
+    users, items = features
+    sides = Sides(
+        SideFeatures(users.trained[mine], users.trained_described[mine]),
+        SideFeatures(*(np.concatenate(exchange.gather(part)) for part in (items.trained, items.trained_described))),
+    )
+    keys = KeysOfSides(portion.row_keys[mine], np.concatenate(exchange.gather(portion.column_keys)))
+    known = KnownRatings(own[0], own[0].transpose())
+    model.fit_lists(own[1], progress, known=known, sides=sides, keys=keys, exchange=exchange)
 
 
 def _run_name(partition: Partition, settings: CFNSettings) -> str:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from cofill import CFN, Cluster, Features, Ratings, load_dataset
-from cofill.cluster import training
-from cofill.cluster.ray_session import SETTINGS_OF_OUR_OWN
-from cofill.cluster.team import run_team
-from cofill.cluster.training import train_partition
+from cofill.cluster import train
+from cofill.cluster.comm import run_team
+from cofill.cluster.session import SETTINGS_OF_OUR_OWN
+from cofill.cluster.train import train_partition
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
@@ -36,6 +36,7 @@ CASES: dict[str, dict[str, Any]] = {
     "salt and pepper": {"orientation": "item", "noise": "salt-and-pepper", "decoder": "network"},
     "deep": {"orientation": "item", "hidden": [26, 20, 26], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2},
     "user": {"orientation": "user"},
+    "user, half life": {"orientation": "user", "half_life": 100.0},
     "user, network": {"orientation": "user", "decoder": "network", "noise": "gaussian"},
     "paper": {"orientation": "item", "decoder": "network", "presence": 0.0, "output": "tanh"},
     "no validation": {"orientation": "item", "validation": 0.0},
@@ -101,35 +102,15 @@ def trained(
     return lambda workers, name: team(workers, name in USUAL)[name]
 
 
-def weights_by_id(model: CFN) -> dict[str, np.ndarray[Any, Any]]:
-    """All weights of the network, those of columns in the order of their ids."""
-    columns = model.users if model.orientation == "item" else model.items
-    order = np.argsort(columns.array())
-    network = model.network_predictor.network
-    of_columns = ("input.weight", "output.weight", "output.bias")
-    return {name: weight[order] if name in of_columns else weight for name, weight in network.weights().items()}
-
-
 def assert_same(one: CFN, other: CFN) -> None:
-    """Input weights to the bit, which shows that all of the training was the same; what is solved for, to rounding.
-
-    Only a stack that was pre-trained begins from codes, which are sums to rounding.
-    """
-    assert one.measures["epochs"] == other.measures["epochs"]
-    assert [record.epoch for record in one.history] == [record.epoch for record in other.history]
-    mine, theirs = weights_by_id(one), weights_by_id(other)
-    largest = {name: np.abs(weight).max() for name, weight in mine.items()}
-    largest["output.bias"] = largest["output.weight"]  # one vector for each column
-    if not one.settings.pretrain:
-        np.testing.assert_array_equal(mine["input.weight"], theirs["input.weight"])
-    for name, weight in mine.items():
-        np.testing.assert_allclose(weight, theirs[name], atol=1e-5 * max(largest[name], 1e-9), rtol=0, err_msg=name)
-    users, items = one.users.array()[::5].tolist(), one.items.array()[::3].tolist()
-    pairs = [(user, item) for user in users for item in items]
-    np.testing.assert_allclose(one.predict(pairs), other.predict(pairs), atol=2e-4)
-    for user in users[:5]:
-        mine_listed, theirs_listed = one.recommend(user, 5), other.recommend(user, 5)
-        np.testing.assert_allclose([e.score for e in mine_listed], [e.score for e in theirs_listed], atol=1e-4)
+    """Another number of workers: predictions within a thousandth of the scale, and the top tens of 99 % of people."""
+    pairs = [(user, item) for user in one.users for item in one.items]
+    span = one.scale.high - one.scale.low
+    np.testing.assert_allclose(one.predict(pairs), other.predict(pairs), atol=1e-3 * span, rtol=0)
+    mine, theirs = (dict(model.recommend_many(n=10)) for model in (one, other))
+    same = sum({e.item for e in mine[user]} == {e.item for e in theirs[user]} for user in one.users)
+    assert same >= 0.99 * len(one.users)
+    assert list(one.item_attributes.columns()) == list(other.item_attributes.columns())
 
 
 def slow_but(*quick: str, of: Iterable[str]) -> list[Any]:
@@ -209,7 +190,7 @@ def undisturbed(joined: str, tmp_path_factory: pytest.TempPathFactory) -> list[s
 def test_a_killed_worker_costs_nothing_but_time(
     joined: str, cut: Path, undisturbed: list[str], when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(training, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
+    monkeypatch.setattr(train, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
     trouble = TROUBLES[when]
     (cut.parent / "trouble.json").write_text(json.dumps(trouble))
     heard = Heard()
@@ -218,7 +199,7 @@ def test_a_killed_worker_costs_nothing_but_time(
     notes = [step.note for step in heard if step.note]
     assert sum("going on from the last checkpoint" in note for note in notes) == len(trouble), notes
     assert digests(model) == undisturbed
-    assert not (model / training.CHECKPOINT).exists()
+    assert not (model / train.CHECKPOINT).exists()
 
 
 def start_driver(cut: Path, workers: int, *more: str) -> WarmProcess:
@@ -233,12 +214,12 @@ def killed_driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("killed-driver")
     write_partition(make_world(users=90, items=60, ratings=1_800, seed=5).ratings, folder / "partition", buckets=8)
     driver = start_driver(folder / "partition", 2)
-    manifest = folder / "model" / training.CHECKPOINT / "checkpoint.json"
+    manifest = folder / "model" / train.CHECKPOINT / "checkpoint.json"
     wait_until(lambda: manifest.exists() or driver.poll() is not None, seconds=120)
     assert driver.poll() is None
     os.kill(driver.pid, signal.SIGKILL)
     driver.wait()
-    wait_until(lambda: not of_session(driver.pid), seconds=60)
+    wait_until(lambda: not of_session(driver.pid), seconds=300)  # Ray itself needs a minute
     assert manifest.exists()
     return folder
 
@@ -274,10 +255,10 @@ def of_session(leader: int) -> list[int]:
 
 
 def test_a_checkpoint_of_other_settings_is_refused(joined: str, cut: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
+    monkeypatch.setattr(train, "PROGRAM", "tests.cluster.training_programs:train_in_trouble")
     (cut.parent / "trouble.json").write_text("{}")
     model = cut.parent / "model"
-    folder = model / training.CHECKPOINT
+    folder = model / train.CHECKPOINT
     folder.mkdir(parents=True)
     document = {"format": 1, "run": "another", "number": 1, "shared": "shared", "shards": [], "state": {}}
     (folder / "checkpoint.json").write_text(json.dumps(document))

@@ -1,32 +1,172 @@
-"""Ratings in buckets of columns, as `write_partition` leaves them: what everybody needs, and any range of buckets."""
+"""Ratings in buckets of columns, as `write_partition` leaves them: what everybody needs, and any range of buckets.
 
+    partition.json                  what the partition is: counts, scale, and the files that belong to it; written last
+    bucket-00042.safetensors        columns of one bucket: their ids, ratings, times and features
+    rows.parquet                    ids of all rows, in ascending order
+    titles.parquet                  titles of items, where there are any
+    row_features.safetensors        features of rows, and what was learned about them
+    row_words.parquet               ids of those features, and what they say in words
+    column_features.safetensors     what was learned about the features of columns; their vectors are in the buckets
+    column_words.parquet            ids of those features, and what they say in words
+
+A file is read after its size and checksum were found right. Nothing is ever unpickled.
+"""
+
+import hashlib
+import io
+import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cofill import __version__
 from cofill.config import Orientation
 from cofill.data.described import DescribedRatings, SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions
-from cofill.data.partition.manifest import Arrays, DamagedError, File, Manifest, read_arrays, read_frame, read_manifest
-from cofill.data.partition.runs import BETWEEN
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item
 from cofill.errors import DataError
+from cofill.files import explain_write_failure, json_of
 
 if TYPE_CHECKING:
     import polars as pl
 
+FORMAT = "cofill-partition"
+FORMAT_VERSION = 1
+MANIFEST = "partition.json"
+_REMEDY = "copy it again, or run `cofill partition` again"
+_READERS = 4  # files that are read and checked at a time
+_BETWEEN = "\0"  # ids; no id has it
+
+Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 Longs = npt.NDArray[np.int64]
-READERS = 4  # files that are read and checked at a time
+
+
+class File(BaseModel):
+    """A file of the folder."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    size: int
+    sha256: str
+
+    @classmethod
+    def write(cls, path: Path, data: bytes) -> "File":
+        try:
+            path.write_bytes(data)
+        except OSError as problem:
+            raise DataError(explain_write_failure(path, problem)) from problem
+        return cls(name=path.name, size=len(data), sha256=hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def of_arrays(cls, path: Path, arrays: Arrays) -> "File":
+        from safetensors.numpy import save
+
+        return cls.write(path, save({name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}))
+
+    @classmethod
+    def of_frame(cls, path: Path, frame: "pl.DataFrame") -> "File":
+        file = io.BytesIO()
+        frame.write_parquet(file)
+        return cls.write(path, file.getvalue())
+
+    def read(self, folder: Path) -> bytes:
+        """The content, after its size and checksum were found right."""
+        path = folder / self.name
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            raise DataError("missing", f"{_REMEDY} (it may have been replaced just now)", where=str(path)) from None
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror})", "check its permissions", where=str(path)) from None
+        if len(data) != self.size or hashlib.sha256(data).hexdigest() != self.sha256:
+            raise DataError("truncated or altered since it was written", _REMEDY, where=str(path))
+        return data
+
+    def arrays(self, folder: Path) -> Arrays:
+        from safetensors.numpy import load
+
+        return load(self.read(folder))
+
+    def frame(self, folder: Path) -> "pl.DataFrame":
+        import polars as pl
+
+        return pl.read_parquet(self.read(folder))
+
+
+class Manifest(BaseModel):
+    """partition.json"""
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: str = FORMAT
+    format_version: int = FORMAT_VERSION
+    cofill_version: str = __version__
+    orientation: Orientation
+    rated: bool
+    scale: tuple[float, float]
+    times: Literal["int64", "float64"] | None
+    integer_columns: bool
+    summary: dict[str, Any]
+    ratings_by_bucket: list[int]
+    columns_by_bucket: list[int]
+    features: dict[str, dict[str, Any]]  # what was learned about those of "rows" and "columns"
+    files: dict[str, File]
+    buckets: list[File]
+    sha256: str = ""  # of this document without this field
+
+    def digest(self) -> str:
+        text = json.dumps(self.model_dump(mode="json", exclude={"sha256"}), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def write(self, folder: Path) -> None:
+        self.sha256 = self.digest()
+        File.write(folder / MANIFEST, (self.model_dump_json(indent=2) + "\n").encode())
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """That of a folder; whatever is missing, altered or from a newer version is refused with a reason."""
+        path = folder / MANIFEST
+        try:
+            document = json_of(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            found = f"not a partition, there is no {MANIFEST} in it"
+            raise DataError(found, "make one with `cofill partition`", where=str(folder)) from None
+        except OSError as error:
+            raise DataError(f"cannot be read ({error.strerror})", "check its permissions", where=str(path)) from None
+        except ValueError as error:
+            raise DataError(f"truncated or altered, it is not JSON ({error})", _REMEDY, where=str(path)) from None
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise DataError("not the description of a partition", "check the path", where=str(path))
+        version = document.get("format_version")
+        if not isinstance(version, int) or version > FORMAT_VERSION:
+            raise DataError(
+                f"the partition has format {version}, this cofill {__version__} reads up to {FORMAT_VERSION}",
+                f"upgrade cofill (it was written by {document.get('cofill_version')})",
+                where=str(path),
+            )
+        try:
+            manifest = cls.model_validate(document)
+        except ValidationError:
+            manifest = None
+        if manifest is None or manifest.sha256 != manifest.digest():
+            raise DataError("altered since it was written", _REMEDY, where=str(path))
+        return manifest
+
+
+def is_partition(folder: Path) -> bool:
+    """Whether there is a partition in it."""
+    return (folder / MANIFEST).is_file()
 
 
 @dataclass(frozen=True)
@@ -39,7 +179,7 @@ class Shard:
     """All rows, in the order of `Partition.rows`; columns as numbered here."""
     by_column: SparseRows
     times: Times | None
-    """(nnz,): when, in the order of the entries of `by_row`; None if nobody wrote it down."""
+    """(nnz,): when, in the order of the entries of `by_row`; None if it is not known."""
     column_features: SideFeatures
 
 
@@ -64,7 +204,7 @@ class Partition:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "Partition":
         """The partition in a folder; DataError if there is none, or one that was altered or is newer than this code."""
-        return cls(Path(folder), read_manifest(Path(folder)))
+        return cls(Path(folder), Manifest.read(Path(folder)))
 
     def __repr__(self) -> str:
         what = "ratings" if self.rated else "interactions"
@@ -79,27 +219,19 @@ class Partition:
     @property
     def bytes(self) -> int:
         """What it takes on disk."""
-        return sum(file.bytes for file in (*self._manifest.files.values(), *self._manifest.buckets))
+        return sum(file.size for file in (*self._manifest.files.values(), *self._manifest.buckets))
 
     @cached_property
     def rows(self) -> Vocabulary:
         """The ids of all rows, in ascending order, those without ratings included."""
-        frame, ids = self._with_ids("rows")
-        if not frame["id"].is_sorted():
-            raise self._damaged(self._manifest.files["rows"], "its ids are not in ascending order")
-        return ids
+        return self._with_ids("rows")[1]
 
     @cached_property
     def titles(self) -> dict[Id, str]:
         """Of items, by id."""
-        import polars as pl
-
-        file = self._manifest.files.get("titles")
-        if file is None:
+        if "titles" not in self._manifest.files:
             return {}
         frame, ids = self._with_ids("titles")
-        if frame.columns != ["id", "title"] or frame["title"].dtype != pl.String or frame["title"].null_count():
-            raise self._damaged(file, "there is not a title for each id")
         return dict(zip(ids, frame["title"].to_list(), strict=True))
 
     @cached_property
@@ -116,6 +248,10 @@ class Partition:
         """What was learned about the features of columns, without those of any id: they are in the shards."""
         learned = self._learned("column")
         return None if learned is None else self._restored("column", learned, Vocabulary())
+
+    def words_of_columns(self) -> "tuple[pl.DataFrame, Vocabulary]":
+        """What the features of all columns say in words, and of which ids."""
+        return self._with_ids("column_words")
 
     def row_features(self) -> SideFeatures:
         """Those of all rows, in their order."""
@@ -139,15 +275,17 @@ class Partition:
             cuts.append(max(nearest, cuts[-1]))
         return list(zip(cuts, [*cuts[1:], self.buckets], strict=True))
 
-    def read(self, first: int, last: int) -> Shard:
-        """The buckets from `first` to `last`, without it, after their checksums were found right."""
-        found = self._read(first, last)
-        columns = self._vocabulary(found.ids)
+    def read(self, first: int, last: int, *, times: bool = True) -> Shard:
+        """The buckets from `first` to `last`, without it, after their checksums were found right.
+
+        Without `times`, those are left out, which spares memory.
+        """
+        found = self._read(first, last, times=times)
         by_column = SparseRows(found.ends, found.rows, found.values, len(self.rows))
-        indptr, index, order = _transposed(by_column)
-        by_row = SparseRows(indptr, index, found.values[order], len(columns))
-        times = None if found.times is None else found.times[order]
-        return Shard(columns, by_row, by_column, times, found.features)
+        in_order = None
+        if found.times is not None:
+            in_order = found.times[np.argsort(found.rows, kind="stable")]
+        return Shard(_vocabulary(found.ids), by_column.transpose(), by_column, in_order, found.features)
 
     def read_ratings(self) -> Ratings:
         """All ratings in one process, as they would be read from the source; features are apart."""
@@ -173,55 +311,32 @@ class Partition:
     def _learned(self, side: str) -> Arrays | None:
         if f"{side}s" not in self._manifest.features:
             return None
-        return read_arrays(self.folder, self._manifest.files[f"{side}_features"])
+        return self._manifest.files[f"{side}_features"].arrays(self.folder)
 
     def _restored(self, side: str, arrays: Arrays, ids: Vocabulary) -> Features:
-        try:
-            return Features.restored(self._manifest.features[f"{side}s"], arrays, ids)
-        except ValueError as error:
-            raise self._damaged(self._manifest.files[f"{side}_features"], str(error)) from error
-
-    def _damaged(self, file: File | None, why: str) -> DamagedError:
-        """What is said of a file, or of several together, whose checksums are right and whose content is not."""
-        where = self.folder if file is None else self.folder / file.name
-        return DamagedError.at(where, f"its parts do not fit together ({why})")
+        return Features.restored(self._manifest.features[f"{side}s"], arrays, ids)
 
     def _with_ids(self, part: str) -> "tuple[pl.DataFrame, Vocabulary]":
-        """A table with a column of ids, each of which is there once; and those."""
-        import polars as pl
+        """A table with a column of ids; and those."""
+        frame = self._manifest.files[part].frame(self.folder)
+        return frame, _vocabulary(frame["id"].to_numpy())
 
-        file = self._manifest.files[part]
-        frame = read_frame(self.folder, file)
-        if "id" not in frame.columns or frame["id"].dtype not in (pl.Int64, pl.String) or frame["id"].null_count():
-            raise self._damaged(file, "there is no column of ids")
-        return frame, self._vocabulary(frame["id"].to_numpy(), file)
-
-    def _vocabulary(self, ids: npt.NDArray[Any], file: File | None = None) -> Vocabulary:
-        try:
-            return Vocabulary(ids if ids.dtype.kind == "i" else ids.tolist())
-        except DataError as error:  # ids that are empty, or there twice
-            raise self._damaged(file, str(error)) from error
-
-    def _read(self, first: int, last: int) -> "_Buckets":
+    def _read(self, first: int, last: int, *, times: bool = True) -> "_Buckets":
         if not 0 <= first <= last <= self.buckets:
             raise DataError(
                 f"there is no range of buckets from {first} to {last}",
                 f"give one from 0 to {self.buckets}",
                 where=str(self.folder),
             )
-        rows, width = len(self.rows), None if self.about_columns is None else self.about_columns.width
 
-        def bucket(number: int) -> _Bucket:
-            file = self._manifest.buckets[number]
-            try:
-                found = _Bucket.of(read_arrays(self.folder, file), self._manifest, rows, width)
-                found.check_counts(int(self.columns_by_bucket[number]), int(self.ratings_by_bucket[number]))
-            except _Misfit as misfit:
-                raise self._damaged(file, str(misfit)) from None
-            return found
+        def bucket(file: File) -> Arrays:
+            found = file.arrays(self.folder)
+            return found if times else {name: array for name, array in found.items() if name != "times"}
 
-        with ThreadPoolExecutor(READERS) as threads:  # reading and checking let go of the interpreter
-            return _Buckets.joined(list(threads.map(bucket, range(first, last))), self._manifest, width)
+        with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
+            found = list(threads.map(bucket, self._manifest.buckets[first:last]))
+        width = None if self.about_columns is None else self.about_columns.width
+        return _Buckets.joined(found, self._manifest, width, times=times)
 
     def _ratings(self, found: "_Buckets") -> Ratings:
         """With ids in ascending order; then those without ratings and features, if there are any."""
@@ -236,7 +351,7 @@ class Partition:
         rows = new_row[found.rows]
         by_item = self.orientation == "item"
         ids = (column_ids[rated_columns], row_ids[rated_rows])
-        users, items = (self._vocabulary(one) for one in (ids if by_item else ids[::-1]))
+        users, items = (_vocabulary(one) for one in (ids if by_item else ids[::-1]))
         pairs = (columns, rows) if by_item else (rows, columns)
         user_index, item_index, order = by_user_then_item(*pairs, (len(users), len(items)))
         times = None if found.times is None else found.times[order]
@@ -258,86 +373,8 @@ class Partition:
         described = np.flatnonzero(found.features.described)
         values = np.zeros((len(ids), found.features.width), np.float32)
         at = ids.find(found.ids[described])
-        if (at < 0).any():
-            raise self._damaged(self._manifest.files["column_words"], "a column with features is not among its ids")
         values[at] = found.features.values[described]
         return self._restored("column", learned | {"values": values}, ids).with_words(words)
-
-
-class _Misfit(Exception):
-    """What does not fit in a bucket."""
-
-
-@dataclass(frozen=True)
-class _Bucket:
-    """One bucket, after everything that others rely on was found right: a checksum only tells that it was so before."""
-
-    ids: npt.NDArray[np.int64] | list[str]
-    arrays: Arrays
-
-    @classmethod
-    def of(cls, arrays: Arrays, manifest: Manifest, rows: int, width: int | None) -> "_Bucket":
-        """The bucket of these arrays, of a partition with so many rows and that many features of columns, if any."""
-        kinds: dict[str, tuple[Any, int]] = {
-            "ids": (np.int64 if manifest.integer_columns else np.uint8, 1),
-            "ends": (np.int64, 1),
-            "rows": (np.int32, 1),
-            "values": (np.float32, 1),
-        }
-        if manifest.times is not None:
-            kinds["times"] = np.dtype(manifest.times), 1
-        if width is not None:
-            kinds |= {"described": (np.bool_, 1), "features": (np.float32, 2)}
-        if set(arrays) != set(kinds):
-            raise _Misfit(f"it has the arrays {', '.join(sorted(arrays))}, not {', '.join(sorted(kinds))}")
-        for name, (kind, axes) in kinds.items():
-            if arrays[name].dtype != kind or arrays[name].ndim != axes:
-                raise _Misfit(f"{name} is an array of {arrays[name].dtype} with {arrays[name].ndim} axes")
-            if arrays[name].dtype.kind == "f" and not np.isfinite(arrays[name]).all():
-                raise _Misfit(f"{name} has a number that is none")
-        found = cls(_ids_in(arrays["ids"]), arrays)
-        found._check_order(rows)
-        # Ratings are compared as they were when they were read, in single precision.
-        low, high = np.float32(manifest.scale[0]), np.float32(manifest.scale[1])
-        values = arrays["values"]
-        if len(values) and not low <= values.min() <= values.max() <= high:
-            raise _Misfit(f"a value is outside the scale {low:g} to {high:g}")
-        if width is not None:
-            described = arrays["described"]
-            shape = (np.count_nonzero(described), width)
-            if len(described) != len(found.ids) or arrays["features"].shape != shape:
-                raise _Misfit("there are not as many features as columns")
-        return found
-
-    def _check_order(self, rows: int) -> None:
-        ids, ends, index = self.ids, self.arrays["ends"], self.arrays["rows"]
-        if not (all(a < b for a, b in pairwise(ids)) if isinstance(ids, list) else (ids[1:] > ids[:-1]).all()):
-            raise _Misfit("its ids are not in ascending order")
-        if len(ends) != len(ids) + 1 or ends[0] or (ends[1:] < ends[:-1]).any():
-            raise _Misfit("the ends of its columns are not in ascending order from 0")
-        if any(len(self.arrays[name]) != ends[-1] for name in ("rows", "values", "times") if name in self.arrays):
-            raise _Misfit("there are not as many rows, values and times as its columns have")
-        if len(index) and not 0 <= index.min() <= index.max() < rows:
-            raise _Misfit("a rating is of a row that does not exist")
-        falls = index[1:] <= index[:-1]
-        falls[ends[1:-1][(ends[1:-1] > 0) & (ends[1:-1] < len(index))] - 1] = False  # there, another column begins
-        if falls.any():
-            raise _Misfit("the rows of a column are not in ascending order")
-
-    def check_counts(self, columns: int, ratings: int) -> None:
-        """Whether there are as many as the manifest says."""
-        found = len(self.ids), len(self.arrays["values"])
-        if found != (columns, ratings):
-            raise _Misfit(f"it has {found[0]} columns and {found[1]} ratings, not {columns} and {ratings}")
-
-
-def _ids_in(array: npt.NDArray[Any]) -> npt.NDArray[np.int64] | list[str]:
-    if array.dtype == np.int64:
-        return array
-    try:
-        return array.tobytes().decode().split(BETWEEN) if len(array) else []
-    except UnicodeDecodeError as error:
-        raise _Misfit(f"its ids are not UTF-8 ({error.reason})") from None
 
 
 @dataclass(frozen=True)
@@ -352,31 +389,43 @@ class _Buckets:
     features: SideFeatures
 
     @classmethod
-    def joined(cls, parts: list[_Bucket], manifest: Manifest, width: int | None) -> "_Buckets":
+    def joined(cls, parts: list[Arrays], manifest: Manifest, width: int | None, *, times: bool) -> "_Buckets":
         def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
-            return _end_to_end([part.arrays[name] for part in parts], kind)
+            return _end_to_end([part.pop(name) for part in parts], kind)  # no longer than needed: twice the memory
 
         ids: npt.NDArray[Any] = (
             all_of("ids", np.int64)
             if manifest.integer_columns
-            else np.array([id for part in parts for id in part.ids], np.object_)
+            else np.array([id for part in parts for id in unpacked_ids(part.pop("ids"))], np.object_)
         )
-        counts = _end_to_end([np.diff(part.arrays["ends"]) for part in parts], np.int64)
+        counts = _end_to_end([np.diff(part.pop("ends")) for part in parts], np.int64)
         if width is None:
             features = SideFeatures.none(len(ids))
         else:
             vectors, described = np.zeros((len(ids), width), np.float32), all_of("described", np.bool_)
-            if described.any():
-                vectors[described] = np.concatenate([part.arrays["features"] for part in parts])
+            vectors[described] = np.concatenate([np.empty((0, width)), *(part.pop("features") for part in parts)])
             features = SideFeatures(vectors, described)
         return cls(
             ids,
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             all_of("rows", np.int32),
             all_of("values", np.float32),
-            None if manifest.times is None else all_of("times", np.dtype(manifest.times)),
+            all_of("times", np.dtype(manifest.times)) if times and manifest.times is not None else None,
             features,
         )
+
+
+def packed_ids(ids: "pl.Series") -> npt.NDArray[Any]:
+    """Integers, or the bytes of strings with a NUL between each two."""
+    import polars as pl
+
+    if ids.dtype == pl.Int64:
+        return ids.to_numpy()
+    return np.frombuffer(_BETWEEN.join(ids.to_list()).encode(), np.uint8)
+
+
+def unpacked_ids(array: npt.NDArray[np.uint8]) -> list[str]:
+    return array.tobytes().decode().split(_BETWEEN) if len(array) else []
 
 
 def _end_to_end(arrays: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
@@ -390,10 +439,5 @@ def _numbers(chosen: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int32]
     return numbers
 
 
-def _transposed(matrix: SparseRows) -> tuple[Longs, npt.NDArray[np.int32], npt.NDArray[Any]]:
-    """The same entries column by column: where each column begins, rows, and where each entry was before."""
-    from scipy.sparse import csr_array
-
-    places: Any = (np.arange(matrix.nnz), matrix.indices, matrix.indptr)
-    turned: Any = csr_array(places, shape=(matrix.rows, matrix.columns)).tocsc()
-    return turned.indptr.astype(np.int64), turned.indices.astype(np.int32), turned.data
+def _vocabulary(ids: npt.NDArray[Any]) -> Vocabulary:
+    return Vocabulary(ids if ids.dtype.kind == "i" else ids.tolist())

@@ -1,0 +1,598 @@
+"""Everybody's lists, or the predictions of many pairs, by tasks over ranges of people on a Ray cluster.
+
+Each task loads the model, or the part of it with its people, scores them in chunks of bounded memory, and writes one
+Parquet file. A task whose worker is killed is begun again; a command that was stopped goes on where it was when it is
+given again. The folder:
+
+    part-00000.parquet   the rows of one task; it is there whole or not at all
+    NAME.begun.json      the question and the ranges of all parts, written first; gone in the end
+    NAME.json            the manifest, written last: the question, counts, and the digests of all parts
+"""
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill import __version__
+from cofill.cluster.session import Workplace, workplace
+from cofill.data.attributes import Attributes
+from cofill.data.ratings import Scale
+from cofill.data.vocabulary import Id, Vocabulary
+from cofill.errors import ClusterError, CofillError, DataError, ModelFileError, Remedy
+from cofill.files import json_of, replacing
+from cofill.memory import peak_bytes
+from cofill.models.lists.rules import By, Catalogue, Rules
+from cofill.models.persistence import read_outline, read_people
+from cofill.models.results import check_count, list_columns, list_schema
+from cofill.workers import Work, map_unordered
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from cofill.models.recommender import Recommender
+
+Longs = npt.NDArray[np.int64]
+Report = Callable[[float], None]
+
+_TASKS_A_CORE = 4
+MOST_AT_ONCE = 50_000  # people, or pairs times 20, of a task, unless the caller says how many tasks there are
+_PAIRS_AT_ONCE = 50_000
+
+
+# The model, as tasks over ranges of people see it
+
+
+class Range(NamedTuple):
+    """People by their indices in the whole model, from `first` to before `last`."""
+
+    first: int
+    last: int
+
+
+class Held(NamedTuple):
+    """A model that knows at least the people of a range, and the index in the whole model of its first person."""
+
+    model: "Recommender"
+    offset: int
+
+
+class ModelOutline:
+    """What is known of a model without loading it: enough to check a question, and to divide it among tasks."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        found = read_outline(folder)
+        self.digest, self.rated, self.users = found.digest, found.rated, found.users
+        self.users_are_integers = found.users_are_integers
+        self.scale: Scale = found.scale
+        self.items: Vocabulary = found.items
+        self._attributes = found.attributes
+        self._parts = found.parts
+
+    @cached_property
+    def item_attributes(self) -> Attributes:
+        return Attributes(self.items) if self._attributes is None else Attributes.restored(self.items, self._attributes)
+
+    def check_rules(self, rules: Rules, by: By) -> None:
+        """Raise what is wrong with rules before many tasks find it."""
+        items = len(self.items)
+        Catalogue(
+            self.items,
+            self.item_attributes,
+            counts=np.ones(items, np.int64),
+            placeable=np.ones(items, np.bool_),
+            vectors=np.ones((items, 1), np.float32),
+            floor=0.0 if by == "list" else self.scale.low,
+        ).selection(rules)
+
+    def find_people(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Longs:
+        """Indices in the whole model; -1 for people that it does not know."""
+        return read_people(self.folder).find(ids).astype(np.int64)
+
+    def whole_parts(self) -> Sequence[Range]:
+        """The ranges of people that can be loaded on their own; no task asks for people of two of them."""
+        ends = np.cumsum([0, *(self._parts or [self.users])]).tolist()
+        return [Range(first, last) for first, last in pairwise(ends)]
+
+    def cut(self, tasks: int) -> list[Range]:
+        """All people in about so many ranges of about the same size, none of which lies in two parts."""
+        ranges: list[Range] = []
+        for part in self.whole_parts():
+            size = part.last - part.first
+            pieces = max(1, min(size, round(tasks * size / max(1, self.users))))
+            ends = np.linspace(part.first, part.last, pieces + 1).astype(int).tolist()
+            ranges += [Range(*pair) for pair in pairwise(ends)]
+        return ranges
+
+
+class ModelParts:
+    """What a worker has loaded: the model, or the part of it that the last task was about."""
+
+    def __init__(self) -> None:
+        self._key: tuple[str, str] | None = None
+        self._held: Held | None = None
+
+    def held_for(self, task: Mapping[str, Any], people: Range) -> Held:
+        """The model of a task, with these people: the part of it that they are in, or the whole where it has none."""
+        from cofill.models.recommender import Recommender
+
+        key, held = (task["model"], task["digest"]), self._held
+        if (
+            held is None
+            or key != self._key
+            or not held.offset <= people.first <= people.last <= held.offset + len(held.model.users)
+        ):
+            self._held = None  # before the next is loaded: two at a time would take twice the memory
+            folder = Path(task["model"])
+            ends = np.cumsum([0, *read_outline(folder).parts])
+            part = None if len(ends) == 1 else int(np.searchsorted(ends, people.first, "right")) - 1
+            held = Held(Recommender.load(folder, part=part), 0 if part is None else int(ends[part]))
+            if read_outline(folder).digest != task["digest"]:
+                raise ModelFileError(
+                    f"{folder}: another model has taken the place of the one that was asked for",
+                    Remedy.passing("run the same again, with another {out}", out=...),
+                )
+            self._key, self._held = key, held
+        return held
+
+
+def people_asked(people: Longs) -> Range:
+    """The range of those asked about, ascending; strangers, who are -1, can be asked of any part."""
+    last = int(people[-1]) + 1 if len(people) else 0
+    return Range(min(max(0, int(people[0])), last) if last else 0, last)
+
+
+def cut_by_person(people: Longs, parts: Sequence[Range], tasks: int) -> list[Range]:
+    """Places of entries, ascending by person, in about so many ranges that neither divide a person nor a part."""
+    wanted = np.linspace(0, len(people), min(tasks, len(people)) + 1).astype(np.int64)[1:-1]
+    at_persons = np.searchsorted(people, people[wanted]) if len(wanted) else wanted
+    at_parts = np.searchsorted(people, [part.first for part in parts[1:]])
+    ends = np.unique(np.concatenate([[0, len(people)], at_persons, at_parts])).tolist()
+    return [Range(*pair) for pair in pairwise(ends)]
+
+
+# Tasks
+
+
+@dataclass(frozen=True)
+class Division:
+    """How work is divided on a cluster."""
+
+    address: str
+    tasks: int | None = None
+    """None: a few for each core, and enough of them that each is small."""
+    cores: int = 1
+    """Of a task."""
+
+    def workers(self, place: Workplace) -> int:
+        found = sum(cores // self.cores for cores in place.machines)
+        if not found:
+            raise ClusterError(
+                f"a task takes {self.cores} cores, and the greatest machine of the cluster has {place.machines[0]}",
+                Remedy.passing("ask for fewer with {cores}", cores=...),
+            )
+        return found
+
+    def number(self, place: Workplace, size: int, most: int = MOST_AT_ONCE) -> int:
+        return self.tasks or max(_TASKS_A_CORE * self.workers(place), -(-size // most))
+
+
+class Lazy(Sequence[Any]):
+    """Tasks, each made when a worker is free for it: together they may be as large as the data."""
+
+    def __init__(self, size: int, make: Callable[[int], Mapping[str, Any]]) -> None:
+        self._size, self._make = size, make
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._make(number)
+
+
+def do_all(
+    place: Workplace,
+    tasks: Sequence[Any],
+    function: str,
+    division: Division,
+    take: Callable[[int, Any], None],
+    report: Report | None,
+    shared: bytes = b"",
+) -> None:
+    """Do all tasks, whose results are taken as they come; the first that fails for good ends them all."""
+    workers, done = min(division.workers(place), len(tasks)), 0
+    with map_unordered(
+        function, tasks, workers=workers, threads=division.cores, shared=shared, on_ray=place.on_ray
+    ) as outcomes:
+        for outcome in outcomes:
+            if outcome.killed:
+                raise ClusterError(
+                    f"task {outcome.task + 1} of {len(tasks)}: {outcome.problem}",
+                    Remedy.passing(
+                        "the same command goes on; if memory is short, with more of {tasks} or {cores}",
+                        tasks=...,
+                        cores=...,
+                    ),
+                )
+            if outcome.problem is not None:
+                raise CofillError(outcome.problem)
+            take(outcome.task, outcome.result)
+            done += 1
+            if report is not None:
+                report(done / len(tasks))
+
+
+# The folder of parts
+
+
+@dataclass(frozen=True)
+class Part:
+    """One file of the folder, as its manifest tells of it."""
+
+    name: str
+    first: int
+    last: int
+    rows: int
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path, people: Range) -> "Part":
+        """The part in a file, which is whole if it is there."""
+        import polars as pl
+
+        rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+        return cls(path.name, *people, rows, path.stat().st_size, _sha256(path))
+
+
+def part_name(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+def write_part(
+    path: Path, schema: "Mapping[str, pl.DataType | type[pl.DataType]]", frames: "Iterator[pl.DataFrame]"
+) -> None:
+    """Write the rows of a task as they come."""
+    from polars.io.plugins import register_io_source
+
+    failed: list[BaseException] = []
+
+    def source(*_: Any) -> "Iterator[pl.DataFrame]":
+        try:
+            yield from frames
+        except BaseException as error:
+            failed.append(error)
+            raise
+
+    try:
+        with replacing(path, ClusterError) as draft:
+            register_io_source(source, schema=schema).sink_parquet(draft, maintain_order=True, row_group_size=100_000)
+    except ClusterError:
+        if failed:  # it was not the writing that failed
+            raise failed[0] from None
+        raise
+
+
+class PartFolder:
+    """The folder of one question, from its first part to its manifest."""
+
+    def __init__(self, folder: Path, name: str, question: Mapping[str, Any]) -> None:
+        """`name` is what the parts are, such as "lists"."""
+        self.folder, self.name, self.question = folder.absolute(), name, dict(question)
+        self._manifest = self.folder / f"{name}.json"
+        self._begun = self.folder / f"{name}.begun.json"
+
+    def ranges(self, cut: Callable[[], Sequence[Range]]) -> list[Range]:
+        """The ranges of all parts: those of the same command before, or new ones; another question is refused."""
+        before = _read(self._manifest) or _read(self._begun)
+        if before is None:
+            self._refuse_strangers()
+            found = list(cut())
+        else:
+            self._refuse_other_question(before)
+            found = [Range(*pair) for pair in before["ranges"]]
+            for part in (Part(**one) for one in before.get("parts", ())):
+                path = self.folder / part.name
+                if path.exists() and _sha256(path) != part.sha256:  # damaged since: made again
+                    path.unlink()
+        _write_json(self._begun, self._document(found))
+        self._manifest.unlink(missing_ok=True)
+        return found
+
+    def finish(self, parts: Sequence[Part], **facts: Any) -> None:
+        """Write the manifest, and remove what only a run under way needs."""
+        document = self._document([Range(part.first, part.last) for part in parts]) | {
+            "rows": sum(part.rows for part in parts),
+            **facts,
+            "parts": [asdict(part) for part in parts],
+        }
+        _write_json(self._manifest, document)
+        for path in (self._begun, *self.folder.glob(".*.part")):
+            path.unlink(missing_ok=True)
+
+    def _document(self, ranges: Sequence[Range]) -> dict[str, Any]:
+        return {
+            "format": f"cofill-{self.name}",
+            "cofill_version": __version__,
+            "question": self.question,
+            "ranges": [list(one) for one in ranges],
+        }
+
+    def _refuse_other_question(self, before: Mapping[str, Any]) -> None:
+        asked = before["question"]
+        if asked == self.question:
+            return
+        differing = sorted(key for key in {*asked, *self.question} if asked.get(key) != self.question.get(key))
+        raise DataError(
+            f"{self.folder}: holds the {self.name} of another question (another "
+            f"{', '.join(key.replace('_', ' ') for key in differing)})",
+            Remedy.passing("name another folder with {out}, or remove this one", out=...),
+        )
+
+    def _refuse_strangers(self) -> None:
+        if self.folder.exists() and not self.folder.is_dir():
+            raise DataError(f"{self.folder}: this is a file; {self.name} of a cluster are written into a folder")
+        strange = next(iter(sorted(self.folder.iterdir())), None) if self.folder.exists() else None
+        if strange is not None:
+            raise DataError(
+                f"{self.folder}: holds {strange.name}, which does not belong to {self.name} of a cluster",
+                Remedy.passing("name an empty or a new folder with {out}", out=...),
+            )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        document = json_of(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict) or not {"ranges", "question"} <= document.keys():
+        raise DataError(
+            f"{path}: truncated or altered", Remedy.passing("remove the folder, or name another with {out}", out=...)
+        )
+    return document
+
+
+def _write_json(path: Path, document: Mapping[str, Any]) -> None:
+    with replacing(path, ClusterError) as draft:
+        draft.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a command has written."""
+
+    folder: Path
+    rows: int
+    parts: int
+    kept: int
+    """Parts that were there already."""
+    seconds: float
+    peak_bytes: int
+    """Of the worker that took most; 0 where none had to do anything."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self) | {"folder": str(self.folder)}
+
+
+def recommend_everybody(
+    outline: ModelOutline,
+    out: Path,
+    division: Division,
+    *,
+    n: int = 10,
+    by: By = "list",
+    exclude_known: bool = True,
+    rules: Rules | None = None,
+    report: Report | None = None,
+) -> Scored:
+    """Write the lists of all people of a model, with the columns user, rank, item, score, rating, raters, title."""
+    check_count(n)
+    if by == "rating" and not outline.rated:
+        raise DataError("this model was trained on interactions, so it knows no ratings to rank by; use by='list'")
+    wanted: Rules = rules or {}
+    outline.check_rules(wanted, by)
+    given = {name: value for name, value in wanted.items() if value}
+    asked = {"n": n, "by": by, "exclude_known": exclude_known, "rules": _plain(given)}
+    folder = PartFolder(out, "lists", {"model": outline.digest, **asked})
+    task = {
+        "model": str(outline.folder),
+        "digest": outline.digest,
+        "integers": (outline.users_are_integers, outline.items.integers),
+        "rules": given,
+        **{name: asked[name] for name in ("n", "by", "exclude_known")},
+    }
+
+    def cut(place: Workplace) -> list[Range]:
+        return outline.cut(division.number(place, outline.users))
+
+    return _score(folder, "begin_lists", cut, lambda one: task, division, {"people": outline.users}, report)
+
+
+def predict_pairs(
+    outline: ModelOutline,
+    pairs: "pl.DataFrame",
+    out: Path,
+    division: Division,
+    *,
+    with_interval: bool = False,
+    report: Report | None = None,
+) -> Scored:
+    """Write predicted ratings of pairs, a frame with the columns user and item, ordered by person.
+
+    The columns are user, item, rating and, with intervals, low and high. Pairs of one person keep their order; those of
+    people that the model does not know come first.
+    """
+    if not outline.rated:
+        raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
+    if not len(pairs):
+        raise DataError("there are no pairs to predict; give at least one")
+    people = outline.find_people(pairs["user"].to_list())
+    items = outline.items.find(pairs["item"].to_list())
+    order = np.argsort(people, kind="stable")
+    people, items = people[order], items[order]
+    folder = PartFolder(
+        out, "predictions", {"model": outline.digest, "pairs": _digest(pairs), "with_interval": with_interval}
+    )
+
+    def cut(place: Workplace) -> list[Range]:
+        return cut_by_person(people, outline.whole_parts(), division.number(place, len(pairs), 20 * MOST_AT_ONCE))
+
+    def task(part: Range) -> dict[str, Any]:
+        own = slice(part.first, part.last)
+        return {
+            "model": str(outline.folder),
+            "digest": outline.digest,
+            "pairs": pairs[order[own]],
+            "people": people[own],
+            "items": items[own],
+            "with_interval": with_interval,
+        }
+
+    return _score(folder, "begin_predictions", cut, task, division, {"pairs": len(pairs)}, report)
+
+
+def _score(
+    folder: PartFolder,
+    function: str,
+    cut: Callable[[Workplace], list[Range]],
+    content: Callable[[Range], dict[str, Any]],
+    division: Division,
+    facts: Mapping[str, Any],
+    report: Report | None,
+) -> Scored:
+    began = time.perf_counter()
+    with workplace(division.address) as place:
+        division.workers(place)  # before anything is written: whether there is room at all
+        ranges = folder.ranges(lambda: cut(place))
+
+        def task(number: int) -> Mapping[str, Any]:
+            path = str(folder.folder / part_name(number))
+            return {"path": path, "range": tuple(ranges[number]), **content(ranges[number])}
+
+        found: dict[int, dict[str, Any]] = {}
+        do_all(place, Lazy(len(ranges), task), f"{__name__}:{function}", division, found.__setitem__, report)
+    results = [found[number] for number in range(len(ranges))]
+    parts = [Part(**result["part"]) for result in results]
+    folder.finish(parts, **facts)
+    return Scored(
+        folder=folder.folder,
+        rows=sum(part.rows for part in parts),
+        parts=len(parts),
+        kept=sum(result["kept"] for result in results),
+        seconds=time.perf_counter() - began,
+        peak_bytes=max((result["peak_bytes"] for result in results if not result["kept"]), default=0),
+    )
+
+
+def _plain(value: Any) -> Any:
+    """As JSON, for a digest."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, str | int | float | bool | None):
+        return value
+    return value.isoformat() if isinstance(value, date) else [_plain(one) for one in value]
+
+
+def _digest(frame: "pl.DataFrame") -> str:
+    found = hashlib.sha256(str(frame.schema).encode())
+    for piece in frame.iter_slices(200_000):
+        found.update(piece.write_csv().encode())
+    return found.hexdigest()
+
+
+# What a worker does
+
+Write = Callable[[Mapping[str, Any], Held, Report], "Iterator[pl.DataFrame]"]
+
+
+def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker that writes lists."""
+    return _begin(work, _schema_of_lists, _lists, lambda task: Range(*task["range"]))
+
+
+def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
+    """Entry point of a worker that writes predictions."""
+    return _begin(work, _schema_of_predictions, _predictions, lambda task: people_asked(task["people"]))
+
+
+def _begin(
+    work: Work,
+    schema: "Callable[[Mapping[str, Any], Held], Mapping[str, Any]]",
+    write: Write,
+    needed: Callable[[Mapping[str, Any]], Range],
+) -> Callable[[Any], Any]:
+    parts = ModelParts()
+
+    def do(task: Mapping[str, Any]) -> dict[str, Any]:
+        path = Path(task["path"])
+        kept = path.exists()
+        if not kept:
+            held = parts.held_for(task, needed(task))
+            write_part(path, schema(task, held), write(task, held, work.report))
+        return {"part": vars(Part.of(path, Range(*task["range"]))), "kept": kept, "peak_bytes": peak_bytes()}
+
+    return do
+
+
+def _schema_of_lists(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":
+    integers = [name for name, yes in zip(("user", "item"), task["integers"], strict=True) if yes]
+    return list_schema(list_columns(held.model.rated), integers=integers)
+
+
+def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.DataFrame]":
+    model, own = held.model, Range(*task["range"])
+    people = [model.users.id(index - held.offset) for index in range(own.first, own.last)]
+    lists = model.recommend_many(
+        people,
+        task["n"],
+        by=task["by"],
+        exclude_known=task["exclude_known"],
+        progress=lambda step: report(step.share),
+        **task["rules"],
+    )
+    # A part may have numbers alone where the whole model has texts too.
+    schema: dict[Any, Any] = dict(_schema_of_lists(task, held))
+    for frame in lists.frames():
+        yield frame.cast(schema)
+
+
+def _schema_of_predictions(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":
+    import polars as pl
+
+    ends = ("low", "high") if task["with_interval"] else ()
+    return {**task["pairs"].schema, **dict.fromkeys(("rating", *ends), pl.Float32)}
+
+
+def _predictions(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.DataFrame]":
+    import polars as pl
+
+    pairs, items, people = task["pairs"], task["items"], task["people"]
+    users = np.where(people < 0, -1, people - held.offset).astype(np.int32)
+    for first in range(0, len(pairs), _PAIRS_AT_ONCE):
+        own = slice(first, first + _PAIRS_AT_ONCE)
+        if task["with_interval"]:
+            found = held.model.predict_intervals(users[own], items[own])
+            columns = {"rating": found.ratings, "low": found.low, "high": found.high}
+        else:
+            columns = {"rating": held.model.predict_indices(users[own], items[own])}
+        yield pairs[own].with_columns(**{name: pl.Series(values) for name, values in columns.items()})
+        report(min(len(pairs), first + _PAIRS_AT_ONCE) / len(pairs))

@@ -1,0 +1,506 @@
+"""Ratings into buckets of columns, in memory that does not grow with them: `write_partition`.
+
+A large source is read once, in pieces (`pieces`); others are read whole. Each piece is written to disk, sorted by
+bucket (a run), so that a bucket is a slice of each run. Then each bucket is finished on its own: columns in ascending
+order of their ids, the latest of ratings that repeat a pair, rows as indices.
+
+The folder is written beside its place and renamed. What is in it depends on the ratings alone, not on their order nor
+on the files they came in, with one exception: of ratings that repeat a pair at the same time, or without one, the last
+line counts (in a folder, that of the last file by name), as when a file is read as a whole.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from uuid import uuid4
+
+import numpy as np
+import numpy.typing as npt
+
+from cofill.config import Orientation
+from cofill.data.described import learned_features, matched_counts, refuse_without_columns
+from cofill.data.features import Features
+from cofill.data.interactions import added_up, read_ratings_or_interactions
+from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
+from cofill.data.partition.pieces import Streaming, Whole, in_pieces
+from cofill.data.ratings import Ratings, Scale, Spread, Times, usual_scale, warn_of_repeats
+from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, id_keys, last_of_each_pair
+from cofill.errors import DataError, Remedy
+from cofill.files import explain_write_failure
+from cofill.interrupts import unfinished
+from cofill.progress import Progress, Step, unseen
+
+if TYPE_CHECKING:
+    import polars as pl
+
+Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
+BUCKETS = 256
+MOST_BUCKETS = 1 << 16
+PIECE_BYTES = 1 << 24
+PIECE_ROWS = 500_000
+GROUP = 2_000_000
+"""Ratings of so many buckets are brought into order at a time; a larger bucket alone."""
+_OURS = re.compile(
+    rf"{re.escape(MANIFEST)}|bucket-\d{{5}}\.safetensors|(rows|titles|(row|column)_(features|words))\.(parquet|safetensors)"
+)
+_ROWS_AT_ONCE = 1 << 15  # that are read of a run, at least
+READING, FINISHING = "reading", "writing buckets"
+READING_SHARE = 0.6  # of the whole work
+
+
+def write_partition(
+    source: object,
+    folder: str | os.PathLike[str],
+    *,
+    buckets: int = BUCKETS,
+    orientation: Orientation = "item",
+    user_features: object = None,
+    item_features: object = None,
+    titles: Mapping[Id, str] | None = None,
+    titles_source: str | None = None,
+    progress: Progress = unseen,
+    piece_bytes: int = PIECE_BYTES,
+    piece_rows: int = PIECE_ROWS,
+    **reading: Any,
+) -> Partition:
+    """Write ratings or interactions into `buckets` of columns, for trainings that share the columns among machines.
+
+    `source` is the path of a file, or of a folder of Parquet files; or Ratings. Parquet and text in UTF-8 may be larger
+    than memory. `reading` are the arguments of `read_ratings_or_interactions`. The columns are users if the
+    `orientation` is "item", else items. Features are those of `fit`; ids that have features and no rating belong to the
+    partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`, which an
+    error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at equal
+    times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
+
+    Memory is bounded by the largest bucket, a piece of the source (`piece_bytes` of text, `piece_rows` of Parquet), the
+    ids of all rows, and the features.
+    """
+    out = Path(folder)
+    if not 1 <= buckets <= MOST_BUCKETS:
+        found = f"{buckets} is no number of buckets"
+        raise DataError(found, Remedy.passing(f"give from 1 to {MOST_BUCKETS} with {{buckets}}", buckets=256))
+    check_folder(out)
+    features = {"user": learned_features(user_features, "user"), "item": learned_features(item_features, "item")}
+    if features["user"] is not None:
+        refuse_without_columns(features["user"], "user")
+    if features["item"] is not None:
+        refuse_without_columns(features["item"], "item")
+    if not isinstance(source, (str, os.PathLike, Ratings)):
+        raise DataError(f"cannot partition {type(source).__name__}", "pass a path, or Ratings")
+    if not isinstance(source, Ratings):
+        source = Path(source)
+        if is_partition(source):
+            raise DataError("this is a partition already", "pass the ratings it was made of", where=str(source))
+        refuse_pipe(source)
+        if not in_pieces(source, piece_bytes, reading):
+            source = read_ratings_or_interactions(source, **reading)
+    place = out.resolve()
+    draft = place.with_name(f"{place.name}.part-{uuid4().hex[:12]}")
+    with unfinished(draft):
+        try:
+            (draft / "runs").mkdir(parents=True)
+        except OSError as problem:
+            raise DataError(explain_write_failure(out, problem)) from problem
+        runs = _Runs(draft / "runs", buckets, orientation)
+        if isinstance(source, Ratings):
+            whole = _taken(source, runs)
+        else:
+            streaming = Streaming(source, piece_bytes, piece_rows, reading)
+            for frame, share in streaming.frames():
+                runs.add(frame)
+                progress(Step(READING, share, 1.0, READING_SHARE * share))
+            whole = streaming.whole(runs.spread)
+        cold = {side: [] if about is None else about.ids.ids for side, about in features.items()}
+        if isinstance(source, Ratings):
+            cold = {"user": cold["user"] + source.users.ids, "item": cold["item"] + source.items.ids}
+        writer = _Writer(draft, runs, whole, orientation, features, cold, titles or {})
+        writer.write(titles_source, progress)
+        shutil.rmtree(draft / "runs")
+        _put_in_place(draft, place)
+    return Partition.open(out)
+
+
+def refuse_pipe(path: Path) -> None:
+    """DataError for what is no file."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise DataError(
+            "a pipe or a device, not a file", "write its content into a file first, and pass that", where=str(path)
+        )
+
+
+def check_folder(folder: Path) -> None:
+    """DataError unless a partition can be written there: a new or empty folder, or one with nothing but a partition."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(
+            "a partition is a folder, but there is a file of that name", "choose another", where=str(folder)
+        )
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if not _OURS.fullmatch(path.name):  # it would be removed with the partition that is replaced
+            raise DataError(
+                f"exists and is not a partition's folder (there is {path.name} in it)",
+                "choose another, or remove it",
+                where=str(folder),
+            )
+
+
+def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
+    """Ratings that are in memory already."""
+    import polars as pl
+
+    if not len(ratings):
+        raise DataError(f"there are no {ratings.plural} to train on", "give at least one")
+    users, items = ratings.users.column(), ratings.items.column()
+    runs.add_titles(pl.DataFrame({"item": list(map(str, ratings.titles)), "title": list(ratings.titles.values())}))
+    for begin in range(0, len(ratings), PIECE_ROWS):
+        part = slice(begin, begin + PIECE_ROWS)
+        found = {
+            "user": users.gather(ratings.user_index[part]),
+            "item": items.gather(ratings.item_index[part]),
+            "value": ratings.values[part],
+        }
+        runs.add(pl.DataFrame(found | ({} if ratings.times is None else {"time": ratings.times[part]})))
+    return Whole("the ratings", len(ratings), ratings.rated, False, *ratings.scale, ratings.scale)
+
+
+def _put_in_place(draft: Path, out: Path) -> None:
+    """Rename the folder; one that is there already goes."""
+    before = out.with_name(f"{out.name}.part-{uuid4().hex[:12]}")
+    try:
+        if out.exists():
+            out.rename(before)
+        draft.rename(out)
+    except OSError as problem:
+        raise DataError(explain_write_failure(out, problem)) from problem
+    shutil.rmtree(before, ignore_errors=True)
+
+
+# Runs
+
+
+def buckets_of(ids: Iterable[Id], buckets: int) -> npt.NDArray[np.uint16]:
+    """(n,): the bucket of each id, the same for 42 and "42"."""
+    return np.asarray(id_keys(ids) % np.uint64(buckets), np.uint16)
+
+
+class _Runs:
+    """All ratings of a source in files, one for each piece, sorted by the bucket of their column."""
+
+    def __init__(self, folder: Path, buckets: int, orientation: Orientation) -> None:
+        import polars as pl
+
+        self.folder, self.buckets = folder, buckets
+        self._column, self._row = ("user", "item") if orientation == "item" else ("item", "user")
+        self._begins: list[Longs] = []  # (buckets + 1,) of each run: which entries each bucket has
+        self._times: set[str | None] = set()
+        self._titles = pl.DataFrame(schema={"item": pl.String, "title": pl.String})
+        self.rows = pl.Series("id", [], dtype=pl.Int64)
+        """The ids of all rows, those of ratings that repeat a pair included."""
+        self.integers = True
+        """Whether the ids of all columns are integers."""
+
+    def add_titles(self, titles: "pl.DataFrame") -> None:
+        """Titles by the ids of items as text; of several of an item, the first in alphabetical order counts."""
+        import polars as pl
+
+        found = pl.concat([self._titles, titles.cast(pl.String).filter(pl.col("title").str.len_bytes() > 0)])
+        self._titles = found.group_by("item").agg(pl.col("title").min())
+
+    def add(self, frame: "pl.DataFrame") -> None:
+        """Write a run of entries: user, item, value, and time and title where there are any."""
+        import polars as pl
+
+        if "title" in frame.columns:
+            self.add_titles(frame.select(pl.col("item").cast(pl.String), "title"))
+        frame = frame.select(
+            pl.col(self._column).alias("column"), pl.col(self._row).alias("row"), pl.col("value", "^time$")
+        )
+        strings = [name for name in ("column", "row") if frame[name].dtype != pl.Int64]
+        frame = frame.with_columns(pl.col(strings).cast(pl.String))
+        new_rows = frame["row"].unique().alias("id")
+        if new_rows.dtype != self.rows.dtype:  # canonical integers stay what they are as text
+            new_rows, self.rows = new_rows.cast(pl.String), self.rows.cast(pl.String)
+        self.rows = pl.concat([self.rows, new_rows]).unique()
+        self.integers = self.integers and "column" not in strings
+        self._times.add(str(frame["time"].to_numpy().dtype) if "time" in frame.columns else None)
+        ids = frame["column"].unique()
+        places = pl.DataFrame({"column": ids, "bucket": buckets_of(ids.to_list(), self.buckets)})
+        bucket = (
+            frame.select("column").join(places, on="column", how="left", maintain_order="left")["bucket"].to_numpy()
+        )
+        begins = np.zeros(self.buckets + 1, np.int64)
+        np.cumsum(np.bincount(bucket, minlength=self.buckets), out=begins[1:])
+        path = self._path(len(self._begins))
+        try:
+            ordered = frame[np.argsort(bucket, kind="stable")]
+            ordered.write_parquet(path, compression="lz4", row_group_size=_ROWS_AT_ONCE)
+        except OSError as problem:
+            raise DataError(explain_write_failure(path, problem)) from problem
+        self._begins.append(begins)
+
+    @property
+    def time_type(self) -> Literal["int64", "float64"] | None:
+        """That of all times; None if there are none."""
+        return None if None in self._times else "float64" if "float64" in self._times else "int64"
+
+    def titles(self) -> "dict[str, str]":
+        """The titles of items that were found, by their ids as text."""
+        return dict(self._titles.iter_rows())
+
+    def spread(self, middle: float) -> Spread:
+        """How the values lie around the middle of what they span."""
+        found = Spread()
+        for run in range(len(self._begins)):
+            found |= Spread.of(self._open(run).select("value").collect()["value"].to_numpy(), middle)
+        return found
+
+    def groups(self) -> Iterator[tuple[int, int]]:
+        """Ranges of buckets that follow each other, with at most `GROUP` ratings, or one bucket each."""
+        counts = np.sum([np.diff(begins) for begins in self._begins], axis=0)
+        first = 0
+        while first < self.buckets:
+            last = max(first + 1, int(np.searchsorted(np.cumsum(counts[first:]), GROUP, "right")) + first)
+            yield first, min(last, self.buckets)
+            first = last
+
+    def entries(self, first: int, last: int) -> "list[pl.DataFrame]":
+        """Those of each bucket from `first` to `last`, without it, in the order in which they were found."""
+        import polars as pl
+
+        kinds: dict[Any, Any] = {"column": pl.Int64 if self.integers else pl.String, "row": self.rows.dtype}
+        kinds |= {} if self.time_type is None else {"time": pl.Float64 if self.time_type == "float64" else pl.Int64}
+        parts, buckets = [], []
+        for run, begins in enumerate(self._begins):
+            part = self._open(run).slice(int(begins[first]), int(begins[last] - begins[first]))
+            names = ["column", "row", "value", *(["time"] if "time" in kinds else [])]
+            parts.append(part.select(names).cast(kinds).collect())
+            buckets.append(np.repeat(np.arange(first, last), np.diff(begins[first : last + 1])))
+        bucket = np.concatenate(buckets)
+        ordered = pl.concat(parts)[np.argsort(bucket, kind="stable")]
+        ends = np.searchsorted(np.sort(bucket), np.arange(first, last + 1)).tolist()
+        return [ordered.slice(ends[at], ends[at + 1] - ends[at]) for at in range(last - first)]
+
+    def _open(self, run: int) -> "pl.LazyFrame":
+        import polars as pl
+
+        return pl.scan_parquet(self._path(run), glob=False)
+
+    def _path(self, run: int) -> Path:
+        return self.folder / f"{run:06d}.parquet"
+
+
+# Buckets
+
+
+@dataclass
+class _Totals:
+    """What adds up over buckets."""
+
+    ratings: int = 0
+    sum: float = 0.0
+    greatest: float = 0.0
+    first_time: float | int | None = None
+    last_time: float | int | None = None
+    columns: int = 0
+    """Those with ratings."""
+    described: int = 0
+    """Those of them with features."""
+    first: Id | None = None
+    titles: dict[Id, str] = field(default_factory=dict)
+
+    def add(self, values: Floats, times: Times | None) -> None:
+        if not len(values):
+            return
+        self.ratings += len(values)
+        self.sum += float(values.sum(dtype=np.float64))
+        self.greatest = max(self.greatest, float(values.max()))
+        if times is not None:
+            first, last = times.min().item(), times.max().item()
+            self.first_time = first if self.first_time is None else min(self.first_time, first)
+            self.last_time = last if self.last_time is None else max(self.last_time, last)
+
+
+class _Writer:
+    """Runs into the files of a partition."""
+
+    def __init__(
+        self,
+        folder: Path,
+        runs: _Runs,
+        whole: Whole,
+        orientation: Orientation,
+        features: Mapping[str, Features | None],
+        cold: Mapping[str, list[Id]],
+        titles: Mapping[Id, str],
+    ) -> None:
+        """`cold` are ids that may have no rating, `titles` those that were given."""
+        import polars as pl
+
+        self._folder, self._runs, self._whole = folder, runs, whole
+        self._row_side: Orientation = orientation
+        self._column_side: Orientation = "user" if orientation == "item" else "item"
+        self._about_rows, self._about_columns = features[self._row_side], features[self._column_side]
+        self._kind = pl.Int64() if runs.integers else pl.String()
+        more = _in_kind(cold[self._row_side], runs.rows.dtype == pl.Int64)
+        self._rows = pl.concat([runs.rows, pl.Series("id", more, dtype=runs.rows.dtype)]).unique().sort()
+        self._cold: dict[int, list[Id]] = {}
+        more = _in_kind(cold[self._column_side], runs.integers)
+        for id, bucket in zip(more, buckets_of(more, runs.buckets).tolist(), strict=True):
+            self._cold.setdefault(bucket, []).append(id)
+        self._given = titles
+        found = runs.titles() | {str(id): title for id, title in titles.items()}
+        self._titles = {id: title for id, title in found.items() if title}
+        self._totals = _Totals()
+
+    def write(self, titles_source: str | None, progress: Progress) -> None:
+        runs, whole, totals = self._runs, self._whole, self._totals
+        written: list[File] = []
+        columns_by_bucket, ratings_by_bucket = [], []
+        for first, last in runs.groups():
+            for bucket, entries in enumerate(runs.entries(first, last), first):
+                arrays = self._bucket(bucket, entries)
+                written.append(File.of_arrays(self._folder / f"bucket-{bucket:05d}.safetensors", arrays))
+                columns_by_bucket.append(len(arrays["ends"]) - 1)
+                ratings_by_bucket.append(len(arrays["values"]))
+            share = last / runs.buckets
+            progress(Step(FINISHING, share, 1.0, READING_SHARE + (1 - READING_SHARE) * share))
+        extra = whole.count - totals.ratings
+        if whole.rated and extra:
+            by_time = runs.time_type is not None
+            warn_of_repeats(extra, whole.count, whole.name, by_time=by_time, by_position=whole.by_position)
+        if self._row_side == "item":
+            self._note_titles(self._rows)
+        if titles_source is not None and not {*map(str, self._given)} & {*map(str, totals.titles)}:
+            raise DataError(
+                "none of its items is among those that are rated",
+                Remedy.passing("check the ids, or leave out {titles}", titles=...),
+                where=titles_source,
+            )
+        scale = Scale(*whole.limits) if whole.limits else usual_scale(whole.low, whole.high)
+        scale = scale if whole.rated else Scale(0.0, totals.greatest)
+        features, files = self._features()
+        Manifest(
+            orientation=self._row_side,
+            rated=whole.rated,
+            scale=(scale.low, scale.high),
+            times=runs.time_type,
+            integer_columns=runs.integers,
+            summary=self._summary(scale),
+            ratings_by_bucket=ratings_by_bucket,
+            columns_by_bucket=columns_by_bucket,
+            features=features,
+            files=files,
+            buckets=written,
+        ).write(self._folder)
+
+    def _bucket(self, bucket: int, entries: "pl.DataFrame") -> Arrays:
+        """The arrays of one bucket."""
+        import polars as pl
+
+        rated = entries["column"].unique()
+        columns = pl.concat([rated, pl.Series("column", self._cold.get(bucket, []), dtype=self._kind)]).unique().sort()
+        places = _positions(entries["column"], columns), _positions(entries["row"], self._rows)
+        index, rows, order = by_user_then_item(*places, (len(columns), len(self._rows)))
+        values = entries["value"].to_numpy()[order]
+        times: Times | None = entries["time"].to_numpy()[order] if "time" in entries.columns else None
+        if not self._whole.rated:
+            values = np.ones(len(values), np.float32) if self._whole.one_each else values
+            index, rows, values, times = added_up(index, rows, values, times, self._whole.name)
+        elif (keep := last_of_each_pair(index, rows, times)) is not None:
+            index, rows, values = index[keep], rows[keep], values[keep]
+            times = None if times is None else times[keep]
+        ends = np.zeros(len(columns) + 1, np.int64)
+        np.cumsum(np.bincount(index, minlength=len(columns)), out=ends[1:])
+        arrays: Arrays = {"ids": packed_ids(columns), "ends": ends, "rows": rows, "values": values}
+        if times is not None:
+            arrays["times"] = times
+        totals = self._totals
+        totals.add(values, times)
+        totals.columns += len(rated)
+        if len(rated):
+            least: Any = rated.min()
+            totals.first = least if totals.first is None else min(totals.first, least)
+        if (about := self._about_columns) is not None:
+            found = about.ids.find(columns.to_list())
+            arrays["described"] = found >= 0
+            arrays["features"] = about.values[found[found >= 0]]
+            totals.described += int(np.count_nonzero((found >= 0) & (np.diff(ends) > 0)))
+        if self._column_side == "item":
+            self._note_titles(columns)
+        return arrays
+
+    def _note_titles(self, items: "pl.Series") -> None:
+        if self._titles:
+            found = ((id, self._titles.get(str(id))) for id in items.to_list())
+            self._totals.titles |= {id: title for id, title in found if title is not None}
+
+    def _summary(self, scale: Scale) -> dict[str, Any]:
+        """That of DescribedRatings."""
+        totals, rated_rows = self._totals, self._runs.rows
+        features: dict[str, Any] = dict.fromkeys(("user", "item"))
+        if (about := self._about_rows) is not None:
+            both = int(np.count_nonzero(about.ids.find(rated_rows.to_list()) >= 0))
+            counts = (both, len(rated_rows), rated_rows.sort()[0])
+            features[self._row_side] = matched_counts(about, self._row_side, *counts)
+        if (about := self._about_columns) is not None and totals.first is not None:
+            counts = (totals.described, totals.columns, totals.first)
+            features[self._column_side] = matched_counts(about, self._column_side, *counts)
+        sizes = {self._row_side: len(rated_rows), self._column_side: totals.columns}
+        summary = {
+            "users": sizes["user"],
+            "items": sizes["item"],
+            "ratings": totals.ratings,
+            "rated": self._whole.rated,
+            "density": totals.ratings / (sizes["user"] * sizes["item"]),
+            "mean": totals.sum / totals.ratings,
+            "scale": [scale.low, scale.high],
+            "first_time": totals.first_time,
+            "last_time": totals.last_time,
+        }
+        if not self._whole.rated:
+            summary |= {"interactions": totals.ratings, "total_weight": totals.sum}
+        return summary | {"user_features": features["user"], "item_features": features["item"]}
+
+    def _features(self) -> tuple[dict[str, dict[str, Any]], dict[str, File]]:
+        """What was learned about features, and all files but the buckets."""
+        import polars as pl
+
+        folder, titles = self._folder, self._totals.titles
+        files = {"rows": File.of_frame(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
+        if titles:
+            items = pl.Series(sorted(titles), dtype=self._rows.dtype if self._row_side == "item" else self._kind)
+            table = pl.DataFrame({"id": items, "title": [titles[item] for item in items.to_list()]})
+            files["titles"] = File.of_frame(folder / "titles.parquet", table)
+        cards = {}
+        for side, about in (("row", self._about_rows), ("column", self._about_columns)):
+            if about is None:
+                continue
+            arrays = about.arrays()
+            if side == "column":
+                arrays["values"] = arrays["values"][:0]  # the vectors are in the buckets
+            cards[f"{side}s"] = about.card()
+            files[f"{side}_features"] = File.of_arrays(folder / f"{side}_features.safetensors", arrays)
+            files[f"{side}_words"] = File.of_frame(folder / f"{side}_words.parquet", about.words())
+        return cards, files
+
+
+def _in_kind(ids: Iterable[Id], integers: bool) -> list[Id]:
+    """Ids as those that are rated: integers or strings; DataError if one cannot be."""
+    known = Vocabulary(np.empty(0, np.int64)) if integers else Vocabulary()
+    known.add(ids if integers else map(str, ids))
+    return known.ids
+
+
+def _positions(ids: "pl.Series", among: "pl.Series") -> npt.NDArray[np.int32]:
+    """(n,): where each id stands among others that include it."""
+    import polars as pl
+
+    if ids.dtype == pl.Int64:
+        return np.searchsorted(among.to_numpy(), ids.to_numpy()).astype(np.int32)
+    numbered = pl.DataFrame({"id": among, "index": np.arange(len(among), dtype=np.int32)})
+    joined = pl.DataFrame({"id": ids}).join(numbered, on="id", how="left", maintain_order="left")
+    return joined["index"].to_numpy()

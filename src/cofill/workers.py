@@ -1,0 +1,475 @@
+"""Tasks done by other processes, of this machine or of a Ray cluster: `map_unordered`.
+
+A task function is named `package.module:name`. It is called once in each process with a `Work` and the shared bytes,
+and returns what does one task. Here a task whose process dies is begun again in a new one, and named if that does not
+help; on a cluster Ray does the same. Not `ProcessPoolExecutor`: it breaks as a whole when one process dies, cannot tell
+at which task, and knows no progress.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+from uuid import uuid4
+
+from cofill import __version__
+from cofill.errors import ClusterError, CofillError, show_warning
+from cofill.interrupts import orderly_end
+
+THREADS_OF_LIBRARIES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+)
+ATTEMPTS = 3
+_SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_TO_STOP = 1.5  # an interrupt ends everything within two
+_SECONDS_BETWEEN_LINES = 15.0
+_HANDED_ON = ("COFILL_", "NUMBA_CACHE_DIR")  # variables for workers on other machines, by how they begin
+
+
+def cores() -> int:
+    """The number of cores this process may use: fewer than the machine has in a container or under `taskset`."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+# What the parent does
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The end of a task: its result, or why there is none."""
+
+    task: int  # its place among the tasks
+    result: Any = None
+    seconds: float = 0.0
+    problem: str | None = None
+    killed: bool = False
+    """Its process was killed as often as the task was begun; else the task itself raised an error."""
+
+
+Report = Callable[[int, float], None]
+"""(task, share): a task was begun (0) or made progress."""
+
+
+def _unseen(task: int, share: float) -> None:
+    """Progress that is not shown."""
+
+
+@contextmanager
+def map_unordered(
+    function: str,
+    tasks: Sequence[Any],
+    *,
+    workers: int,
+    threads: int = 1,
+    shared: bytes = b"",
+    on_ray: bool = False,
+    muted: bool = False,
+    report: Report = _unseen,
+    look: Callable[[], None] = lambda: None,
+) -> Iterator[Iterator[Outcome]]:
+    """Do the tasks in so many processes at once; the outcomes come as they happen. See the module for the function.
+
+    Each process has `threads` threads, 0: one for each core. `look` is called about twice a second. What `muted`
+    processes print is not shown. With `on_ray` the processes are of the Ray cluster to which this one is connected
+    (`cofill.cluster.session`), which tells of the begin and the end of a task only.
+
+    At the end of the block, however it ends, all processes are stopped, and those that do not stop are killed.
+    """
+    if on_ray:
+        outcomes = _on_ray(function, tasks, workers, threads, shared, report, look)
+    else:
+        outcomes = _here(function, tasks, workers, threads, shared, muted, report, look)
+    try:
+        yield outcomes
+    finally:
+        outcomes.close()
+
+
+def _here(
+    function: str,
+    tasks: Sequence[Any],
+    workers: int,
+    threads: int,
+    shared: bytes,
+    muted: bool,
+    report: Report,
+    look: Callable[[], None],
+) -> Generator[Outcome, None, None]:
+    waiting, begun = deque(range(len(tasks))), Counter[int]()
+    pool: dict[Connection, _Process] = {}
+    try:
+        while waiting or pool:
+            while waiting and len(pool) < workers:
+                process = _Process(function, threads, shared, muted)
+                pool[process.pipe] = process
+                process.begin(waiting[0], tasks[waiting[0]])
+                begun[waiting[0]] += 1
+                report(waiting.popleft(), 0.0)
+            ready = wait(list(pool), _SECONDS_BETWEEN_LOOKS)
+            look()
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                process = pool[pipe]
+                try:
+                    what, value = pipe.recv()
+                except (EOFError, ConnectionError):
+                    code = pool.pop(pipe).end()
+                    if code < 0 and begun[process.task] < ATTEMPTS:
+                        waiting.appendleft(process.task)
+                    else:
+                        yield Outcome(process.task, problem=how_it_ended(code, workers), killed=code < 0)
+                    continue
+                if what == "share":
+                    report(process.task, value)
+                    continue
+                seconds = time.monotonic() - process.began
+                if what == "result":
+                    yield Outcome(process.task, value, seconds)
+                else:
+                    yield Outcome(process.task, seconds=seconds, problem=value)
+                if waiting:
+                    process.begin(waiting[0], tasks[waiting[0]])
+                    begun[waiting[0]] += 1
+                    report(waiting.popleft(), 0.0)
+                else:
+                    pool.pop(pipe).end()
+    finally:
+        stop_workers(process.process for process in pool.values())
+        for process in pool.values():
+            process.pipe.close()
+
+
+class _Process:
+    """A process that does one task after the other, and a pipe to it."""
+
+    def __init__(self, function: str, threads: int, shared: bytes, muted: bool) -> None:
+        self.pipe, theirs = Pipe()
+        words = [sys.executable, "-m", "cofill.workers", str(theirs.fileno()), function, str(threads)]
+        with interrupts_blocked():
+            self.process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL if muted and not os.environ.get("COFILL_TRACE") else None,
+                pass_fds=[theirs.fileno()],
+                env=os.environ | thread_limits(threads),
+            )
+        theirs.close()
+        self._send(shared)
+
+    def begin(self, task: int, content: Any) -> None:
+        self.task, self.began = task, time.monotonic()
+        self._send(content)
+
+    def end(self) -> int:
+        """Its exit code; a process whose pipe is closed ends by itself."""
+        self.pipe.close()
+        return self.process.wait()
+
+    def _send(self, content: Any) -> None:
+        with suppress(ConnectionError):  # it is dead: that is heard when it is asked for an answer
+            self.pipe.send(content)
+
+
+def thread_limits(threads: int) -> dict[str, str]:
+    """Variables that give a process so many threads of each library; 0: as many as there are cores."""
+    return dict.fromkeys(THREADS_OF_LIBRARIES, str(threads)) if threads else {}
+
+
+# What a worker does
+
+
+class StoppedError(Exception):
+    """The parent has exited, or has told this worker to stop."""
+
+
+class Work:
+    """A worker's view of its parent: whether the result is still wanted, and where to report progress."""
+
+    def __init__(self, threads: int, told: Connection | None = None) -> None:
+        self.threads = threads  # 0: as many as there are cores
+        self._told = told
+        self._stopped = threading.Event()
+        self._parent = os.getppid()
+
+    def wanted(self) -> bool:
+        """Whether the result is still wanted: the parent is alive and has not told this worker to stop."""
+        return not self._stopped.is_set() and os.getppid() == self._parent
+
+    def report(self, share: float) -> None:
+        """Report the share of the task that is done; raises `StoppedError` if the result is no longer wanted."""
+        if not self.wanted():
+            raise StoppedError("its parent has gone")
+        if self._told is not None:
+            self._told.send(("share", share))
+
+    def stop_between_steps(self) -> None:
+        """From now on being told to stop only makes `wanted` false, so that the task can end cleanly."""
+        for number in (signal.SIGTERM, signal.SIGINT):  # of which Ray sends the latter
+            with suppress(ValueError):  # not in the main thread
+                signal.signal(number, lambda *_: self._stopped.set())
+
+
+Begin = Callable[[Work, bytes], Callable[[Any], Any]]
+"""Called once in a worker, with what all tasks share; returns what does a task."""
+
+
+def _work(pipe: Connection, function: str, threads: int) -> None:
+    """The loop of a process: do tasks until there are no more, or the parent is gone."""
+    behave_as_worker()
+    os.dup2(2, 1)  # standard output is for the results of the command
+    do: Callable[[Any], Any] | None = None
+    with suppress(EOFError, ConnectionError, StoppedError):
+        shared = pipe.recv()
+        while True:
+            task = pipe.recv()
+            try:
+                if do is None:
+                    do, shared = _begun(function)(Work(threads, pipe), shared), b""
+                answer = ("result", do(task))
+            except (StoppedError, ConnectionError):
+                raise
+            except Exception as error:
+                if os.environ.get("COFILL_TRACE"):
+                    traceback.print_exc()
+                answer = ("problem", problem_of(error))
+            pipe.send(answer)
+
+
+def _begun(function: str) -> Begin:
+    module, _, name = function.partition(":")
+    begin: Begin = getattr(import_module(module), name)
+    return begin
+
+
+def problem_of(error: BaseException) -> str:
+    """An error as one line; with its type unless it is an error of cofill's own."""
+    words = " ".join(str(error).split())
+    return words if isinstance(error, CofillError) else f"{type(error).__name__}: {words}".removesuffix(": ")
+
+
+def behave_as_worker() -> None:
+    """Call first in a worker: ignore interrupts, which the parent handles, and print each warning on one line."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    warnings.showwarning = show_warning
+
+
+# On a cluster
+
+
+def _on_ray(
+    function: str,
+    tasks: Sequence[Any],
+    workers: int,
+    threads: int,
+    shared: bytes,
+    report: Report,
+    look: Callable[[], None],
+) -> Generator[Outcome, None, None]:
+    ray: Any = import_module("ray")
+    greatest = max((int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]), default=0)
+    each = threads or greatest
+    if each > greatest:
+        raise ClusterError(
+            f"a task takes {each} cores, and the greatest machine of the cluster has {greatest}; ask for fewer"
+        )
+    # A name of its own, so that no process is used again that did other tasks before: its memory is measured.
+    variables = ray_environment(each) | {"COFILL_TASKS": uuid4().hex}
+    remote: Any = ray.remote(_do_on_ray).options(
+        num_cpus=each, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": variables}
+    )
+    about = [ray.put(shared)]  # in a list: it is fetched once by each process, and not for every task
+    waiting, running = deque(range(len(tasks))), dict[Any, tuple[int, float]]()
+    try:
+        while waiting or running:
+            while waiting and len(running) < workers:
+                task = waiting.popleft()
+                running[remote.remote(__version__, function, threads, about, tasks[task])] = task, time.monotonic()
+                report(task, 0.0)
+            ready, _ = ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)
+            look()
+            for answer in ready:
+                task, began = running.pop(answer)
+                try:
+                    what, value = ray.get(answer)
+                except ray.exceptions.RayError as error:
+                    yield Outcome(task, problem=how_ray_lost_it(error), killed=True)
+                    continue
+                if what == "version":
+                    raise ClusterError(
+                        f"a machine of the cluster has cofill {value}, and this one {__version__}; "
+                        "install the same on all"
+                    )
+                seconds = time.monotonic() - began
+                if what == "result":
+                    yield Outcome(task, value, seconds)
+                else:
+                    yield Outcome(task, seconds=seconds, problem=value)
+    finally:
+        with suppress(Exception):  # a cluster that is gone has stopped them
+            for answer in running:
+                ray.cancel(answer)
+            _, stubborn = ray.wait(list(running), num_returns=len(running), timeout=_SECONDS_TO_STOP)
+            for answer in stubborn:
+                ray.cancel(answer, force=True)
+
+
+def _do_on_ray(version: str, function: str, threads: int, about: list[Any], task: Any) -> tuple[str, Any]:
+    if version != __version__:
+        return "version", __version__
+    try:
+        return "result", _begun_on_ray(function, threads, about[0])(task)
+    except Exception as error:
+        return "problem", problem_of(error)
+
+
+@lru_cache(maxsize=1)
+def _begun_on_ray(function: str, threads: int, about: Any) -> Callable[[Any], Any]:
+    import ray
+
+    return _begun(function)(Work(threads), ray.get(about))
+
+
+def ray_environment(threads: int) -> dict[str, str]:
+    """For a worker of a cluster: so many threads of each library, and what is importable here is so there, too."""
+    handed = {name: value for name, value in os.environ.items() if name.startswith(_HANDED_ON)}
+    installed = tuple(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+    own = (str(Path(entry or ".").resolve()) for entry in sys.path)
+    folders = dict.fromkeys(entry for entry in own if Path(entry).is_dir() and not entry.startswith(installed))
+    # Folders that another machine lacks do no harm; Ray puts in what the machine has.
+    return handed | thread_limits(threads) | {"PYTHONPATH": os.pathsep.join((*folders, "${PYTHONPATH}"))}
+
+
+def how_ray_lost_it(error: Exception) -> str:
+    """How a worker of a cluster died, in words; ClusterError if the machine cannot run cofill at all."""
+    said = " ".join(str(error).split())
+    if "No module named" in said:  # it will not be there the next time either
+        missing = said[said.index("No module named") :][:60]
+        raise ClusterError(
+            f"a machine of the cluster lacks what cofill needs ({missing}); pip install 'cofill[cluster]' there"
+        ) from error
+    if type(error).__name__ == "OutOfMemoryError" or "running low on memory" in said:
+        return "it was ended by Ray for want of memory"
+    if "node has died" in said or "node failed" in said or "node was terminated" in said.lower():
+        return "its machine is gone"
+    if "connection error code 2" in said or "SIGKILL" in said or "WorkerCrashed" in type(error).__name__:
+        return "its process was killed, perhaps for want of memory"
+    return said[:200]
+
+
+# Processes
+
+
+@contextmanager
+def interrupts_blocked() -> Iterator[None]:
+    """A process that is started in this block hears of no interrupt before it calls `behave_as_worker`."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stop_workers(workers: Iterable[subprocess.Popen[bytes]], seconds: float = _SECONDS_TO_STOP) -> None:
+    """Tell all workers to stop, and kill those still running after so many seconds."""
+    workers = list(workers)
+    for worker in workers:
+        worker.terminate()
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        try:
+            worker.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def how_it_ended(code: int, workers: int) -> str:
+    """The exit code of a worker that died early, in words; advises fewer workers if it was killed."""
+    if code == -signal.SIGKILL:
+        return "its process was killed, perhaps for want of memory" + (": use fewer workers" if workers > 1 else "")
+    if code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with exit code {code}"
+
+
+@contextmanager
+def orderly_termination() -> Iterator[None]:
+    """Turn SIGTERM into `SystemExit`, so that workers are stopped and temporary files removed; as on an interrupt."""
+    if threading.current_thread() is not threading.main_thread():  # only there are signals heard
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        with orderly_end():
+            yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, _: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # a second one shall not interrupt the tidying up
+    raise SystemExit(128 + number)
+
+
+# What a person sees
+
+
+Show = Callable[[str, float, int, bool], None]
+"""Called with how things stand in words, how many tasks are done, of how many, and whether a log has it at once."""
+
+
+@contextmanager
+def tasks_progress(what: str, quiet: bool = False) -> Iterator[Show]:
+    """Show the progress of all tasks on stderr: a live line on a terminal, occasional lines in a log."""
+    if quiet:
+        yield lambda told, done, total, now: None
+        return
+    if not sys.stderr.isatty():
+        yield _LogLines(what)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = (TextColumn(f"[bold]{what}"), BarColumn(bar_width=20), TextColumn("{task.fields[told]}"))
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+        task = bars.add_task("", total=None, told="preparing")
+        yield lambda told, done, total, now: bars.update(task, total=total, completed=done, told=told)
+
+
+class _LogLines:
+    def __init__(self, what: str) -> None:
+        self._what, self._last = what, 0.0
+
+    def __call__(self, told: str, done: float, total: int, now: bool) -> None:
+        moment = time.monotonic()
+        if not now and moment - self._last < _SECONDS_BETWEEN_LINES:
+            return
+        self._last = moment
+        sys.stderr.write(f"{self._what}: {told}\n")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    workers = import_module("cofill.workers")  # not this copy of it: its classes are compared
+    workers._work(Connection(int(sys.argv[1])), sys.argv[2], int(sys.argv[3]))
