@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 EXAMPLES = [
     "docs/how-to/python.md",
     "docs/how-to/recommend.md",
-    "docs/explanation/rivals.md",
+    "docs/explanation/baselines.md",
     "docs/reference/data.md",
     "docs/reference/datasets.md",
 ]

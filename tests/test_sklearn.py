@@ -16,8 +16,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from cofill import CFN, Features
 from cofill.errors import DataError, SettingsError
+from cofill.models.baselines.als_wr import ALSWR
 from cofill.models.bias_models import ListModel, Means
-from cofill.models.rivals.als_wr import ALSWR
 from cofill.sklearn import RatingRegressor
 from tests.models.contract import small_cells
 

@@ -48,7 +48,7 @@ def test_deep_and_pretrained_networks_both_orientations_and_autorec(world: Path)
     run_blocked(
         """
 from cofill import CFN, Ratings
-from cofill.models.rivals.autorec import AutoRec
+from cofill.models.baselines.autorec import AutoRec
 ratings = Ratings.read("ratings.csv")
 quick = {"epochs": 2, "pretrain_epochs": 1, "inner_epochs": 1}
 CFN(hidden=(8, 4, 8), pretrain=True, decoder="network", **quick).fit(ratings).recommend(1)

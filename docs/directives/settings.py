@@ -39,7 +39,7 @@ class SettingsOfTheNetwork(SphinxDirective):
         return [*parts, presets]
 
 
-class SettingsOfRivals(SphinxDirective):
+class SettingsOfBaselines(SphinxDirective):
     """A table for each of the other algorithms."""
 
     def run(self) -> list[nodes.Node]:
@@ -101,5 +101,5 @@ def _toml(value: Any) -> str:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("settings-of-the-network", SettingsOfTheNetwork)
-    app.add_directive("settings-of-rivals", SettingsOfRivals)
+    app.add_directive("settings-of-baselines", SettingsOfBaselines)
     return {"parallel_read_safe": True}

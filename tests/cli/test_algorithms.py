@@ -1,4 +1,4 @@
-"""cofill train --algorithm: the rivals on the command line, and every other command on their models."""
+"""cofill train --algorithm: the baselines on the command line, and every other command on their models."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cofill.models import algorithms
-from cofill.models.rivals.base import RivalSettings
+from cofill.models.baselines.base import BaselineSettings
 from tests.cli.conftest import Run
 
 # What keeps each of them quick on a small world.
@@ -45,7 +45,7 @@ def test_every_algorithm_is_trained_and_asked(name: str, run: Run, world: Path, 
 def test_a_setting_that_the_algorithm_does_not_have(run: Run, world: Path, tmp_path: Path) -> None:
     result = run("train", world / "ratings.csv", "--algorithm", "means", "--hidden", "8", "--out", tmp_path / "m")
     assert result.code == 1
-    known = ", ".join(RivalSettings.model_fields)
+    known = ", ".join(BaselineSettings.model_fields)
     assert result.err == f"cofill: there is no setting 'hidden'; known: {known}\n"
 
 
@@ -66,7 +66,7 @@ def test_wrong_calls(run: Run, world: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "m").exists()
 
 
-def test_a_rival_cannot_be_told_about_somebody_by_features(run: Run, world: Path, tmp_path: Path) -> None:
+def test_a_baseline_cannot_be_told_about_somebody_by_features(run: Run, world: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     run("train", world / "ratings.csv", "--algorithm", "means", "--out", model, "--quiet")
     result = run("recommend", model, "--describe", "age=25")

@@ -14,7 +14,7 @@ NAMES = tuple(algorithms())
 def test_every_module_of_a_model_belongs_to_an_algorithm() -> None:
     package = Path(cofill.__file__).parent
     known = {module for name in NAMES for module in modules_of(name)}
-    for folder in ("cfn", "rivals"):
+    for folder in ("cfn", "baselines"):
         files = {path for path in (package / "models" / folder).rglob("*.py") if path.name != "__init__.py"}
         modules = {".".join(path.relative_to(package.parent).with_suffix("").parts) for path in files}
         assert modules <= known
@@ -31,9 +31,9 @@ def test_what_every_result_depends_on_is_found() -> None:
         } <= set(modules_of(name))
 
 
-def test_a_rival_does_not_depend_on_another_nor_the_network_on_rivals() -> None:
-    assert "cofill.models.rivals.als_wr" in modules_of("als-wr")
-    assert not any("cofill.models.rivals.als_wr" in modules_of(name) for name in NAMES if name != "als-wr")
+def test_a_baseline_does_not_depend_on_another_nor_the_network_on_baselines() -> None:
+    assert "cofill.models.baselines.als_wr" in modules_of("als-wr")
+    assert not any("cofill.models.baselines.als_wr" in modules_of(name) for name in NAMES if name != "als-wr")
     for name in ("autorec", "cfn"):
         assert "cofill.models.cfn.kernels" in modules_of(name)
     assert "cofill.models.cfn.kernels" not in modules_of("als-wr")

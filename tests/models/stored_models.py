@@ -37,7 +37,7 @@ _CFN: dict[str, dict[str, Any]] = {
         "activation": "sigmoid",
     },
 }
-_RIVALS: dict[str, dict[str, Any]] = {
+_BASELINES: dict[str, dict[str, Any]] = {
     "means": {},
     "als-wr": {"rank": 3, "iterations": 3},
     "svdfeature": {"rank": 3, "epochs": 3},
@@ -66,9 +66,9 @@ def ratings() -> Ratings:
 def make(name: str) -> Recommender:
     """The model of that name, trained and told of some later ratings."""
     known = ratings()
-    if name in _RIVALS:
+    if name in _BASELINES:
         threads: dict[str, Any] = {"threads": 1} if "threads" in algorithm(name).settings_class.model_fields else {}
-        model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_RIVALS[name], **threads)
+        model: Recommender = algorithm(name)(mean_damping=_DAMPING, **_BASELINES[name], **threads)
         features = _features(known) if name == "svdfeature" else {}
     elif name == "cfn":
         model = CFN(threads=1, hidden=4, epochs=4)

@@ -1,4 +1,4 @@
-"""The algorithm of docs/how-to/own-algorithm.md, of another package, in every command. The rivals need no torch."""
+"""The algorithm of docs/how-to/own-algorithm.md, of another package, in every command. The baselines need no torch."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def test_it_takes_part_in_the_tables(outside: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["means", "als-wr", "svdfeature", "bpmf", "llorma"])
-def test_a_rival_loads_and_answers_without_torch(name: str, tmp_path: Path) -> None:
+def test_a_baseline_loads_and_answers_without_torch(name: str, tmp_path: Path) -> None:
     made = make(name)
     made.save(tmp_path)
     code = f"""

@@ -9,18 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from cofill.arrays import Longs
 from cofill.data.vocabulary import Vocabulary
-from cofill.models.rng import (
-    Keys,
-    Longs,
-    Sample,
-    are_smallest,
-    draws_of,
-    draws_of_entries,
-    normal_rows,
-    seed_of,
-    uniform_rows,
-)
+from cofill.models.rng import Keys, Sample, are_smallest, draws_of, draws_of_entries, normal_rows, seed_of, uniform_rows
 from tests.models.several_processes import Played, together
 
 SEED = seed_of(1, 2, 3)

@@ -13,7 +13,7 @@ from cofill import CFN, Features, Ratings, evaluate, split
 from cofill.data.datasets.world import make_world
 from cofill.data.described import FeatureWidthWarning
 from cofill.errors import CofillError, DataError
-from cofill.models.rivals.svdfeature import SVDFeature
+from cofill.models.baselines.svdfeature import SVDFeature
 from tests.models.contract import stars
 
 # As in the contract of a model, for so small a world.
@@ -348,7 +348,7 @@ def test_a_refused_description_changes_no_words(model: CFN, tmp_path: Path) -> N
     assert changed.item_attributes.frame().equals(before)
 
 
-def test_rivals_keep_what_items_are(tmp_path: Path) -> None:
+def test_baselines_keep_what_items_are(tmp_path: Path) -> None:
     side = SVDFeature(rank=2, epochs=1).fit(sides().ratings, item_features=sides().items)
     assert [column.name for column in side.item_attributes.columns()] == ["year", "genres", "tags"]
     side.save(tmp_path)

@@ -15,9 +15,9 @@ from cofill.data.splits import random_split
 from cofill.errors import DataError
 from cofill.evaluation import evaluate, evaluate_ranking
 from cofill.models import algorithm
+from cofill.models.baselines.item_models import EASE
 from cofill.models.bias_models import Means
 from cofill.models.cfn.model import CFN
-from cofill.models.rivals.item_models import EASE
 from cofill.report import Subject, report_page, write_report
 from tests.report.pages import check, read
 
@@ -279,10 +279,10 @@ def test_side_information_has_a_part_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("kind", ["popularity", "als-wr"])
-def test_a_rival_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> None:
-    rival = algorithm(kind)(seed=4).fit(parts[0])
-    page = check(report_page(Subject(rival, "rival", test=parts[1], test_name="test.csv")))
-    assert page.tables["On test.csv"][1][1] == f"{evaluate(rival, parts[1]).rmse:.4f}"
+def test_a_baseline_has_a_page_too(kind: str, parts: tuple[Ratings, Ratings]) -> None:
+    baseline = algorithm(kind)(seed=4).fit(parts[0])
+    page = check(report_page(Subject(baseline, "baseline", test=parts[1], test_name="test.csv")))
+    assert page.tables["On test.csv"][1][1] == f"{evaluate(baseline, parts[1]).rmse:.4f}"
     assert f"--algorithm {kind}" in page.text
     assert "--set seed=4" in page.text
     assert "a row of the network is" not in page.text

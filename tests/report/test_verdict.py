@@ -89,7 +89,7 @@ def test_interactions_are_judged_by_lists_alone(parts: tuple[Ratings, Ratings]) 
     assert "RMSE" not in found.sentence
 
 
-def test_the_means_are_those_of_the_rival_of_that_name(parts: tuple[Ratings, Ratings]) -> None:
+def test_the_means_are_those_of_the_baseline_of_that_name(parts: tuple[Ratings, Ratings]) -> None:
     model = algorithm("means")().fit(parts[0])
     strangers = Ratings.read([(9999, 1, 3.0), (1, 9999, 3.0)])
     for test in (parts[1], strangers):

@@ -8,13 +8,11 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Floats
 from cofill.benchmark import answer_as_process, percentiles
 from cofill.compiling import compiled
 from cofill.memory import peak_bytes
-
-Floats = npt.NDArray[np.float32]
 
 _BLOCK = 256  # users at a time, as in lists for everybody
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.cli.output import note
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_names import OCCUPATIONS
@@ -33,9 +34,6 @@ _LEAST_RATINGS = 10  # one of them to test
 _ONE_IN = 20  # films and people are held out entirely
 _SAME_AGE = 5  # years, up or down
 _TO_THE_DESCRIBED = 5  # recommendations
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
 
 
 Recommended = tuple[str, float, float]
@@ -98,10 +96,10 @@ class Answers:
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         return self._formula(users, items).astype(np.float32)
 
-    def user_counts(self) -> npt.NDArray[np.int64]:
+    def user_counts(self) -> Longs:
         return np.bincount(self._train.user_index, minlength=len(self.users))
 
-    def item_counts(self) -> npt.NDArray[np.int64]:
+    def item_counts(self) -> Longs:
         return np.bincount(self._train.item_index, minlength=len(self.items))
 
 
@@ -169,8 +167,8 @@ def hold_out(ratings: Ratings, seed: int) -> Parts:
     return Parts(train, test, ratings.select(new_film & ~new_person), ratings.select(new_person & ~new_film))
 
 
-def _chosen(count: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    chosen: npt.NDArray[np.bool_] = rng.permutation(count) < count // _ONE_IN
+def _chosen(count: int, rng: np.random.Generator) -> Bools:
+    chosen: Bools = rng.permutation(count) < count // _ONE_IN
     return chosen
 
 
@@ -232,7 +230,7 @@ class BestLists(Answers):
         self._rows = train.rows("user")
         self.scale = train.scale
 
-    def user_scores(self, users: npt.NDArray[np.int64], *, by: ListsBy = "list") -> Floats:
+    def user_scores(self, users: Longs, *, by: ListsBy = "list") -> Floats:
         return self._world.truth.best_scores(users, relevant=self._relevant).astype(np.float32)
 
     def stranger_scores(self, *, by: ListsBy = "list") -> Floats:
@@ -242,7 +240,7 @@ class BestLists(Answers):
         return self._rows.row(user)[0]
 
 
-def _film_means(train: Ratings) -> npt.NDArray[np.float64]:
+def _film_means(train: Ratings) -> Doubles:
     """(items,): damped with five ratings of average value, as cofill's own means are."""
     counts = np.bincount(train.item_index, minlength=len(train.items))
     sums = np.bincount(train.item_index, weights=train.values, minlength=len(train.items))

@@ -61,7 +61,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--algorithm",
         choices=tuple(algorithms()),
         help="cfn, the network with its lists (default for ratings); lists, the list scorer alone (default for "
-        "interactions); or a rival to compare them with: "
+        "interactions); or a baseline to compare them with: "
         + ", ".join(name for name in algorithms() if name not in ("cfn", "lists")),
     )
     parser.add_argument(
@@ -69,7 +69,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         type=name_and_value,
         metavar="NAME=VALUE",
-        help="a setting of a rival that has no flag below, such as rank=50; an unknown name prints the known ones",
+        help="a setting of a baseline that has no flag below, such as rank=50; an unknown name prints the known ones",
     )
     parser.add_argument(
         "--titles",

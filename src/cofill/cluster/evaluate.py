@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Ints, Longs
 from cofill.cluster.score import Division, Lazy, ModelOutline, ModelParts, Range, Report, do_all, people_asked
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
@@ -30,11 +30,6 @@ from cofill.evaluation.ranking import (
 from cofill.evaluation.ratings import Evaluation, Predictions, measured_pairs, predict_pairs
 from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
 from cofill.workers import Work
-
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 _CHUNK = 256  # people who are scored at once
 
@@ -103,7 +98,7 @@ class _Counted:
     by_user: Longs  # training ratings
     by_item: Longs
     known: int  # test ratings that were trained on
-    did: Flags  # (n,): which of their items the user has met
+    did: Bools  # (n,): which of their items the user has met
     predictions: Predictions | None
 
 
@@ -121,7 +116,7 @@ def _counted(
     # People that the model does not know are with the first range: any can answer for them.
     ends = np.searchsorted(people[order], [0, *(one.first for one in ranges[1:]), outline.users])
     ends[0] = 0
-    within: Flags | None = np.zeros(len(test), np.bool_)
+    within: Bools | None = np.zeros(len(test), np.bool_)
     predicted = np.empty(len(test), np.float32)
     found = _Counted(
         users, items, np.zeros(outline.users, np.int64), np.zeros(0, np.int64), 0, np.zeros(len(test), np.bool_), None

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill import __version__
+from cofill.arrays import Longs
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.attributes import Attributes
 from cofill.data.ratings import Scale
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
     from cofill.models.recommender import Recommender
 
-Longs = npt.NDArray[np.int64]
 Report = Callable[[float], None]
 
 _TASKS_A_CORE = 4

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Floats
 from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.cluster.comm import run_team
 from cofill.cluster.session import LOCAL, require_ray
@@ -41,8 +41,6 @@ from cofill.models.persistence import ShardCard, SharedCard
 from cofill.models.portion import Portion
 from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
-
-Floats = npt.NDArray[np.float32]
 
 # Bytes of a shard of the model, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000

@@ -6,11 +6,11 @@ from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Ints
 from cofill.data.features.columns import Mismatch, ReadableColumn
 from cofill.data.features.kinds import kind_called, readable_kinds
-from cofill.data.vocabulary import Id, Indices, Vocabulary
+from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, Place, Remedy, UnknownValueError, quoted
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from cofill.data.features import Features
 
-Bools = npt.NDArray[np.bool_]
 Scalar = str | int | float | bool | date
 Value = Scalar | list[str] | None
 """Of a cell; None if it is missing."""
@@ -125,7 +124,7 @@ class Attributes:
         cells += [None] * (len(self._items) - len(cells))
         return [() if cell is None else tuple(cell) if isinstance(cell, list) else (cell,) for cell in cells]
 
-    def describe(self, indices: Indices, said: Mapping[str, ReadableColumn]) -> None:
+    def describe(self, indices: Ints, said: Mapping[str, ReadableColumn]) -> None:
         """Replace attributes of items (n,); those not `said` stay. Unknown columns are ignored."""
         if not len(indices):
             return
@@ -185,7 +184,7 @@ def _cell(column: ReadableColumn, index: int) -> Value:
     return value
 
 
-def _changed(column: ReadableColumn, indices: Indices, said: ReadableColumn) -> ReadableColumn:
+def _changed(column: ReadableColumn, indices: Ints, said: ReadableColumn) -> ReadableColumn:
     """The column with changed or added cells."""
     import polars as pl
 

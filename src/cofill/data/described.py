@@ -5,18 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.features import Features
 from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.ratings import Ratings
-from cofill.data.vocabulary import Id, Indices, Vocabulary
+from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy
-
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class FeatureWidthWarning(DataWarning):
@@ -78,7 +74,7 @@ class SideFeatures:
         self._later.add(index)
 
     def later(self) -> tuple[Longs, Floats]:
-        """Indices (n,) and vectors (n, width) of everything described after the training."""
+        """Ints (n,) and vectors (n, width) of everything described after the training."""
         indices = np.array(sorted(self._later), np.int64)
         return indices, self.values[indices]
 
@@ -149,7 +145,7 @@ def side_of(features: Features | None, ids: Vocabulary) -> SideFeatures:
     return SideFeatures(features.aligned(ids), features.described(ids))
 
 
-def matched(features: Features | None, side: Orientation, ids: Vocabulary, index: Indices) -> dict[str, Any] | None:
+def matched(features: Features | None, side: Orientation, ids: Vocabulary, index: Ints) -> dict[str, Any] | None:
     """How many ids have both features and ratings, or only one of them; an error where no id has both.
 
     `index` (n,) are those of `ids` that the ratings are of.

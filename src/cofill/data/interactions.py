@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Floats, Ints
 from cofill.data import cells
 from cofill.data.interaction_columns import EitherColumns, InteractionColumns
 from cofill.data.layout import TextOptions
@@ -27,13 +27,12 @@ from cofill.data.ratings import (
 )
 from cofill.data.roles import Given, listed
 from cofill.data.table import Table, read_table
-from cofill.data.vocabulary import Indices, by_user_then_item
+from cofill.data.vocabulary import by_user_then_item
 from cofill.errors import DataError, DataNote, Place, Remedy
 
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = npt.NDArray[np.float32]
 _Kind = TypeVar("_Kind", bound="Interactions")
 
 
@@ -284,8 +283,8 @@ def _added_up(interactions: _Kind, source: str | None) -> _Kind:
 
 
 def added_up(
-    users: Indices, items: Indices, weights: Floats, times: Times | None, source: str | None
-) -> tuple[Indices, Indices, Floats, Times | None]:
+    users: Ints, items: Ints, weights: Floats, times: Times | None, source: str | None
+) -> tuple[Ints, Ints, Floats, Times | None]:
     """Each pair once, of pairs (n,) that are sorted: the sum of its weights (n,), its latest time (n,)."""
     new = np.append(True, (users[1:] != users[:-1]) | (items[1:] != items[:-1]))[: len(users)]
     if not new.all():

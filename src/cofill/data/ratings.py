@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, Type
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Ints
 from cofill.config import Orientation
 from cofill.data import cells
 from cofill.data.delimited import too_many
@@ -18,7 +19,7 @@ from cofill.data.layout import TextOptions
 from cofill.data.roles import Role, Wanted
 from cofill.data.sparse import SparseRows
 from cofill.data.table import Table, read_table
-from cofill.data.vocabulary import Id, Indices, Vocabulary, by_user_then_item, indexed, last_of_each_pair
+from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, indexed, last_of_each_pair
 from cofill.data.wide import read_wide
 from cofill.errors import DataError, DataWarning, Place, Remedy
 
@@ -65,9 +66,9 @@ class Ratings(InFrames):
 
     users: Vocabulary
     items: Vocabulary
-    user_index: Indices
+    user_index: Ints
     """(n,): who rated."""
-    item_index: Indices
+    item_index: Ints
     """(n,): what was rated."""
     values: npt.NDArray[np.float32]
     """(n,): the ratings. 0 is a rating like any other."""
@@ -201,7 +202,7 @@ class Ratings(InFrames):
         """A polars frame with the columns user, item, rating (of interactions: weight) and, if known, time."""
         import polars as pl
 
-        def column(vocabulary: Vocabulary, index: Indices) -> pl.Series:
+        def column(vocabulary: Vocabulary, index: Ints) -> pl.Series:
             return vocabulary.column().gather(index)
 
         columns = {
@@ -353,7 +354,7 @@ def in_order(
     """The ratings (or interactions) of a table with columns by role, in its order."""
     columns, origin = {role: table.series(role) for role in table.names}, table.origin
 
-    def index(role: Role) -> tuple[Vocabulary, Indices]:
+    def index(role: Role) -> tuple[Vocabulary, Ints]:
         return indexed(cells.ids(columns[role], role, origin, text=table.text))
 
     with ThreadPoolExecutor(len(columns)) as threads:  # polars and numpy let go of the interpreter
@@ -472,7 +473,7 @@ def usual_scale(low: float, high: float) -> Scale:
     return Scale(low, high) if low < high else Scale(low - 1.0, high + 1.0)
 
 
-def _titles(titles: "pl.Series", items: Vocabulary, item_index: Indices) -> dict[Id, str]:
+def _titles(titles: "pl.Series", items: Vocabulary, item_index: Ints) -> dict[Id, str]:
     import polars as pl
 
     table = pl.DataFrame({"item": item_index, "title": titles.cast(pl.String)})

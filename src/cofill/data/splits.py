@@ -9,8 +9,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Ints
 from cofill.data.ratings import Ratings, Times, refuse_unread
-from cofill.data.vocabulary import Indices
 from cofill.errors import DataError, Remedy, SettingsError
 
 SplitBy = Literal["random", "time", "last", "cold-items", "cold-users"]
@@ -148,7 +148,7 @@ def split(ratings: Ratings, by: SplitBy, ratio: float, seed: int) -> Split:
     raise DataError(f"there is no split by {by!r}", "use 'random', 'time', 'last', 'cold-items' or 'cold-users'")
 
 
-def _cold_split(ratings: Ratings, index: Indices, ratio: float, seed: int, what: str) -> Split:
+def _cold_split(ratings: Ratings, index: Ints, ratio: float, seed: int, what: str) -> Split:
     present = np.unique(index)  # a vocabulary may know ids that have no rating here
     held_out = np.zeros(int(present.max(initial=-1)) + 1, np.bool_)
     held_out[present[_held_out(len(present), ratio, seed, what)]] = True

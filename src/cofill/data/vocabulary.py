@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Ints, Longs
 from cofill.errors import DataError, UnknownIdError
 
 if TYPE_CHECKING:
     import polars as pl
 
 Id = str | int
-Indices = npt.NDArray[np.int32]
 
 CANONICAL_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 INT64 = np.iinfo(np.int64)
@@ -38,7 +38,7 @@ class Vocabulary:
         self._index: dict[Id, int] = {}
         self._integers: bool | None = None  # whether what is written as an integer is one; None: the first id decides
         self._strings = 0  # that joined integers
-        self._sorted: tuple[npt.NDArray[np.int64], Indices] | None = None
+        self._sorted: tuple[Longs, Ints] | None = None
         if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
             self._integers = True  # an empty array of integers still says what is to come
         self.add(ids)
@@ -100,8 +100,8 @@ class Vocabulary:
             raise UnknownIdError(f"unknown id {id!r}: it is not among the {len(self)} known ids (each {kind})")
         return found
 
-    def find(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Indices:
-        """Indices of `ids`, int32 of the same length; -1 where an id is unknown."""
+    def find(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Ints:
+        """Ints of `ids`, int32 of the same length; -1 where an id is unknown."""
         if isinstance(ids, np.ndarray):
             if self.integers and len(ids) > FEW_IDS and np.issubdtype(ids.dtype, np.integer):
                 return self._find_integers(ids)
@@ -109,8 +109,8 @@ class Vocabulary:
         keys = [self._key(_checked(id)) for id in ids]
         return np.fromiter((self._index.get(key, -1) for key in keys), np.int32, len(keys))
 
-    def add(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Indices:
-        """Indices of `ids`, int32 of the same length; those that are new are appended in their order.
+    def add(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Ints:
+        """Ints of `ids`, int32 of the same length; those that are new are appended in their order.
 
         Nothing is added when one of them is refused.
         """
@@ -173,7 +173,7 @@ class Vocabulary:
         twin._integers, twin._strings, twin._sorted = self._integers, self._strings, self._sorted
         return twin
 
-    def array(self) -> npt.NDArray[np.int64] | npt.NDArray[np.object_]:
+    def array(self) -> Longs | npt.NDArray[np.object_]:
         """The ids as an int64 array, or as an object array if there are strings."""
         if self.integers:
             return np.array(self._ids, dtype=np.int64)
@@ -199,7 +199,7 @@ class Vocabulary:
             return int(id) if CANONICAL_INTEGER.fullmatch(id) and INT64.min <= int(id) <= INT64.max else id
         return int(id)
 
-    def _find_integers(self, ids: npt.NDArray[np.generic]) -> Indices:
+    def _find_integers(self, ids: npt.NDArray[np.generic]) -> Ints:
         if self._sorted is None:
             array = self.array().astype(np.int64)
             order = np.argsort(array, kind="stable").astype(np.int32)
@@ -243,12 +243,12 @@ def _checked(id: object) -> Id:
 
 # Ids into indices, and pairs into order, without comparing them: tables and counting sorts
 
-Order = npt.NDArray[np.int32] | npt.NDArray[np.int64]
+Order = Ints | Longs
 # Integer ids are looked up in a table, not sorted, while it has at most this many places for each rating.
 TABLE_PLACES = 4
 
 
-def indexed(ids: "npt.NDArray[np.int64] | pl.Series") -> tuple[Vocabulary, Indices]:
+def indexed(ids: "Longs | pl.Series") -> tuple[Vocabulary, Ints]:
     """The vocabulary of ids (n,) in ascending order, and the index of each (n,)."""
     import polars as pl
 
@@ -270,7 +270,7 @@ def indexed(ids: "npt.NDArray[np.int64] | pl.Series") -> tuple[Vocabulary, Indic
     return vocabulary, joined["index"].to_numpy()
 
 
-def by_user_then_item(users: Indices, items: Indices, shape: tuple[int, int]) -> tuple[Indices, Indices, Order]:
+def by_user_then_item(users: Ints, items: Ints, shape: tuple[int, int]) -> tuple[Ints, Ints, Order]:
     """Users (n,) and items (n,) in order, and where each pair was before (n,). It is stable."""
     from scipy.sparse import csr_array
 
@@ -290,7 +290,7 @@ def by_user_then_item(users: Indices, items: Indices, shape: tuple[int, int]) ->
     return in_order, np.asarray(there_and_back.indices, np.int32), there_and_back.data
 
 
-def _counting_order(keys: Indices, size: int) -> Order:
+def _counting_order(keys: Ints, size: int) -> Order:
     """(n,): the stable order that sorts `keys`, all in [0, size)."""
     from scipy.sparse import csr_array
 
@@ -302,7 +302,7 @@ def _counting_order(keys: Indices, size: int) -> Order:
     return np.asarray(matrix.tocsc().indices)
 
 
-def last_of_each_pair(users: Indices, items: Indices, times: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_] | None:
+def last_of_each_pair(users: Ints, items: Ints, times: npt.NDArray[Any] | None) -> Bools | None:
     """(n,): which of the pairs to keep: the latest of each, or the last without times; None if all."""
     again = (users[1:] == users[:-1]) & (items[1:] == items[:-1])  # (n - 1,): the pair before is the same
     if not again.any():

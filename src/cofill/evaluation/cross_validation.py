@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from cofill.arrays import Ints
 from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings
 from cofill.data.splits import k_folds
-from cofill.data.vocabulary import Indices, Vocabulary
+from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
 from cofill.evaluation.intervals import Interval, PairedComparison, paired
 from cofill.evaluation.ranking import RankingEvaluation, RankingModel, evaluate_ranking
@@ -181,6 +182,6 @@ def _fingerprint(ratings: Ratings) -> str:
     return digest.hexdigest()
 
 
-def _ids(vocabulary: Vocabulary, present: Indices) -> list[Any]:
+def _ids(vocabulary: Vocabulary, present: Ints) -> list[Any]:
     ids: list[Any] = vocabulary.array()[present].tolist()
     return ids

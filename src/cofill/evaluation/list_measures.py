@@ -26,15 +26,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Longs
 from cofill.errors import DataError
 from cofill.evaluation.intervals import PairedRatio, paired_ratio
 from cofill.evaluation.popularity_groups import PopularityGroups
 from cofill.evaluation.relevance import Relevant
-
-Doubles = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
 
 FEW = 5
 """Training ratings up to which an item counts as hardly rated."""
@@ -232,12 +228,12 @@ class _Block:
         self._gain = relevant.gains[entries]
         self.best = best_of_rows(scores, width)
         """(users, width): best first; -1 where nothing is left to recommend."""
-        self.filled: Flags = self.best >= 0
+        self.filled: Bools = self.best >= 0
         self.hits, self.gains = self._found(items)
         """(users, width): whether the item is relevant, and its gain."""
         self._ideal = self._in_best_order()
 
-    def _found(self, items: int) -> tuple[Flags, Doubles]:
+    def _found(self, items: int) -> tuple[Bools, Doubles]:
         keys = self._user * items + self._item
         order = np.argsort(keys)
         order = order[self._item[order] >= 0]
@@ -246,7 +242,7 @@ class _Block:
             return np.zeros(listed.shape, np.bool_), np.zeros(listed.shape)
         keys, gains = keys[order], self._gain[order]
         near = np.minimum(np.searchsorted(keys, listed), len(keys) - 1)
-        hits: Flags = (keys[near] == listed) & self.filled
+        hits: Bools = (keys[near] == listed) & self.filled
         return hits, np.where(hits, gains[near], 0.0)
 
     def _in_best_order(self) -> tuple[Longs, Doubles]:
@@ -264,7 +260,7 @@ class _Block:
 
     def reciprocal_ranks(self) -> Doubles:
         """(users,): 1 / the place of the first relevant item among all that are ranked; 0 if there is none."""
-        found: Flags = np.asarray(self.hits.any(axis=1))
+        found: Bools = np.asarray(self.hits.any(axis=1))
         ranks = np.where(found, self.hits.argmax(axis=1) + 1.0, np.inf)
         ranked = (self._item >= 0) & ~found[self._user]
         user, item = self._user[ranked], self._item[ranked]

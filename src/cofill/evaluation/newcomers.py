@@ -11,22 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
-from cofill.evaluation.ranking import (
-    CUTOFFS,
-    Flags,
-    Floats,
-    Ints,
-    ListModel,
-    ListsBy,
-    Longs,
-    RankingEvaluation,
-    check_test,
-    measured,
-    pairs_of,
-)
+from cofill.evaluation.ranking import CUTOFFS, ListModel, ListsBy, RankingEvaluation, check_test, measured, pairs_of
 from cofill.evaluation.relevance import KnowsItems, item_indices, relevant_ratings
 
 
@@ -117,7 +106,7 @@ class FoldIn:
         entries = np.concatenate([np.empty(0, np.int64), *(np.arange(*self.ends[one : one + 2]) for one in people)])
         return FoldIn(self.items[entries], self.values[entries], np.concatenate([[0], np.cumsum(counts)]))
 
-    def contains(self, model: KnowsItems, test: Ratings) -> Flags:
+    def contains(self, model: KnowsItems, test: Ratings) -> Bools:
         """(n,): the test ratings of items that are folded in for the same user."""
         items, size = item_indices(model, test).astype(np.int64), len(model.items)
         user = np.repeat(np.arange(len(test.users)), np.diff(self.ends))
@@ -126,7 +115,7 @@ class FoldIn:
         if not len(folded):
             return np.zeros(len(test), np.bool_)
         near = np.minimum(np.searchsorted(folded, asked), len(folded) - 1)
-        found: Flags = (folded[near] == asked) & (items >= 0)
+        found: Bools = (folded[near] == asked) & (items >= 0)
         return found
 
 

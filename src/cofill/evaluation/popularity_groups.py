@@ -3,10 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from cofill.arrays import Ints, Longs
 
 CLUSTERS = 5
 

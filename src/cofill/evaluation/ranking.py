@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings, Scale, refuse_unread
 from cofill.data.vocabulary import Vocabulary
@@ -28,10 +28,6 @@ from cofill.evaluation.relevance import Relevant, item_indices, relevant_ratings
 if TYPE_CHECKING:
     import polars as pl
 
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 ListsBy = Literal["list", "rating"]
 """What lists are sorted by: the score for choosing and liking, or the predicted rating."""
@@ -260,7 +256,7 @@ def _known_of(model: RankingModel, users: Longs) -> list[Ints]:
     return [model.known_items(user) if user >= 0 else nothing for user in users.tolist()]
 
 
-def known_entries(model: RankingModel, users: Longs, row: Ints, items: Ints, chunk: int = 256) -> Flags:
+def known_entries(model: RankingModel, users: Longs, row: Ints, items: Ints, chunk: int = 256) -> Bools:
     """(n,): which entries the model knows, by the place of their user in `users`, ascending, and their item.
 
     `users` and `items` are indices of the model, -1 if it does not know them.

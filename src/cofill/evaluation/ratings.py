@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.frames import InFrames
 from cofill.data.ratings import Ratings, refuse_unread
 from cofill.data.vocabulary import Vocabulary
@@ -18,11 +18,7 @@ from cofill.evaluation.popularity_groups import PopularityGroups, popularity_gro
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
+Counts = Longs
 
 _PAIRS_AT_ONCE = 50_000
 _MEASURED = ("ratings", "rmse", "mae", "within_interval")
@@ -35,8 +31,8 @@ class RatingModel(Protocol):
     items: Vocabulary
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats: ...
-    def user_counts(self) -> npt.NDArray[np.int64]: ...
-    def item_counts(self) -> npt.NDArray[np.int64]: ...
+    def user_counts(self) -> Longs: ...
+    def item_counts(self) -> Longs: ...
 
 
 class Ends(Protocol):
@@ -57,7 +53,7 @@ class IntervalModel(Protocol):
     @property
     def has_intervals(self) -> bool: ...
     def predict_intervals(self, users: Ints, items: Ints) -> Ends: ...
-    def quickest_order(self, users: Ints, items: Ints) -> npt.NDArray[np.int64]: ...
+    def quickest_order(self, users: Ints, items: Ints) -> Longs: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +216,7 @@ class _Measured(NamedTuple):
     within: Bools | None
 
 
-def _by_popularity(found: _Measured, members: Ints, counts: npt.NDArray[np.int64]) -> list[tuple[int, dict[str, Any]]]:
+def _by_popularity(found: _Measured, members: Ints, counts: Longs) -> list[tuple[int, dict[str, Any]]]:
     """Measures in the groups of `popularity_groups`: (size of the group, its measures)."""
     groups, group_of = popularity_groups(counts, members)
     measured = []
@@ -241,14 +237,14 @@ def _by_popularity(found: _Measured, members: Ints, counts: npt.NDArray[np.int64
     return measured
 
 
-def _is_cold(indices: Ints, counts: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    cold: npt.NDArray[np.bool_] = (indices < 0) | (np.append(counts, 0)[indices] == 0)
+def _is_cold(indices: Ints, counts: Longs) -> Bools:
+    cold: Bools = (indices < 0) | (np.append(counts, 0)[indices] == 0)
     return cold
 
 
-def _rmse(errors: npt.NDArray[np.float64]) -> float:
+def _rmse(errors: Doubles) -> float:
     return float(np.sqrt(np.mean(errors**2)))
 
 
-def _mae(errors: npt.NDArray[np.float64]) -> float:
+def _mae(errors: Doubles) -> float:
     return float(np.abs(errors).mean())

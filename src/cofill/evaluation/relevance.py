@@ -9,16 +9,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Ints, Longs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import DataError
-
-Doubles = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 RELEVANT_SHARE = 0.75
 """Where on the scale, from its lowest to its highest rating, relevance begins by default."""
@@ -60,7 +55,7 @@ def item_indices(model: KnowsItems, ratings: Ratings) -> Ints:
     return model.items.find(ratings.items.ids)[ratings.item_index]
 
 
-def relevant_ratings(model: KnowsItems, test: Ratings, known: Flags, least: float | None = None) -> Relevant:
+def relevant_ratings(model: KnowsItems, test: Ratings, known: Bools, least: float | None = None) -> Relevant:
     """What is relevant in a test part; `known` (n,) are the ratings that the model has seen, which do not count."""
     threshold = _threshold(test, least, model.scale)
     left_out = int(known.sum())

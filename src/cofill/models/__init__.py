@@ -2,7 +2,7 @@
 
     CFN            the autoencoder of the paper                        cfn/
     means, lists   biases alone; the list scorer alone                 bias_models
-    rivals         what it is compared with                            rivals/, one module each
+    baselines         what it is compared with                            baselines/, one module each
     recommender    a model as people use it, in their own ids
     predictor      what users would rate items; only cfn/ speaks of rows and columns
 
@@ -57,28 +57,28 @@ class Algorithm:
 
 _OURS = {
     "means": Algorithm("cofill.models.bias_models:Means", (Contender("fitted means"),)),
-    "bpmf": Algorithm("cofill.models.rivals.bpmf:BPMF", (Contender("BPMF"),), {"samples": 10, "burn_in": 5}),
-    "als-wr": Algorithm("cofill.models.rivals.als_wr:ALSWR", (Contender("ALS-WR"),), {"rank": 20, "iterations": 5}),
+    "bpmf": Algorithm("cofill.models.baselines.bpmf:BPMF", (Contender("BPMF"),), {"samples": 10, "burn_in": 5}),
+    "als-wr": Algorithm("cofill.models.baselines.als_wr:ALSWR", (Contender("ALS-WR"),), {"rank": 20, "iterations": 5}),
     "svdfeature": Algorithm(
-        "cofill.models.rivals.svdfeature:SVDFeature",
+        "cofill.models.baselines.svdfeature:SVDFeature",
         (Contender("SVDFeature"), Contender("SVDFeature++", side=True)),
         {"rank": 16, "epochs": 10},
     ),
-    "llorma": Algorithm("cofill.models.rivals.llorma:LLORMA", (Contender("LLORMA"),), {"rank": 5, "anchors": 5}),
+    "llorma": Algorithm("cofill.models.baselines.llorma:LLORMA", (Contender("LLORMA"),), {"rank": 5, "anchors": 5}),
     "autorec": Algorithm(
-        "cofill.models.rivals.autorec:AutoRec",
+        "cofill.models.baselines.autorec:AutoRec",
         (Contender("U-AutoRec", {"orientation": "user"}), Contender("I-AutoRec", {"orientation": "item"})),
         {"epochs": 40, "hidden": 100},
     ),
-    "popularity": Algorithm("cofill.models.rivals.popularity:Popularity", (Contender("popularity", lists=True),)),
+    "popularity": Algorithm("cofill.models.baselines.popularity:Popularity", (Contender("popularity", lists=True),)),
     "item-knn": Algorithm(
-        "cofill.models.rivals.item_models:ItemKNN",
+        "cofill.models.baselines.item_models:ItemKNN",
         (Contender("item kNN", lists=True),),
         {"neighbours": 50, "shrinkage": 1.0},
     ),
-    "ease": Algorithm("cofill.models.rivals.item_models:EASE", (Contender("EASE", lists=True),), {"penalty": 160.0}),
+    "ease": Algorithm("cofill.models.baselines.item_models:EASE", (Contender("EASE", lists=True),), {"penalty": 160.0}),
     "ials": Algorithm(
-        "cofill.models.rivals.ials:IALS",
+        "cofill.models.baselines.ials:IALS",
         (Contender("iALS", lists=True),),
         {"rank": 16, "unobserved": 0.1, "penalty": 0.01, "iterations": 4},
     ),

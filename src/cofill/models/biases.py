@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
@@ -12,12 +12,6 @@ from cofill.models.persistence import Arrays
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4

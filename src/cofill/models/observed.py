@@ -4,15 +4,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
 
 # Of one row or column, what differs from the training: a rating, or None where the one of the training is gone.
 Updates = dict[int, float | None]
@@ -169,7 +166,7 @@ class KnownRatings:
         """Rows (ascending) and ratings of a column, all of them."""
         return self._of_columns.ratings(column)
 
-    def contains(self, rows: Ints, columns: Ints) -> npt.NDArray[np.bool_]:
+    def contains(self, rows: Ints, columns: Ints) -> Bools:
         """(n,): whether a rating of each pair is known; an index of -1 is never known."""
         base = self.trained
         found = (rows >= 0) & (rows < base.rows) & (columns >= 0)
@@ -222,7 +219,7 @@ class KnownRatings:
         return np.array([r for r, _ in pairs], np.int32), np.array([c for _, c in pairs], np.int32)
 
 
-def _contained(rows: SparseRows, wanted: Longs, columns: Ints) -> npt.NDArray[np.bool_]:
+def _contained(rows: SparseRows, wanted: Longs, columns: Ints) -> Bools:
     """(n,): whether rows have columns, by bisection in all of them at once."""
     low, end = rows.indptr[wanted], rows.indptr[wanted + 1]
     high = end.copy()

@@ -1,7 +1,7 @@
 """A model on disk: a folder with weights and ratings as safetensors, ids as Parquet, and a JSON that people can read.
 
     model.json                    what the model is: settings, data, history, measures, and the files that belong to it
-    weights-<hash>.safetensors    what was learned: the network and what fold-in needs, or the factors of a rival
+    weights-<hash>.safetensors    what was learned: the network and what fold-in needs, or the factors of a baseline
     ratings-<hash>.safetensors    the ratings it was trained on, and those added later
     lists-<hash>.safetensors      the list scorer
     features-<hash>.safetensors   side features and what was learned about their columns, where there are any
@@ -65,7 +65,6 @@ FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attr
 """What the files of a model's folder are called, beside its card; a model has some of them."""
 Sides = Literal["users", "items"]
 Arrays = dict[str, npt.NDArray[Any]]
-Longs = npt.NDArray[np.int64]
 Model = Any
 """A `Recommender`, whose module imports this one."""
 

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from cofill.arrays import Longs
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.rng import Keys, Longs, draws_of
+from cofill.models.rng import Keys, draws_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,16 +5,12 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings
 from cofill.models.results import Given, Shares, replaced_shares
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 
 class Predictor:
@@ -41,7 +37,7 @@ class Predictor:
         self.user_counts: Longs = known.trained_counts()  # (users,): ratings of each
         self.item_counts: Longs = known.trained_column_counts()  # (items,)
 
-    def item_known(self) -> Flags:
+    def item_known(self) -> Bools:
         """(items,): of which items anything is known that the algorithm can make use of."""
         return np.asarray((self.item_counts > 0) | self.item_features.described)
 
@@ -206,7 +202,7 @@ def or_zeros(features: Floats | None, width: int) -> Floats:
     return np.zeros(width, np.float32) if features is None else features
 
 
-_Array = TypeVar("_Array", Floats, Ints, Longs, Flags)
+_Array = TypeVar("_Array", Floats, Ints, Longs, Bools)
 
 
 def grown(array: _Array, size: int) -> _Array:

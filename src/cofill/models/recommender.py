@@ -1,8 +1,8 @@
 """A model as people use it, in their own ids: fit, predict, recommend, similar, explain, follow ratings, save, load.
 
-`CFN`, `Means`, `ListModel` and the rivals are recommenders: each says how it learns, and leaves behind a `Predictor` of
-users x items that predicts, and a `ListScorer` that ranks. An algorithm of another package is a subclass with `kind`,
-`settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
+`CFN`, `Means`, `ListModel` and the baselines are recommenders: each says how it learns, and leaves behind a `Predictor`
+of users x items that predicts, and a `ListScorer` that ranks. An algorithm of another package is a subclass with
+`kind`, `settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
 """
 
 from abc import ABC, abstractmethod
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_a
 
 import numpy as np
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
@@ -31,7 +32,7 @@ from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Si
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
 from cofill.models.persistence import Kept as Kept  # what an algorithm of another package answers `_kept` with
-from cofill.models.predictor import Floats, Ints, Longs, Predictor
+from cofill.models.predictor import Predictor
 from cofill.models.results import (
     BestItems,
     Explanation,

@@ -6,8 +6,8 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
 from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
@@ -17,11 +17,6 @@ from cofill.progress import Progress, Step, unseen
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 
 # Predictions
@@ -121,7 +116,7 @@ class RankedList(list[_Entry], InFrames):
         return pl.DataFrame(rows, schema=schema, orient="row")
 
 
-def best_of(scores: npt.NDArray[np.float32], n: int) -> list[int]:
+def best_of(scores: Floats, n: int) -> list[int]:
     """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
     if n < len(scores):
         # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
@@ -350,7 +345,7 @@ def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, ask
     usual = stranger[others]
     whole = fold_in(others, ratings)[asked].astype(np.float64)
 
-    def lost(replaced: npt.NDArray[np.int64]) -> Doubles:
+    def lost(replaced: Longs) -> Doubles:
         other = ratings.copy()
         other[replaced] = usual[replaced]
         difference: Doubles = whole - fold_in(others, other)[asked]

@@ -4,14 +4,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Longs
 from cofill.exchange import ALONE, Exchange
 from cofill.models.rng import Keys, Sample, draws_of, seed_of
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
 
 # Examples that are looked at: enough for hundreds of features, and a bound on time and memory.
 _EXAMPLES = 20_000

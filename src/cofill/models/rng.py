@@ -11,14 +11,11 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.exchange import ALONE, Exchange, total
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 Keys = npt.NDArray[np.uint64]
-Flags = npt.NDArray[np.bool_]
 _Array = TypeVar("_Array", bound=npt.NDArray[np.generic])
 
 # Those of splitmix64.
@@ -122,7 +119,7 @@ def draws_of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr:
     return out
 
 
-def are_smallest(draws: Keys, count: int, exchange: Exchange = ALONE) -> Flags:
+def are_smallest(draws: Keys, count: int, exchange: Exchange = ALONE) -> Bools:
     """(n,): which draws of this process are among the `count` smallest of all processes."""
     of_all = int(total(exchange, len(draws))[0])
     if not 0 < count < of_all:
@@ -133,7 +130,7 @@ def are_smallest(draws: Keys, count: int, exchange: Exchange = ALONE) -> Flags:
     if len(candidates) < count:  # of draws that are none
         candidates = np.concatenate(exchange.gather(draws))
     bound = np.partition(candidates, count - 1)[count - 1]
-    found: Flags = draws <= bound
+    found: Bools = draws <= bound
     return found
 
 

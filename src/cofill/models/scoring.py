@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features, ReadableColumn
@@ -19,7 +20,7 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, UnknownIdError
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
 from cofill.models.lists.scorer import About, ListScorer
-from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor
+from cofill.models.predictor import Predictor
 from cofill.models.results import BestItems, Explanation, Given, Shares, explanations
 from cofill.threads import on_all_cores
 
@@ -243,7 +244,7 @@ class Scoring:
         return given._replace(others=items, ratings=ratings), shares
 
 
-def likeness_to(index: int, vectors: Floats, known: Flags) -> Floats:
+def likeness_to(index: int, vectors: Floats, known: Bools) -> Floats:
     """(n,): the cosine of vectors (n, width), about the mean of the known ones, to one; -inf of that and of unknown."""
     centred = vectors - vectors[known].mean(0)
     norms = np.maximum(np.linalg.norm(centred, axis=1), np.float32(_LEAST_LENGTH))

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cofill.arrays import Longs
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import ModelFileError, SettingsError
 from cofill.models.persistence import (
@@ -28,7 +29,6 @@ from cofill.models.persistence import (
     Arrays,
     Contents,
     Kept,
-    Longs,
     Model,
     PartInfo,
     ShardCard,

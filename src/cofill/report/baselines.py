@@ -4,16 +4,13 @@ Popularity, the other thing that lists must beat, is measured by `evaluate_ranki
 """
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Floats, Ints
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
+from cofill.models.baselines.item_models import EASE
 from cofill.models.biases import FittedMeans
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.item_models import EASE
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
 
 MOST_ITEMS_OF_EASE = 4000
 """From there on it would take longer than all else on the page: its time grows with the cube of the items."""

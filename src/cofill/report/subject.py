@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints
 from cofill.data.ratings import Ratings
 from cofill.data.vocabulary import Id
 from cofill.errors import DataError
@@ -14,9 +14,6 @@ from cofill.evaluation.ratings import Predictions, measured, predict_test
 from cofill.models.recommender import Recommender
 from cofill.progress import share_done
 from cofill.report.baselines import MeansAlone, fitted_ease, known_ratings
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -58,12 +55,12 @@ class Subject:
         return known_ratings(self.model)
 
     @cached_property
-    def mean_ratings(self) -> npt.NDArray[np.float64]:
+    def mean_ratings(self) -> Doubles:
         """(items,): NaN where there is none."""
         items, values = self.known.item_index, self.known.values
         counts = np.bincount(items, minlength=len(self.model.items))
         sums = np.bincount(items, weights=values, minlength=len(self.model.items))
-        means: npt.NDArray[np.float64] = np.full(len(counts), np.nan)
+        means: Doubles = np.full(len(counts), np.nan)
         return np.divide(sums, counts, out=means, where=counts > 0)
 
     # The test part

@@ -7,11 +7,9 @@ from bisect import bisect_right, insort
 from collections.abc import Iterable
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools
 from cofill.data.vocabulary import Id, Vocabulary
-
-Flags = npt.NDArray[np.bool_]
 
 
 class Availability:
@@ -21,7 +19,7 @@ class Availability:
         self._items = items
         self.hidden: set[Id] = set()
         self.deleted: set[Id] = set()
-        self._flags: Flags | None = None
+        self._flags: Bools | None = None
 
     def tell(self, item: Id, *, available: bool, deleted: bool) -> None:
         """What is so of an item from now on; it may not be known yet."""
@@ -33,7 +31,7 @@ class Availability:
         """Whether an item may be in lists."""
         return item not in self.hidden and item not in self.deleted
 
-    def withheld(self) -> Flags | None:
+    def withheld(self) -> Bools | None:
         """(items,): which items may not be in lists; None if all may."""
         if not self.hidden and not self.deleted:
             return None

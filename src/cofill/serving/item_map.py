@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 from fastapi import Query, Response
 from pydantic import BaseModel, Field
 
+from cofill.arrays import Floats
 from cofill.data.attributes import AttributeColumn
 from cofill.data.vocabulary import Id
 from cofill.errors import CofillError
@@ -38,7 +38,6 @@ from cofill.workers import THREADS_OF_LIBRARIES, interrupts_blocked
 
 log = logging.getLogger("cofill.serving")
 
-Floats = npt.NDArray[np.float32]
 Place = tuple[Id, float, float]
 
 _MOST_GROUPS = 8  # that colours can tell apart; everything else has none

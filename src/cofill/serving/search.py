@@ -5,13 +5,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Longs
 from cofill.data.vocabulary import Id, Vocabulary
-
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _FEW_CHANGES = 1000  # that are looked through one by one before everything is sorted anew
 _FEWEST, _SHARE, _MOST = 200, 0.1, 2000  # candidates: so many, or that share of the items
@@ -52,7 +48,7 @@ class ItemSearch:
         if len(self._later) > _FEW_CHANGES:
             self._sort()
 
-    def find(self, query: str, counts: Longs, n: int, without: Flags | None = None) -> list[int]:
+    def find(self, query: str, counts: Longs, n: int, without: Bools | None = None) -> list[int]:
         """Indices of at most n items whose titles have a word that begins with each word of the query.
 
         The most rated come first, but before them the one whose id the query is. All items match an empty query. Items

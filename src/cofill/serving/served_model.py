@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id
@@ -26,9 +26,6 @@ from cofill.serving.tombstones import Hashed, Tombstones
 
 log = logging.getLogger("cofill.serving")
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
 
 MOST_STARTERS = 100
 _MOST_TOLD = 20  # refusals, one by one

@@ -64,7 +64,7 @@ def cfn(**changes: Any) -> CFN:
 
 
 @cache
-def rival(name: str) -> Recommender:
+def baseline(name: str) -> Recommender:
     few: dict[str, Any] = {"als-wr": {"rank": 6}, "autorec": {"hidden": 16, "epochs": 30, "threads": 1}}
     return algorithm(name)(**few.get(name, {})).fit(world().ratings)
 
@@ -285,7 +285,7 @@ def test_the_path_is_that_of_the_network() -> None:
 @pytest.mark.parametrize("name", ["means", "als-wr", "autorec"])
 @pytest.mark.parametrize("user", [4, {1: 4.5, 7: 1.0, 30: 3.0}, {}, "nobody"], ids=str)
 def test_every_algorithm_explains(name: str, user: Any) -> None:
-    model = rival(name)
+    model = baseline(name)
     for explanation in whys(model, user, [2, 9]):
         assert_adds_up(model, user, explanation)
         assert bool(explanation.contributions) == (user not in ({}, "nobody"))
@@ -295,7 +295,7 @@ def test_every_algorithm_explains(name: str, user: Any) -> None:
 
 def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that are least unusual; the others have the amounts that they have anyway."""
-    model = rival("means")
+    model = baseline("means")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
     one_by_one = amounts(why(model, ratings, 50))
     monkeypatch.setattr(cofill.models.results, "_ONE_BY_ONE", 3)
@@ -339,4 +339,4 @@ def test_what_cannot_be_explained() -> None:
     with pytest.raises(DataError, match=r"^features describe a new user, and 1 is an id"):
         why(model, 1, 1, features=PERSON)
     with pytest.raises(DataError, match="cannot use the features of a new user"):
-        why(rival("means"), {}, 1, features=PERSON)
+        why(baseline("means"), {}, 1, features=PERSON)

@@ -18,13 +18,13 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
+from cofill.models.baselines.autorec import AutoRec
 from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entries
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.training import rate_factor, rate_of_epoch
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.autorec import AutoRec
 from cofill.progress import Step
 from tests.models.cfn.as_read import as_read, portion_of
 

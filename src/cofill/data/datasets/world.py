@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.datasets.world_choosing import Choosing, make_choosing
-from cofill.data.datasets.world_liking import HIGH, LOW, Bools, Floats, Liking, make_liking
+from cofill.data.datasets.world_liking import HIGH, LOW, Liking, make_liking
 from cofill.data.datasets.world_names import GENRE_SHARES, GENRES, OCCUPATIONS, TAGS, make_titles
 from cofill.data.datasets.world_traits import backgrounds
 from cofill.data.datasets.world_truth import Truth
@@ -29,7 +30,6 @@ from cofill.interrupts import unfinished
 if TYPE_CHECKING:
     from cofill.data.datasets.world_events import Events
 
-Indices = npt.NDArray[np.int32]
 Progress = Callable[[float], None]
 
 CHUNK = 1 << 20  # ratings at a time, for which there are temporary arrays
@@ -48,9 +48,9 @@ class Films:
     titles: tuple[str, ...]
     years: npt.NDArray[np.int16]
     genres: Bools
-    tag_film: Indices
+    tag_film: Ints
     tag: npt.NDArray[np.int16]  # an index into TAGS
-    tag_count: Indices
+    tag_count: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class People:
 
     ages: npt.NDArray[np.int16]
     occupations: npt.NDArray[np.int8]
-    friends: Indices
+    friends: Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,7 +205,7 @@ def _with_usual_mean(liking: Liking, choosing: Choosing) -> Liking:
     return replace(liking, mean=liking.mean - float(lift / chosen.sum()))
 
 
-def _rate(truth: Truth, users: Indices, items: Indices, rng: np.random.Generator, report: Progress) -> Floats:
+def _rate(truth: Truth, users: Ints, items: Ints, rng: np.random.Generator, report: Progress) -> Floats:
     """Observed ratings: the truth plus noise, rounded to half stars."""
     values = np.empty(len(users), dtype=np.float32)
     for start in range(0, len(users), CHUNK):
@@ -243,9 +243,7 @@ def _make_backgrounds(users: int, rng: np.random.Generator) -> tuple[npt.NDArray
     return ages, occupations
 
 
-def _make_tags(
-    attributes: Floats, fame: npt.NDArray[np.float64], rng: np.random.Generator
-) -> tuple[Indices, npt.NDArray[np.int16], Indices]:
+def _make_tags(attributes: Floats, fame: Doubles, rng: np.random.Generator) -> tuple[Ints, npt.NDArray[np.int16], Ints]:
     """Tags that fit the attributes of a film; more of them, and more often, the better it is known."""
     meanings = rng.normal(size=(len(TAGS), attributes.shape[1]))
     rank = np.argsort(np.argsort(fame)) / max(len(fame) - 1, 1)  # 0 for the least known film, 1 for the best
@@ -261,7 +259,7 @@ def _make_tags(
     return film, best[given], count.astype(np.int32)
 
 
-def _make_friends(taste: Floats, rng: np.random.Generator) -> Indices:
+def _make_friends(taste: Floats, rng: np.random.Generator) -> Ints:
     """Links between people, most of them within circles of similar taste: (links, 2)."""
     users = len(taste)
     centres = rng.normal(size=(int(np.clip(users / 60, 1, 256)), taste.shape[1]))
@@ -278,11 +276,11 @@ def _make_friends(taste: Floats, rng: np.random.Generator) -> Indices:
     other = np.where(rng.random(links) < 0.8, near, rng.integers(users, size=links))
     keys = np.unique(np.minimum(one, other) * users + np.maximum(one, other))
     pairs = np.stack([keys // users, keys % users], axis=1)
-    links_between_two: Indices = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int32)
+    links_between_two: Ints = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int32)
     return links_between_two
 
 
-def _make_times(users: int, user_index: Indices, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+def _make_times(users: int, user_index: Ints, rng: np.random.Generator) -> Longs:
     """Seconds since 1970. People come at any time, rate much at first and less later on."""
     arrival = rng.uniform(FIRST_TIME, LAST_TIME, users)
     stay = 86_400 * rng.lognormal(3.0, 1.8, users)  # median three weeks

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.datasets.world_traits import Doubles, traits_from
+from cofill.arrays import Doubles, Floats, Longs
+from cofill.data.datasets.world_traits import traits_from
 
-Floats = npt.NDArray[np.float32]
-Counts = npt.NDArray[np.int64]
+Counts = Longs
 
 HABITS = 4
 HABIT_SPREAD = 0.6  # standard deviation of the habits' part of interest . themes; that of the tastes is 1.15

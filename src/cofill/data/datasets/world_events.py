@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Ints, Longs
 from cofill.data.datasets.world_choosing import Counts
 from cofill.data.datasets.world_sampling import choose_films
 from cofill.data.datasets.world_truth import Truth
 from cofill.data.ratings import Ratings
 
-Indices = npt.NDArray[np.int32]
-Times = npt.NDArray[np.int64]
+Times = Longs
 
 VIEW, BUY = 0, 1
 NAMES = ("view", "buy")
@@ -34,8 +34,8 @@ class Events:
     A film is viewed before it is bought, often several times, and bought once at most.
     """
 
-    users: Indices
-    items: Indices
+    users: Ints
+    items: Ints
     events: npt.NDArray[np.int8]
     times: Times
 
@@ -72,7 +72,7 @@ def make_events(truth: Truth, ratings: Ratings, rng: np.random.Generator) -> Eve
     return Events(user[whose[order]], item[whose[order]], what[order], when[order])
 
 
-def _visits(ratings: Ratings, user: Indices, rng: np.random.Generator) -> Times:
+def _visits(ratings: Ratings, user: Ints, rng: np.random.Generator) -> Times:
     """When each of these people comes, some time after their first rating, for about as long as they rate: (n,)."""
     rated, times = ratings.user_index, ratings.times
     assert times is not None

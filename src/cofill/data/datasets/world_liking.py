@@ -11,10 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cofill.data.datasets.world_traits import Doubles, backgrounds, mixed, standardized, traits_from
-
-Floats = npt.NDArray[np.float32]
-Bools = npt.NDArray[np.bool_]
+from cofill.arrays import Bools, Doubles, Floats
+from cofill.data.datasets.world_traits import backgrounds, mixed, standardized, traits_from
 
 LOW, HIGH = 0.5, 5.0
 DIMENSIONS = 8

@@ -8,15 +8,12 @@ set, the longer the tail of films that hardly anybody has seen.
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.datasets.world_choosing import Choosing
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.int32]
-Offsets = npt.NDArray[np.int64]
+Offsets = Longs
 
 FEWEST_RATINGS = 20
 CHUNKS = 50
@@ -48,7 +45,7 @@ def choose_films(
     choosing: Choosing,
     rng: np.random.Generator,
     progress: Callable[[float], None] | None = None,
-) -> Indices:
+) -> Ints:
     """The films that each person chooses: (sum of counts,), person by person, ascending, none twice.
 
     Drawn without replacement with probability proportional to exp(log_odds): proposed by appeal, and taken or not by
@@ -106,7 +103,7 @@ def _spread(shares: Doubles, total: int, most: int) -> Offsets:
 
 
 @compiled
-def _alias_table(shares: Doubles) -> tuple[Doubles, Indices]:
+def _alias_table(shares: Doubles) -> tuple[Doubles, Ints]:
     """Walker's tables, to draw an index by its share in constant time: keep column c with keep[c], else take alias[c].
 
     shares (n,), summing to 1.
@@ -141,17 +138,17 @@ def _choose(
     first: int,
     last: int,
     ends: Offsets,
-    owed: Indices,
+    owed: Ints,
     owed_ends: Offsets,
     keep: Doubles,
-    alias: Indices,
+    alias: Ints,
     weights: Doubles,
     choice: float,
     interest: Floats,
     themes: Floats,
     rng: np.random.Generator,
-    seen_by: Indices,
-    chosen: Indices,
+    seen_by: Ints,
+    chosen: Ints,
 ) -> None:
     """Fill `chosen` for the people first..last-1; `seen_by[film]` is the last person who got that film."""
     items = len(themes)

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-Doubles = npt.NDArray[np.float64]
+from cofill.arrays import Doubles
 
 
 def backgrounds(ages: npt.NDArray[np.int16], occupations: npt.NDArray[np.int8]) -> Doubles:

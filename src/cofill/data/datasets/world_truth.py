@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Doubles
 from cofill.data.datasets.world_choosing import Choosing
 from cofill.data.datasets.world_liking import Liking
-from cofill.data.datasets.world_traits import Doubles
 from cofill.errors import DataError
 from cofill.files import replacing
 

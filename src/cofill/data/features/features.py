@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats
 from cofill.data.features import kinds
 from cofill.data.features.columns import Cells, ReadableColumn, coded
-from cofill.data.features.kind import Floats
 from cofill.data.features.kinds.vectors import is_npy
 from cofill.data.features.source import Fitted, Reading, Source, no_block
 from cofill.data.frames import InFrames

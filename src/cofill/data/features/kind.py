@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
+from cofill.arrays import Bools, Doubles, Floats, Longs
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible
 from cofill.data.vocabulary import Id
 from cofill.errors import quoted
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
     Matrix = csr_array[Any, tuple[int, int]]
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 Count = Annotated[int, Field(ge=0)]
 TermNames = tuple[StrictStr, ...] | tuple[StrictInt, ...]
 Learn = Callable[[str, Cells, int], "Kind"]
@@ -285,7 +282,7 @@ class TermKind(Kind):
     def _places(self) -> dict[str, int]:
         return {str(term): place for place, term in enumerate(self.terms or ())}
 
-    def weights(self, found_in: npt.NDArray[np.int64], filled: int) -> Floats:
+    def weights(self, found_in: Longs, filled: int) -> Floats:
         """(terms,): weights of terms that occur in so many of all `filled` cells."""
         return np.ones(len(found_in), np.float32)
 

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Longs
 from cofill.data.features.columns import Cells, ReadableColumn
-from cofill.data.features.kind import Floats, Kind, TermKind
+from cofill.data.features.kind import Kind, TermKind
 from cofill.data.roles import ID_NAMES, normalised, recognised
 from cofill.data.table import Table
 from cofill.data.vocabulary import Id
@@ -24,7 +25,6 @@ from cofill.errors import DataError, Remedy, quoted
 if TYPE_CHECKING:
     from cofill.data.features.kind import Matrix
 
-Longs = npt.NDArray[np.int64]
 About = Literal["user", "item"] | None
 """Whose ids a source has; None if nobody has said so."""
 # Up to this many rows or columns, all products of two of them are found at once; beyond, vectors one by one.
@@ -341,7 +341,7 @@ def found_in(counts: "Matrix") -> Longs:
     return np.bincount(counts.indices, minlength=counts.shape[1])
 
 
-def counted_matrix(rows: Longs, places: Longs, counts: npt.NDArray[np.float64], shape: tuple[int, int]) -> "Matrix":
+def counted_matrix(rows: Longs, places: Longs, counts: Doubles, shape: tuple[int, int]) -> "Matrix":
     """The sums of counts (n,) at rows (n,) and places (n,), the same whatever their order; sums of 0 are left out."""
     from scipy.sparse import csr_array
 
@@ -370,7 +370,7 @@ def _reduced_base(matrix: "Matrix", to: int) -> Floats:
     return np.ascontiguousarray(base / length, dtype=np.float32)
 
 
-def _decomposed(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _decomposed(matrix: Any, to: int) -> tuple[Doubles, Doubles]:
     """The greatest singular values (k,), descending, and their right vectors (terms, k)."""
     ids, terms = matrix.shape
     wide = terms > ids  # the shorter side is decomposed, and the other follows from it
@@ -381,7 +381,7 @@ def _decomposed(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDAr
     return singular_values, (matrix.T @ vectors) / singular_values if wide else vectors
 
 
-def _eigenvectors(matrix: Any, to: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def _eigenvectors(matrix: Any, to: int) -> tuple[Doubles, Doubles]:
     """The greatest eigenvalues (k,) of the products of all rows with each other, descending, and vectors (rows, k)."""
     rows = matrix.shape[0]
     if rows <= SMALL_SIDE:

@@ -27,6 +27,7 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import DescribedRatings, SideFeatures, side_of
 from cofill.data.features import Features
@@ -48,7 +49,6 @@ _READERS = 4  # files that are read and checked at a time
 _BETWEEN = "\0"  # ids; no id has it
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
-Longs = npt.NDArray[np.int64]
 
 
 class File(BaseModel):
@@ -381,10 +381,10 @@ class Partition:
 class _Buckets:
     """Buckets one after the other."""
 
-    ids: npt.NDArray[np.int64] | npt.NDArray[np.object_]
+    ids: Longs | npt.NDArray[np.object_]
     ends: Longs
-    rows: npt.NDArray[np.int32]
-    values: npt.NDArray[np.float32]
+    rows: Ints
+    values: Floats
     times: Times | None
     features: SideFeatures
 
@@ -432,7 +432,7 @@ def _end_to_end(arrays: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
     return np.concatenate([np.empty(0, kind), *arrays]).astype(kind, copy=False)
 
 
-def _numbers(chosen: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int32]:
+def _numbers(chosen: Longs, count: int) -> Ints:
     """(count,): the place of each index among the chosen."""
     numbers = np.full(count, -1, np.int32)
     numbers[chosen] = np.arange(len(chosen), dtype=np.int32)

@@ -21,6 +21,7 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import learned_features, matched_counts, refuse_without_columns
 from cofill.data.features import Features
@@ -37,8 +38,6 @@ from cofill.progress import Progress, Step, unseen
 if TYPE_CHECKING:
     import polars as pl
 
-Floats = npt.NDArray[np.float32]
-Longs = npt.NDArray[np.int64]
 BUCKETS = 256
 MOST_BUCKETS = 1 << 16
 PIECE_BYTES = 1 << 24
@@ -495,7 +494,7 @@ def _in_kind(ids: Iterable[Id], integers: bool) -> list[Id]:
     return known.ids
 
 
-def _positions(ids: "pl.Series", among: "pl.Series") -> npt.NDArray[np.int32]:
+def _positions(ids: "pl.Series", among: "pl.Series") -> Ints:
     """(n,): where each id stands among others that include it."""
     import polars as pl
 

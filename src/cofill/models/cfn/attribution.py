@@ -22,16 +22,11 @@ it is what training knows of it beyond the closed form.
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints
 from cofill.models.cfn.network import CFNetwork, activation_gradient
 from cofill.models.results import Given, Shares
 from cofill.models.ridge import FeatureRegression
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _PLACES: Floats = ((_ABSCISSAS + 1) / 2).astype(np.float32)  # on the way from 0 to 1

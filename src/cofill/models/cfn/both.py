@@ -6,11 +6,11 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.models.cfn.training import ValidationAnswers
-from cofill.models.predictor import Floats, Ints, Longs, Predictor
+from cofill.models.predictor import Predictor
 from cofill.models.results import Given, Shares
 
-Doubles = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.integer]
 
 _RIDGE = 1.0

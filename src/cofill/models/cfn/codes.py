@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.gp import CodeSpace, LeaveOneOut, local_kernel
@@ -14,7 +15,7 @@ from cofill.models.cfn.neighbours import Nearest, Neighbours, nearest_to, pulls_
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings
-from cofill.models.predictor import Flags, Floats, Ints, Longs, described_as_trained, grown
+from cofill.models.predictor import described_as_trained, grown
 
 _CHUNK = 1024
 _NO_ROWS, _NO_ALPHA = np.empty(0, np.int32), np.empty(0, np.float32)
@@ -79,9 +80,9 @@ class RowCodes:
         else:
             self._stale.discard(row)
 
-    def changed(self, rows: npt.NDArray[np.integer]) -> Flags:
+    def changed(self, rows: npt.NDArray[np.integer]) -> Bools:
         """(n,): whether rows have other ratings or features than in the training."""
-        changed: Flags = self._changed[rows]
+        changed: Bools = self._changed[rows]
         return changed
 
     def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
@@ -114,9 +115,9 @@ class RowCodes:
         """
         return self._mixed(rows, self.was_trained(rows))
 
-    def was_trained(self, rows: npt.NDArray[np.integer]) -> Flags:
+    def was_trained(self, rows: npt.NDArray[np.integer]) -> Bools:
         """(n,): whether each row had ratings in the training."""
-        trained: Flags = rows < len(self.trained_counts)
+        trained: Bools = rows < len(self.trained_counts)
         trained[trained] = self.trained_counts[rows[trained]] > 0
         return trained
 
@@ -142,7 +143,7 @@ class RowCodes:
         kept = self._trained
         return self._encode_trained(np.arange(self._known.trained.rows)) if kept is None else kept
 
-    def _mixed(self, rows: Longs, as_trained: Flags) -> tuple[Floats, Floats]:
+    def _mixed(self, rows: Longs, as_trained: Bools) -> tuple[Floats, Floats]:
         """Some rows as they were trained, the others as they stand now."""
         codes = np.empty((len(rows), self._network.width), np.float32)
         means = np.empty(len(rows), np.float32)

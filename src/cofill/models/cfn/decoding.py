@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
@@ -45,10 +45,8 @@ from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays
-from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, described_as_trained, grown
+from cofill.models.predictor import Predictor, described_as_trained, grown
 from cofill.models.ridge import FeatureRegression
-
-Doubles = npt.NDArray[np.float64]
 
 _ENTRIES_AT_ONCE = 8192
 _ENTRIES_READ = 500_000
@@ -370,7 +368,7 @@ class CFNPredictor(Predictor):
         """(rows,): of the centred codes."""
         return self._rows_now().lengths
 
-    def _column_known(self) -> Flags:
+    def _column_known(self) -> Bools:
         """(columns,): of which columns there is a rating or a feature."""
         return np.asarray((self._column_counts > 0) | self.column_features.described)
 
@@ -383,7 +381,7 @@ class CFNPredictor(Predictor):
         trust: np.float32 | Floats,
         deviations: np.float32 | Floats,
         means: np.float32 | Floats,
-        known: bool | np.bool_ | Flags,
+        known: bool | np.bool_ | Bools,
     ) -> Floats:
         """What columns say of rows -> ratings, from the biases of the columns, and from the trust in the rows, their
         deviations (in ratings) and means (scaled). `known`: whether anything is known of the columns.

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
@@ -20,7 +21,6 @@ from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_batch import Spread
 from cofill.models.cfn.gp_fit import FirstDecoder, first_amplitudes
 from cofill.models.cfn.judging import ENOUGH, after_refit, judged_by_halves
-from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Weights
 from cofill.models.cfn.pretrain import pretrained_network
 from cofill.models.cfn.scaling import ScaledRows, Scaling

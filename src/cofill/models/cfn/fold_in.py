@@ -6,14 +6,12 @@ A column's weights and its bias are one vector here, (width + 1,).
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Longs
 from cofill.exchange import total
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Sample, seed_of
-
-Floats = npt.NDArray[np.float32]
 
 _CHUNK = 4096
 # Columns from which it is learned how weights follow features; here an example is a whole row of weights.
@@ -26,12 +24,10 @@ class WeightSpread(NamedTuple):
 
     mean: Floats  # (width + 1,)
     by_features: FeatureRegression  # what a column's weights exceed the mean by
-    factor: npt.NDArray[np.float64]  # (width + 1, directions): times itself transposed, the covariance of the rest
+    factor: Doubles  # (width + 1, directions): times itself transposed, the covariance of the rest
 
 
-def spread_of_weights(
-    weight: Floats, bias: Floats, ratings: npt.NDArray[np.int64], features: Floats, portion: Portion
-) -> WeightSpread:
+def spread_of_weights(weight: Floats, bias: Floats, ratings: Longs, features: Floats, portion: Portion) -> WeightSpread:
     """From weights (columns, width), biases (columns,), how many ratings these had (columns,), and their features."""
     columns = np.flatnonzero(ratings > 0)
     count = total(portion.exchange, len(columns))[0]
@@ -49,9 +45,9 @@ def spread_of_weights(
 def _expectation(
     weight: Floats,
     bias: Floats,
-    ratings: npt.NDArray[np.int64],
+    ratings: Longs,
     features: Floats,
-    columns: npt.NDArray[np.int64],
+    columns: Longs,
     portion: Portion,
 ) -> tuple[Floats, FeatureRegression]:
     """The mean of the columns' weights (width + 1,), and how they follow the columns' features."""

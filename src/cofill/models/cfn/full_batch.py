@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from cofill.arrays import Floats
 from cofill.compiling import compiled
 from cofill.config import CFNSettings
-from cofill.models.cfn.kernels import Entries, Floats, Loss, encode
+from cofill.models.cfn.kernels import Entries, Loss, encode
 from cofill.models.cfn.network import CFNetwork, Weights, activated, activation_gradient
 from cofill.models.cfn.sgd import FusedEngine, LossSoFar, Minibatches
 

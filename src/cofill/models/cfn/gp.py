@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
@@ -35,12 +36,6 @@ from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, summed_inputs
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.ridge import FeatureRegression
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 # How quickly the local kernel falls with the angle between two codes. Sharp enough to be cut to the nearest rows: what
 # is wider than that is seen by the cosine kernel, which costs nothing. Chosen on validation ratings of four data sets.

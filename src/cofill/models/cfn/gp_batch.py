@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -30,12 +31,7 @@ from cofill.models.cfn.gp import (
 from cofill.models.cfn.scaling import Scaling
 from cofill.threads import on_all_cores
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 Matrices = Floats | Doubles
-Longs = npt.NDArray[np.int64]
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.integer]
 
 # Numbers in a batch of square matrices: a batch of short columns is large enough to be worth a call, and

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
@@ -43,12 +43,6 @@ from cofill.models.cfn.training import ValidationPart
 from cofill.models.portion import Portion
 from cofill.models.rng import Keys, draws_of, draws_of_entries, seed_of
 from cofill.threads import on_all_cores, one_blas_thread
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
-Longs = npt.NDArray[np.int64]
 
 # Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.
 _DIRECTIONS = 128

@@ -8,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from cofill.arrays import Floats
 from cofill.config import CFNSettings
 from cofill.exchange import total
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
 from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_batch import DecodedColumns, Spread, across, whole_variance
-from cofill.models.cfn.gp_fit import FirstDecoder, Floats, Learned, drawn, halves_of
+from cofill.models.cfn.gp_fit import FirstDecoder, Learned, drawn, halves_of
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.observed import AllColumns, KnownRatings

@@ -13,14 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled, intrinsic
 from cofill.models.rng import Keys, drawn, mixed, normal, unit
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
 TANH, SIGMOID, IDENTITY = 0, 1, 2
@@ -35,7 +31,7 @@ class Entries(NamedTuple):
     rows: Ints  # (n,) the place of its row in its minibatch
     inputs: Floats  # (n,)
     targets: Floats  # (n,)
-    corrupted: Flags  # (n,)
+    corrupted: Bools  # (n,)
 
 
 class Loss(NamedTuple):
@@ -93,7 +89,7 @@ def _prefetch_line(typing_context: Any, array: Any, row: Any, column: Any) -> An
 
 
 @compiled
-def prefetch_row(matrix: npt.NDArray[np.float32], row: int) -> None:
+def prefetch_row(matrix: Floats, row: int) -> None:
     """Ask for all of matrix[row]; the row must exist."""
     for column in range(0, matrix.shape[1], _FLOATS_A_LINE):
         _prefetch_line(matrix, row, column)
@@ -124,8 +120,8 @@ def lay_out(
     noise: Noise,
     row_keys: Keys,
     column_keys: Keys,
-    spared: Flags,
-    cold: Flags,
+    spared: Bools,
+    cold: Bools,
     at: Longs,
     entries: Entries,
 ) -> None:

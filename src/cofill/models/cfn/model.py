@@ -8,6 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
@@ -33,7 +34,7 @@ from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.persistence import Arrays, Sides, all_columns
 from cofill.models.portion import Portion
-from cofill.models.predictor import Floats, Predictor
+from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.models.shards import KeptByColumn
 from cofill.progress import Forecast, Progress, Step

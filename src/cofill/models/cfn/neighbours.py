@@ -4,16 +4,12 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.gp import local_kernel
 from cofill.threads import on_all_cores
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 _AT_ONCE = 2_000_000  # cosines
 _UNLIKE = np.float32(-2)  # below every cosine
@@ -49,9 +45,7 @@ class Neighbours:
         self.near_to, self.near_kernel = np.asarray(other.indices, np.int32), np.asarray(other.data, np.float32)
 
     @classmethod
-    def of(
-        cls, directions: Floats, most: int, rated: npt.NDArray[np.bool_], exchange: Exchange = ALONE
-    ) -> "Neighbours":
+    def of(cls, directions: Floats, most: int, rated: Bools, exchange: Exchange = ALONE) -> "Neighbours":
         """From directions (rows, width) of length 1; a row is among its own nearest.
 
         Only rows that are `rated` (rows,) are chosen while there are any: no column has a pull on the others.
@@ -140,7 +134,7 @@ def _groups(directions: Floats, rows: Longs) -> list[Longs]:
     return found
 
 
-def nearest_to(direction: Floats, directions: Floats, most: int, rated: npt.NDArray[np.bool_]) -> Nearest:
+def nearest_to(direction: Floats, directions: Floats, most: int, rated: Bools) -> Nearest:
     """Of a row (width,) that is not in the table, or has changed, among rows (n, width)."""
     cosines = directions @ direction
     cosines[~rated] = _UNLIKE

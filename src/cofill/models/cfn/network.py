@@ -8,8 +8,8 @@ from math import sqrt
 from typing import Self, assert_never
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Activation, NetworkSettings
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
@@ -17,9 +17,6 @@ from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import Keys, seed_of, uniform_rows
 from cofill.workers import cores
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 Weights = dict[str, Floats]
 """Weights by name, such as input.weight, as checkpoints and model files have them."""
 

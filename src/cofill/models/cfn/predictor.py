@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
@@ -9,7 +10,7 @@ from cofill.models.cfn.attribution import along_the_path, blended, of_damped_mea
 from cofill.models.cfn.decoding import CFNPredictor, transposed
 from cofill.models.cfn.gp import Seen
 from cofill.models.observed import KnownRatings
-from cofill.models.predictor import Floats, Ints, Longs, or_zeros
+from cofill.models.predictor import or_zeros
 from cofill.models.results import Given, Shares
 
 _NEVER_SEEN = np.array([-1], np.int32)

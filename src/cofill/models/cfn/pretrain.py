@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings
-from cofill.models.cfn.kernels import Floats, Longs
 from cofill.models.cfn.network import CFNetwork, Linear, activated, activation_gradient, encode_rows
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.training import TrainingState, epoch_seed, make_engine, new_network, run_epochs

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -14,11 +15,6 @@ from cofill.exchange import total
 from cofill.models.biases import FittedMeans
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 # The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
 # MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.

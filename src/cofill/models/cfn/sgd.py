@@ -14,11 +14,12 @@ from typing import NamedTuple, Self, TypeVar, get_args
 
 import numpy as np
 
+from cofill.arrays import Bools, Floats, Longs
 from cofill.config import CFNSettings, LossSettings, Noise
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
-from cofill.models.cfn.kernels import Entries, Flags, Floats, Longs
+from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import draws_of, seed_of
@@ -65,8 +66,8 @@ class EpochNoise(NamedTuple):
     """The noise of one epoch, drawn by the keys of rows and columns: the same in whatever order they come."""
 
     noise: kernels.Noise
-    spared: Flags  # (rows,): which would lose all of their ratings by masking, and so keep them
-    cold: Flags  # (rows,): which lose them all, so that the network learns to read features alone
+    spared: Bools  # (rows,): which would lose all of their ratings by masking, and so keep them
+    cold: Bools  # (rows,): which lose them all, so that the network learns to read features alone
 
     @classmethod
     def drawn(cls, rows: ScaledRows, corruption: Corruption, *seed: int) -> Self:

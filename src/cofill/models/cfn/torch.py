@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from cofill.arrays import Longs
 from cofill.config import Activation, CFNSettings
 from cofill.errors import SettingsError
 from cofill.models.cfn import sgd
-from cofill.models.cfn.kernels import Longs
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import LossSoFar, Minibatches

@@ -28,13 +28,13 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import CFNSettings
 from cofill.errors import SettingsError, TrainingDivergedError
 from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.gp import Amplitudes
-from cofill.models.cfn.kernels import Floats, Ints, Longs
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, lay_out

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import Arrays, KnownRatings, known_arrays
-
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 SECONDS_A_DAY = 86_400.0
 

@@ -8,17 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.threads import one_blas_thread
 from cofill.workers import cores
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
 
 Done = Callable[[float], None]
 """Called with the share done."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.attributes import Attributes, Condition, Scalar
 from cofill.data.conditions import GREATEST_BOOST
@@ -16,15 +16,10 @@ from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 from cofill.models.results import best_of
 
-Floats = npt.NDArray[np.float32]
-Flags = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-
 By = Literal["list", "rating"]
 """What lists are ranked by: what somebody would choose and like, or what they would rate highest."""
 
-Among = Iterable[Id] | Flags
+Among = Iterable[Id] | Bools
 """Items to choose from: their ids, or a flag for each item of the model."""
 
 
@@ -90,9 +85,9 @@ class Rules(SimilarRules, total=False):
 class Selection:
     """Rules, worked out for the items of a model as they are now."""
 
-    allowed: Flags | None  # (items,), None if all are
-    unrated: Flags  # (items,): nobody has rated it
-    placeable: Flags  # (items,): of those, which have features to go by
+    allowed: Bools | None  # (items,), None if all are
+    unrated: Bools  # (items,): nobody has rated it
+    placeable: Bools  # (items,): of those, which have features to go by
     floor: float  # the score that a boost multiplies the distance from
     factors: Floats | None  # (items,)
     kinds: Sequence[tuple[Sequence[Sequence[object]], int]]  # values of each item, and how often one may occur
@@ -225,7 +220,7 @@ class Catalogue:
     items: Vocabulary
     attributes: Attributes
     counts: Longs  # (items,): people who rated or did something with each
-    placeable: Flags  # (items,): which have features that a list can go by
+    placeable: Bools  # (items,): which have features that a list can go by
     vectors: Floats | None  # (items, width): items that the same people choose have similar ones
     floor: float  # of scores
 
@@ -252,7 +247,7 @@ class Catalogue:
             new_items=new_items,
         )
 
-    def _allowed(self, rules: Rules, unrated: Flags) -> Flags | None:
+    def _allowed(self, rules: Rules, unrated: Bools) -> Bools | None:
         among, where, exclude = rules.get("among"), rules.get("where"), rules.get("exclude")
         least = rules.get("min_ratings", 0)
         if not isinstance(least, int | np.integer) or isinstance(least, bool) or least < 0:
@@ -269,7 +264,7 @@ class Catalogue:
             allowed &= (self.counts[: len(self.items)] >= least) | new
         return allowed
 
-    def flags(self, name: str, given: Among) -> Flags:
+    def flags(self, name: str, given: Among) -> Bools:
         """(items,): which items are meant; ids that are unknown do not count."""
         if isinstance(given, np.ndarray) and given.dtype == np.bool_:
             if given.shape != (len(self.items),):

@@ -11,6 +11,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
@@ -28,11 +29,6 @@ from cofill.models.lists.item_weights import (
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, draws_of, seed_of
 
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 
@@ -54,7 +50,7 @@ class About(NamedTuple):
     """What is known of n people beside what they did."""
 
     features: Floats  # (n, P)
-    described: Flags  # (n,): whether anything is known
+    described: Bools  # (n,): whether anything is known
 
 
 class ListScorer(ABC):
@@ -92,7 +88,7 @@ class ListScorer(ABC):
         return np.zeros((len(asked), len(widths)))
 
     @abstractmethod
-    def scored(self) -> Flags:
+    def scored(self) -> Bools:
         """(items,): for which items there is anything to go by."""
 
     def item_vectors(self) -> Floats | None:
@@ -143,7 +139,7 @@ class Followed(Generic[_Folded]):
         self._feedback, self._ratings, self._fold_in = feedback, ratings, fold_in
         self.items: dict[int, _Folded] = {}
         """Items that were folded in."""
-        self.unrated: Flags = ratings == 0
+        self.unrated: Bools = ratings == 0
         """(items,): those without ratings."""
         self._stale = feedback.changed_items()
         self.version = 0
@@ -298,7 +294,7 @@ class LinearScorer(ListScorer):
             found[cold] = self._by_features.items.expected(self.sides.items.values[asked[cold]]) @ parts.T
         return trust * found
 
-    def scored(self) -> Flags:
+    def scored(self) -> Bools:
         later = self._later()
         flags = np.ones(self.feedback.items, np.bool_)
         flags[later.silent] = False
@@ -429,7 +425,7 @@ def _stacked(rows: list[Floats], width: int) -> Floats:
     return np.stack(rows) if rows else np.zeros((0, width), np.float32)
 
 
-def _some_entries(rows: SparseRows, kept: Flags) -> SparseRows:
+def _some_entries(rows: SparseRows, kept: Bools) -> SparseRows:
     if kept.all():
         return rows
     ends = np.concatenate([[0], np.cumsum(kept)])

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, StrictStr
 
+from cofill.arrays import Doubles
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, legible, misplaced
-from cofill.data.features.kind import Doubles, Learn, TermKind
+from cofill.data.features.kind import Learn, TermKind
 from cofill.data.features.kinds.number import are_foreign_ids
 from cofill.data.roles import USUAL_NAMES, normalised
 from cofill.errors import quoted

@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from cofill.arrays import Doubles
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
-from cofill.data.features.kind import Doubles, Kind, Learn
+from cofill.data.features.kind import Kind, Learn
 from cofill.data.features.kinds.category import parse_category
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from cofill.arrays import Floats
 from cofill.data.features.columns import misplaced
-from cofill.data.features.kind import Floats
 from cofill.data.features.kinds.tags import (
     COUNT_NAMES,
     Listed,

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
+from cofill.arrays import Doubles
 from cofill.data.cells import DECIMAL_COMMA, THOUSANDS, is_number
 from cofill.data.features.columns import Cells, Coded, Mismatch, ReadableColumn, misplaced
-from cofill.data.features.kind import CLIP, Doubles, Kind, Learn
+from cofill.data.features.kind import CLIP, Kind, Learn
 from cofill.errors import Remedy
 
 if TYPE_CHECKING:

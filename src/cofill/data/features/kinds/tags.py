@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats, Longs
 from cofill.data.features.columns import Cells, Mismatch, ReadableColumn, Weighted, legible, misplaced, shortened
-from cofill.data.features.kind import Floats, TermKind, TermNames
+from cofill.data.features.kind import TermKind, TermNames
 from cofill.data.features.kinds.number import parse_number
 from cofill.data.features.kinds.several import lists_in_words, suggested_part
 from cofill.data.features.source import (
     Fitted,
-    Longs,
     Reading,
     Source,
     WholeSource,

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from cofill.arrays import Floats
 from cofill.data.features.columns import Cells, Coded, ReadableColumn, legible, misplaced
-from cofill.data.features.kind import Floats, Learn, Summary, TermKind, TermNames, unit_rows
+from cofill.data.features.kind import Learn, Summary, TermKind, TermNames, unit_rows
 
 if TYPE_CHECKING:
     import polars as pl

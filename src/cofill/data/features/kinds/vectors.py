@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, FiniteFloat
 
+from cofill.arrays import Doubles
 from cofill.data.cells import Origin
 from cofill.data.features.columns import Cells, Coded, Mismatch, Weighted, misplaced
-from cofill.data.features.kind import CLIP, Count, Doubles, Kind, Learn
+from cofill.data.features.kind import CLIP, Count, Kind, Learn
 from cofill.data.features.kinds.number import parse_number
 from cofill.data.features.source import Fitted, Reading, Source, WholeSource, no_block
 from cofill.data.table import Table, explained, read_raw

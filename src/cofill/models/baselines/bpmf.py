@@ -25,18 +25,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.predictor import Floats
-from cofill.models.rivals.base import Arrays, Done, Factors, Rival, RowShards, ThreadedSettings, TrainingData
-
-Doubles = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-Longs = npt.NDArray[np.int64]
+from cofill.models.baselines.base import Arrays, Baseline, Done, Factors, RowShards, ThreadedSettings, TrainingData
 
 # Standard deviation of vectors before the first turn.
 _START = 0.1
@@ -126,7 +121,7 @@ class BPMFFactors(Factors):
         }
 
 
-class BPMF(Rival):
+class BPMF(Baseline):
     """Bayesian probabilistic matrix factorisation.
 
     >>> BPMF(samples=100).fit("ratings.csv").predict([(42, "Alien")])

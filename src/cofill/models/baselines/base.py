@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field
 
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
@@ -18,7 +19,7 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.predictor import Flags, Floats, Ints, Longs, Predictor, grown
+from cofill.models.predictor import Predictor, grown
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.progress import Step
 from cofill.workers import cores
@@ -125,8 +126,8 @@ class FactorMatrix(Predictor):
         scale: Scale,
         damping: float | None,
         *,
-        users_described: Flags | None = None,
-        items_described: Flags | None = None,
+        users_described: Bools | None = None,
+        items_described: Bools | None = None,
     ) -> None:
         """`users_described` and `items_described` say who has features, which the trained vectors know of."""
         users, items = (
@@ -200,7 +201,7 @@ class FactorMatrix(Predictor):
         vectors[old] = self.factors.users[users[old]]
         return Given(vectors, self._stars.down(ratings))
 
-    def _usable_users(self, users: Ints) -> Flags:
+    def _usable_users(self, users: Ints) -> Bools:
         """(n,): which of these are known, now or from the training; of those that lost all, the latter counts."""
         return self._user_known[users] | _flags(self._user_trained, users)
 
@@ -236,22 +237,22 @@ class FactorMatrix(Predictor):
     def item_vectors(self) -> Floats:
         return self.factors.tastes(self._items)
 
-    def item_known(self) -> Flags:
+    def item_known(self) -> Bools:
         return self._item_known
 
 
-def _flag(flags: Flags, index: int) -> bool:
+def _flag(flags: Bools, index: int) -> bool:
     return index < len(flags) and bool(flags[index])
 
 
-def _flags(flags: Flags, indices: Ints) -> Flags:
+def _flags(flags: Bools, indices: Ints) -> Bools:
     """(n,): the flags at these indices, of which some may have come later."""
     found = indices < len(flags)
     found[found] = flags[indices[found]]
     return found
 
 
-def _flags_of_features(described: Flags | None, count: int) -> SideFeatures:
+def _flags_of_features(described: Bools | None, count: int) -> SideFeatures:
     """Who has features; what they are the trained vectors know."""
     flags = np.zeros(count, np.bool_) if described is None else described
     return SideFeatures(np.empty((count, 0), np.float32), flags)
@@ -260,7 +261,7 @@ def _flags_of_features(described: Flags | None, count: int) -> SideFeatures:
 # Fitting
 
 
-class RivalSettings(ListSettings):
+class BaselineSettings(ListSettings):
     """What every baseline is given by name."""
 
     mean_damping: float | None = Field(
@@ -271,7 +272,7 @@ class RivalSettings(ListSettings):
     )
 
 
-class ThreadedSettings(RivalSettings):
+class ThreadedSettings(BaselineSettings):
     """Settings of a baseline that works on several rows at once."""
 
     threads: int = Field(default=0, ge=0, le=1024, description="threads that share the work; 0: all cores at hand")
@@ -288,7 +289,7 @@ class TrainingData:
     item_features: Floats  # (items, Q), Q may be 0
 
 
-class Rival(Recommender):
+class Baseline(Recommender):
     """A recommender that gives every user and every item a vector."""
 
     settings_class: ClassVar[type[Settings]]
@@ -330,7 +331,7 @@ class Rival(Recommender):
 
     @property
     def _damping(self) -> float | None:
-        assert isinstance(self._settings, RivalSettings)
+        assert isinstance(self._settings, BaselineSettings)
         return self._settings.mean_damping
 
     # Keeping

@@ -20,18 +20,16 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
+from cofill.models.baselines.base import RowShards, solve_rows
+from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.gram import Done, unseen
-from cofill.models.lists.scorer import Arrays, Doubles, Flags, Floats, Followed, Ints, ListScorer, Sides
-from cofill.models.rivals.base import RowShards, solve_rows
-from cofill.models.rivals.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
-
-Longs = npt.NDArray[np.int64]
+from cofill.models.lists.scorer import Arrays, Followed, ListScorer, Sides
 
 GradesAs = Literal["labels", "confidence"]
 
@@ -227,7 +225,7 @@ class IALSScorer(ListScorer):
             found[place, own] = 0.0
         return found
 
-    def scored(self) -> Flags:
+    def scored(self) -> Bools:
         return np.asarray(self._now().any(axis=1), np.bool_)
 
     def item_vectors(self) -> Floats:

@@ -10,8 +10,8 @@ import pytest
 
 from cofill import Ratings, algorithm
 from cofill.errors import DataError
+from cofill.models.baselines.als_wr import ALSWR
 from cofill.models.bias_models import Means
-from cofill.models.rivals.als_wr import ALSWR
 from tests.models.contract import ModelContract, parts, rmse, rmse_of_means
 
 
@@ -33,12 +33,12 @@ class TestContract(ModelContract):
 
 
 class Mine(Means):
-    """A rival of somebody's own."""
+    """A baseline of somebody's own."""
 
     kind = "mine"
 
 
-def test_a_rival_of_your_own_is_kept_too(tmp_path: Path) -> None:
+def test_a_baseline_of_your_own_is_kept_too(tmp_path: Path) -> None:
     model = Mine().fit(parts().train)
     model.save(tmp_path)
     loaded = Mine.load(tmp_path)

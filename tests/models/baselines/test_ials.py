@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
-from cofill.models.rivals.base import RowShards
-from cofill.models.rivals.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors, solve_side
+from cofill.models.baselines.base import RowShards
+from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors, solve_side
+from tests.models.baselines.list_baseline_contract import ListBaselineContract
+from tests.models.baselines.sparse_grades import dense_of, sparse_of
 from tests.models.contract import cells, parts, small_cells
-from tests.models.rivals.list_baseline_contract import ListBaselineContract
-from tests.models.rivals.sparse_grades import dense_of, sparse_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]

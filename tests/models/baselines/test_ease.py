@@ -6,11 +6,11 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
-from cofill.models.rivals import item_models
-from cofill.models.rivals.item_models import EASE, EASEScorer
+from cofill.models.baselines import item_models
+from cofill.models.baselines.item_models import EASE, EASEScorer
+from tests.models.baselines.list_baseline_contract import ListBaselineContract
+from tests.models.baselines.sparse_grades import dense_of
 from tests.models.contract import cells, parts, small_cells
-from tests.models.rivals.list_baseline_contract import ListBaselineContract
-from tests.models.rivals.sparse_grades import dense_of
 
 Doubles = npt.NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""The laws of a rival of lists, beyond those of every model: what its lists say, and how they follow."""
+"""The laws of a baseline of lists, beyond those of every model: what its lists say, and how they follow."""
 
 import copy
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 
 from cofill.data.interactions import Interactions
 from cofill.errors import DataError
-from cofill.models.rivals.popularity import ListBaseline
+from cofill.models.baselines.popularity import ListBaseline
 from tests.models.contract import LATER, STARS, ModelContract, cells, pairs_of, parts, rated_by, small_cells
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from cofill.data.ratings import Ratings
 from cofill.evaluation.ranking import evaluate_ranking
+from cofill.models.baselines.item_models import EASE, ease_of
+from cofill.models.baselines.popularity import Validation, climbed
 from cofill.models.lists.gram import gram_of, sparse_times
-from cofill.models.rivals.item_models import EASE, ease_of
-from cofill.models.rivals.popularity import Validation, climbed
+from tests.models.baselines.sparse_grades import dense_of
 from tests.models.contract import cells, parts, small_cells
-from tests.models.rivals.sparse_grades import dense_of
 
 
 def test_what_is_held_out_is_not_learned_from() -> None:

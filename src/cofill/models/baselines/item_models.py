@@ -26,9 +26,11 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError
+from cofill.models.baselines.popularity import HintedScorer, ListBaseline, ListBaselineSettings, Point, Validation
 from cofill.models.lists.feedback import Feedback
 from cofill.models.lists.gram import (
     Done,
@@ -40,8 +42,7 @@ from cofill.models.lists.gram import (
     sparse_times,
 )
 from cofill.models.lists.item_weights import ExactWeights, ItemVectors, PairWeights, Penalties, weighted_sums
-from cofill.models.lists.scorer import Arrays, Doubles, Floats, Ints, Longs, Sides
-from cofill.models.rivals.popularity import HintedScorer, ListBaseline, ListBaselineSettings, Point, Validation
+from cofill.models.lists.scorer import Arrays, Sides
 
 MOST_ITEMS = 15_000
 """A catalogue of that size takes two gigabytes to invert and one to keep."""

@@ -10,8 +10,8 @@ import pytest
 from cofill.config import CFNSettings
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
+from cofill.models.baselines.autorec import AutoRec, AutoRecSettings
 from cofill.models.recommender import Recommender
-from cofill.models.rivals.autorec import AutoRec, AutoRecSettings
 from cofill.progress import Step
 from tests.models.contract import LearnerContract, cells, parts, small_cells
 

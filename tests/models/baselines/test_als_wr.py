@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.models.rivals.als_wr import ALSWR, ALSWRFactors, first_items
-from cofill.models.rivals.base import STARS, Stars, solve_rows
+from cofill.models.baselines.als_wr import ALSWR, ALSWRFactors, first_items
+from cofill.models.baselines.base import STARS, Stars, solve_rows
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Floats = npt.NDArray[np.float32]

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.models.rivals.base import Stars
-from cofill.models.rivals.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
+from cofill.models.baselines.base import Stars
+from cofill.models.baselines.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
 Doubles = npt.NDArray[np.float64]

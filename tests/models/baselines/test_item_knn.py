@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from cofill.errors import SettingsError
-from cofill.models.rivals.item_models import ItemKNN, ItemKNNScorer, Neighbours, strongest
+from cofill.models.baselines.item_models import ItemKNN, ItemKNNScorer, Neighbours, strongest
+from tests.models.baselines.list_baseline_contract import ListBaselineContract
+from tests.models.baselines.sparse_grades import dense_of, sparse_of
 from tests.models.contract import cells, small_cells
-from tests.models.rivals.list_baseline_contract import ListBaselineContract
-from tests.models.rivals.sparse_grades import dense_of, sparse_of
 
 Doubles = npt.NDArray[np.float64]
 

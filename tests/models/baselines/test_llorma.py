@@ -8,8 +8,8 @@ import numpy.typing as npt
 import pytest
 
 from cofill.data.ratings import Ratings
-from cofill.models.rivals.base import RowShards, TrainingData
-from cofill.models.rivals.llorma import LLORMA, LLORMASettings, alternate, ridge
+from cofill.models.baselines.base import RowShards, TrainingData
+from cofill.models.baselines.llorma import LLORMA, LLORMASettings, alternate, ridge
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, small_cells
 
 QUICK: dict[str, Any] = {"rank": 5, "anchors": 8, "iterations": 6, "weight_decay": 0.06, "threads": 1}

@@ -17,6 +17,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
@@ -24,18 +25,7 @@ from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import ItemWeights
-from cofill.models.lists.scorer import (
-    Arrays,
-    ByFeatures,
-    Doubles,
-    Flags,
-    Floats,
-    Ints,
-    LinearScorer,
-    ListScorer,
-    Longs,
-    Sides,
-)
+from cofill.models.lists.scorer import Arrays, ByFeatures, LinearScorer, ListScorer, Sides
 from cofill.models.results import best_of
 
 Grading = Literal["graded", "plain", "liked"]
@@ -229,8 +219,8 @@ class PopularityScorer(ListScorer):
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
         return np.zeros((len(asked), len(items)))
 
-    def scored(self) -> Flags:
-        flags: Flags = self._popularity.sums() > 0
+    def scored(self) -> Bools:
+        flags: Bools = self._popularity.sums() > 0
         return flags
 
     def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
@@ -310,7 +300,7 @@ class Validation:
         return total / len(self.users)
 
 
-def _some_users(known: SparseRows, rng: np.random.Generator) -> Flags:
+def _some_users(known: SparseRows, rng: np.random.Generator) -> Bools:
     """(users,): who takes part; all, unless they have done very much together."""
     people = np.ones(known.rows, np.bool_)
     if known.nnz > _MOST_RATINGS:
@@ -327,7 +317,7 @@ def _gains(feedback: Feedback, values: Floats) -> Floats:
     return np.where(liked, values - np.float32(grades.scale.low), np.float32(0)).astype(np.float32)
 
 
-def _without(graded: SparseRows, people: Flags, held_out: Longs) -> SparseRows:
+def _without(graded: SparseRows, people: Bools, held_out: Longs) -> SparseRows:
     """What is left of some people without what was held out, given as row * columns + column."""
     rows = np.repeat(np.arange(graded.rows), graded.counts())
     kept = ~np.isin(rows * graded.columns + graded.indices, held_out)

@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from cofill.models.rivals.popularity import Popularity
+from cofill.models.baselines.popularity import Popularity
+from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.contract import cells, small_cells
-from tests.models.rivals.list_baseline_contract import ListBaselineContract
 
 
 class TestContract(ListBaselineContract):

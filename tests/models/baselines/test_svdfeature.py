@@ -14,8 +14,8 @@ from cofill.data.datasets.world import World, make_world
 from cofill.data.features import Features
 from cofill.data.splits import cold_items_split
 from cofill.errors import TrainingDivergedError
-from cofill.models.rivals.base import Stars
-from cofill.models.rivals.svdfeature import Side, SVDFeature, descend
+from cofill.models.baselines.base import Stars
+from cofill.models.baselines.svdfeature import Side, SVDFeature, descend
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, rmse_of_means, small_cells
 
 QUICK: dict[str, Any] = {"rank": 8, "epochs": 25, "learning_rate": 0.03, "weight_decay": 0.05}

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.predictor import Floats, Ints, Longs
-from cofill.models.rivals.base import (
+from cofill.models.baselines.base import (
     Arrays,
+    Baseline,
     Done,
     Factors,
-    Rival,
     RowShards,
     ThreadedSettings,
     TrainingData,
@@ -73,7 +73,7 @@ class ALSWRFactors(Factors):
         return super().arrays() | {"weight_decay": self._weight_decay}
 
 
-class ALSWR(Rival):
+class ALSWR(Baseline):
     """Alternating least squares with weighted-lambda regularisation.
 
     >>> ALSWR(rank=50).fit("ratings.csv").predict([(42, "Alien")])

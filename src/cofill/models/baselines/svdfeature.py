@@ -18,17 +18,17 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
+from cofill.arrays import Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
-from cofill.models.predictor import Floats, Ints, Longs
-from cofill.models.rivals.base import STARS, Arrays, Done, Factors, Given, Rival, RivalSettings, TrainingData
+from cofill.models.baselines.base import STARS, Arrays, Baseline, BaselineSettings, Done, Factors, Given, TrainingData
 
 # Standard deviation of the factors before the first step.
 _START = 0.1
 
 
-class SVDFeatureSettings(RivalSettings):
+class SVDFeatureSettings(BaselineSettings):
     """What SVDFeature is given by name."""
 
     rank: int = Field(default=64, ge=1, description="factors of a user and of an item")
@@ -86,7 +86,7 @@ class SVDFeatureFactors(Factors):
         return super().arrays() | {"overall_and_decay": np.array([self._overall, self._weight_decay], np.float32)}
 
 
-class SVDFeature(Rival):
+class SVDFeature(Baseline):
     """A feature-based factorisation with biases.
 
     >>> SVDFeature(rank=64).fit("ratings.csv", item_features="movies.csv").predict([(42, "Alien")])

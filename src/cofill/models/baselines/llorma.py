@@ -25,16 +25,16 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from cofill.arrays import Floats
 from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.predictor import Floats
-from cofill.models.rivals.base import (
+from cofill.models.baselines.base import (
     Arrays,
+    Baseline,
     Done,
     Factors,
     Given,
-    Rival,
     RowShards,
     ThreadedSettings,
     TrainingData,
@@ -134,7 +134,7 @@ class LLORMAFactors(Factors):
         }
 
 
-class LLORMA(Rival):
+class LLORMA(Baseline):
     """Local low-rank models around anchors, weighted by how near they are.
 
     >>> LLORMA(rank=20, anchors=30).fit("ratings.csv").predict([(42, "Alien")])
