@@ -18,7 +18,7 @@ CALLS = [
     "tune r.csv --item-features a.csv 'b c.csv' --item-tags t.csv --user-links l.csv --one-way-links --feature-size 3",
     "tune r.csv --feature-kind 'a b=category' --feature-kind year=number --without-side-information",
     "tune r.csv --no-header --user-column 0 --item-column 1 --rating-column stars --separator '\t' --scale -10 10",
-    "tune r.csv --header --no-refit --solve-columns --separator=-x",
+    "tune r.csv --header --no-refit --separator=-x",
     "train r.csv --out m --algorithm als-wr --set rank=0 --set seed=4 --config c.toml --resume",
     "reproduce rmse --dataset ml-1m --folds 2 --only V-CFN ALS-WR --no-header",
 ]

@@ -53,7 +53,7 @@ def test_cost_is_measured_in_processes(run: Run, words: list[object], tmp_path: 
     rows = {row["algorithm"]: row for row in json.loads(result.out)["tables"][0]["rows"]}
     assert rows["V-CFN"]["times V-CFN"] == 1.0
     assert rows["fitted means"]["times V-CFN"] < 1.0
-    assert rows["fitted means"]["parameters"] == 2 * (60 + 40) + 3  # the overall mean, and two dampings
+    assert 60 + 40 < rows["fitted means"]["parameters"] <= 60 + 40 + 10  # deviations, the overall mean and variances
 
 
 def test_a_killed_experiment_goes_on(world: Path, tmp_path: Path) -> None:

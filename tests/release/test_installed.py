@@ -117,7 +117,7 @@ MISSING = {
     "hdf5": ["-c", "from cofill.data.datasets import load; load('monti-douban')"],
     "pandas": ["-c", "from cofill import Ratings; Ratings.read([(1, 1, 3.0)]).to_pandas()"],
     "serve": ["-m", "cofill.cli", "serve", "model"],
-    "torch": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--engine", "sparse"],
+    "torch": ["-m", "cofill.cli", "train", "world/ratings.csv", "--out", "other", "--engine", "dense"],
     "tune": ["-m", "cofill.cli", "tune", "world/ratings.csv", "--out", "tuning"],
 }
 
@@ -192,7 +192,7 @@ def test_two_trials(with_extra: Environment, work: Path) -> None:
 
 
 def test_torch(with_torch: Environment, work: Path) -> None:
-    words = ["--engine", "sparse", "--out", "trained-by-torch", *QUICK]
+    words = ["--engine", "dense", "--out", "trained-by-torch", *QUICK]
     with_torch.cofill("train", "world/ratings.csv", *words, folder=work)
     with_torch.ran("-c", "import cofill.nn", folder=work)
 
