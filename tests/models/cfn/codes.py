@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Seen, Without
+from cofill.models.cfn.codes import Without
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Seen
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.ridge import FeatureRegression
 

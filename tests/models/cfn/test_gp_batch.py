@@ -7,9 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, ColumnWeights, Expected, Posterior
 from cofill.models.cfn.gp_batch import (
-    DecodedColumns,
     batches,
     solve_columns,
 )
@@ -24,11 +23,11 @@ def expected(space: CodeSpace, columns: npt.NDArray[np.int64]) -> tuple[Floats, 
     return space.expected(FEATURES[columns]), FEATURES[columns, 0] * np.float32(0.3)
 
 
-def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
     return solve_columns(rated.columns(space, lambda at: expected(space, at)), amplitudes)
 
 
-def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
     found = []
     weights, biases = expected(space, np.arange(len(LENGTHS)))
     for column in range(len(LENGTHS)):
@@ -37,12 +36,12 @@ def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> Decode
         targets = rated.by_column.values[at] - rated.means[at]
         about = Expected(weights[column], float(biases[column]))
         own = amplitudes.for_column(len(targets))
-        found.append(Posterior(space, own, seen, targets, about).decoded())
-    taste, turn, bias = (np.stack([part[n] for part in found]) for n in range(3))
-    return DecodedColumns(taste, turn, bias, np.concatenate([part.pull for part in found]))
+        found.append(Posterior(space, own, seen, targets, about).weights())
+    linear, cosine, bias = (np.stack([part[n] for part in found]) for n in range(3))
+    return ColumnWeights(linear, cosine, bias, np.concatenate([part.alpha for part in found]))
 
 
-def assert_same(one: DecodedColumns, other: DecodedColumns, within: float) -> None:
+def assert_same(one: ColumnWeights, other: ColumnWeights, within: float) -> None:
     for name, ours, theirs in zip(one._fields, one, other, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=within, err_msg=name)
 
@@ -85,17 +84,17 @@ def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> 
     found = solved(space, rated, AMPLITUDES)
     assert_same(found, one_by_one(space, rated, AMPLITUDES), 1e-4)
     lengths = np.repeat(LENGTHS, LENGTHS)
-    assert not found.pull[lengths > 20].any()
-    assert found.pull[lengths <= 20].any()
+    assert not found.alpha[lengths > 20].any()
+    assert found.alpha[lengths <= 20].any()
 
 
 def test_columns_without_ratings_have_what_is_expected_of_them() -> None:
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
     found, (weights, biases) = solved(space, rated, AMPLITUDES), expected(space, np.arange(len(LENGTHS)))
     empty = np.array(LENGTHS) == 0
-    np.testing.assert_allclose(found.taste[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
+    np.testing.assert_allclose(found.linear[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
     np.testing.assert_array_equal(found.bias[empty], biases[empty])
-    assert not found.turn[empty].any()
+    assert not found.cosine[empty].any()
 
 
 def test_how_far_it_is_is_told() -> None:
@@ -116,6 +115,6 @@ def test_single_precision_is_precise_enough(size: float) -> None:
     large = Amplitudes(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
     found, exact = solved(space, rated, large), one_by_one(space, rated, large)
     codes = some_codes(50, 5)
-    ours, theirs = (codes @ f.taste[:, :-1].T + f.taste[:, -1] for f in (found, exact))
-    for one, other in ((ours, theirs), (found.bias, exact.bias), (found.pull, exact.pull)):
+    ours, theirs = (codes @ f.linear[:, :-1].T + f.linear[:, -1] for f in (found, exact))
+    for one, other in ((ours, theirs), (found.bias, exact.bias), (found.alpha, exact.alpha)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior, Without
+from cofill.models.cfn.codes import Without
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.portion import Portion
@@ -56,7 +57,7 @@ def some_world(
     codes = some_codes(rows, seed)
     truth = (
         rng.normal(0, 0.3, (columns, 1))
-        + tastes * rng.normal(size=(columns, space.factor.shape[1])) @ space.along(codes).T
+        + tastes * rng.normal(size=(columns, space.factor.shape[1])) @ space.projected(codes)[0].T
     )
     values = (truth + rng.normal(0, 0.5, truth.shape)).astype(np.float32)
     known = rng.random(truth.shape) < 0.5
@@ -70,7 +71,7 @@ def some_world(
     return World(by_column, held_out, codes, np.bincount(row, minlength=rows).astype(np.int64))
 
 
-FIRST = Amplitudes.at_first(0.25, 0.09, local=True, described=True)
+FIRST = Amplitudes(0.25, 0.09, taste=0.3, cosine=0.0125, local=0.0125, half=3.0, mean=0.3, features=0.0)
 
 
 def read_batch(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> _Batch:

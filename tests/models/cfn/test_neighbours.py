@@ -54,8 +54,8 @@ def test_the_table_has_the_nearest_rows(count: int, most: int, seed: int, step: 
     np.testing.assert_allclose(table.kernel.max(axis=1), 1, rtol=1e-5)  # a row is nearest to itself
     for row in range(0, count, 7):
         near = nearest_to(found[row], found, most, all_of(count))
-        assert near.rows.tolist() == sorted(near.rows.tolist()) == table.of_row(row).rows.tolist()
-        np.testing.assert_allclose(near.kernel, table.of_row(row).kernel, rtol=0, atol=1e-5)
+        assert near.rows.tolist() == sorted(near.rows.tolist()) == table.rows[row].tolist()
+        np.testing.assert_allclose(near.kernel, table.kernel[row], rtol=0, atol=1e-5)
 
 
 @LAW
@@ -66,7 +66,7 @@ def test_rows_without_ratings_are_near_to_none(count: int, most: int, seed: int)
     table = Neighbours.of(found, most, rated)
     np.testing.assert_allclose(dense(table, count), cut_kernel(found, most, rated), rtol=0, atol=1e-5)
     near = nearest_to(found[1], found, most, rated)
-    np.testing.assert_allclose(np.sort(near.kernel), np.sort(table.of_row(1).kernel), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.sort(near.kernel), np.sort(table.kernel[1]), rtol=0, atol=1e-5)
 
 
 @LAW
@@ -108,8 +108,7 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     np.testing.assert_array_equal(pull_by_row, by_row.values)
     for row in range(count):
         out = np.zeros(by_column.rows, np.float32)
-        near = table.of_row(row)
-        pulls_of_rows(near.rows, near.kernel, by_row.indptr, by_row.indices, pull_by_row, out)
+        pulls_of_rows(table.rows[row], table.kernel[row], by_row.indptr, by_row.indices, pull_by_row, out)
         np.testing.assert_allclose(out, expected[row], rtol=0, atol=1e-4)
 
     rng = np.random.default_rng(seed)

@@ -368,8 +368,8 @@ def test_a_changed_column_moves_by_as_much_as_the_closed_form(shape: Shape) -> N
     features = world().item_features[column]
     now = ratings[1:].copy()
     now[[0, -1]] = 6 - now[[0, -1]]
-    before = model._linear[column].copy()
-    closed = [model._decoded(*given, features, column).taste for given in ((rows[1:], now), (rows, ratings))]
+    before = model._weights.linear[column].copy()
+    closed = [model._solved(*given, features, column).linear for given in ((rows[1:], now), (rows, ratings))]
     if shape["orientation"] == "user":
         model.remove(rows[:1], indices(column))
         model.add(rows[[1, -1]], indices(column, column), now[[0, -1]])
@@ -377,7 +377,7 @@ def test_a_changed_column_moves_by_as_much_as_the_closed_form(shape: Shape) -> N
         model.remove(indices(column), rows[:1])
         model.add(indices(column, column), rows[[1, -1]], now[[0, -1]])
     model._settle()
-    np.testing.assert_allclose(model._linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
+    np.testing.assert_allclose(model._weights.linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
     assert np.abs(closed[0] - closed[1]).max() > 1e-3
 
 
@@ -405,8 +405,7 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
     if local is None:
         return
     most = min(shape["neighbours"], ROWS)
-    space = model.decoder.space
-    trained, now = space.directions(model.codes.as_trained()), space.directions(model.codes.all_now()[0])
+    trained, now = model.codes.trained().directions, model.codes.now().directions
     was_trained = np.append(world().by_user.counts() > 0, [False, False])
     columns = [3, 4, COLUMNS, COLUMNS + 1]
     every_way(model)  # weights follow what was rated
@@ -425,7 +424,7 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
         assert clear.sum() > ROWS / 2
         np.testing.assert_allclose(local.of_column(rated, alpha)[clear], expected[clear], rtol=0, atol=1e-5)
     for row in (0, 3, 4, ROWS - 2, ROWS - 1, ROWS, ROWS + 1):
-        of_row = local.of_row(local.nearest(row, now[row]), now[row])
+        of_row = local.of_row(local.nearest(row), now[row])
         for column in columns:
             of_column = local.of_column(*local.alpha_of(column))[row]
             assert of_row[column] == pytest.approx(of_column, abs=1e-5)

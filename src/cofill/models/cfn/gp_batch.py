@@ -16,15 +16,15 @@ from cofill.compiling import compiled
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
+from cofill.models.cfn.codes import Without
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
     SHORT,
     Amplitudes,
     CodeSpace,
+    ColumnWeights,
     Expected,
     Posterior,
-    Seen,
-    Without,
     in_primal,
     local_kernel,
 )
@@ -152,7 +152,7 @@ class RatedColumns:
         rows, ratings = self.by_column.row(column)
         without = self.left_out(rows, np.full(len(rows), column, np.int32), ratings)
         trust = amplitudes.trust(without.counts, without.described)
-        seen = Seen(without.codes, *self.space.projected(without.codes), trust)
+        seen = self.space.seen(without.codes, trust)
         weights, biases = self.expected(np.array([column]))
         start = int(self.by_column.indptr[column])
         targets = self.scaled[start : start + len(rows)] - without.means
@@ -165,35 +165,26 @@ def said_by(weights: Floats, codes: Floats) -> Floats:
     return said
 
 
-class DecodedColumns(NamedTuple):
-    """What `gp.Decoded` is for one column, for all of them."""
-
-    taste: Floats  # (columns, width + 1)
-    turn: Floats  # (columns, width)
-    bias: Floats  # (columns,)
-    pull: Floats  # (ratings,): in the order of the ratings, column by column
-
-
 def solve_columns(
     data: RatedColumns,
     amplitudes: Amplitudes,
     share_done: Callable[[float], None] | None = None,
     *,
     only: Bools | None = None,
-) -> DecodedColumns:
+) -> ColumnWeights:
     """Of every column, or `only` of some (columns,)."""
     by_column, space = data.by_column, data.space
-    columns, width = by_column.rows, len(space.centre)
-    solved = DecodedColumns(
+    columns, (width, directions) = by_column.rows, space.basis.shape
+    solved = ColumnWeights(
         np.empty((columns, width + 1), np.float32),
-        np.zeros((columns, width), np.float32),
+        np.zeros((columns, directions), np.float32),
         np.empty(columns, np.float32),
         np.zeros(by_column.nnz, np.float32),
     )
     for first in range(0, columns, _EXPECTED_AT_ONCE):
         some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
         weights, solved.bias[some] = data.expected(some)
-        np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
+        np.multiply(np.float32(amplitudes.mean), weights, out=solved.linear[first : first + len(some)])
     counts = by_column.counts() if only is None else by_column.counts() * only
     primal = [in_primal(amplitudes.for_column(count), count, space) for count in range(int(counts.max(initial=0)) + 1)]
     alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)[counts]
@@ -209,21 +200,20 @@ def solve_columns(
 
     def work_alone(batch: ColumnBatch) -> None:
         column = int(batch.columns[0])
-        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).decoded()
-        solved.taste[column], solved.bias[column] = found.taste, found.bias
-        solved.turn[column] = space.basis @ found.turn
-        solved.pull[batch.places[0]] = found.pull
+        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).weights()
+        solved.linear[column], solved.cosine[column], solved.bias[column] = found[:3]
+        solved.alpha[batch.places[0]] = found.alpha
 
     def work(batch: ColumnBatch) -> None:
         own = amplitudes.for_column(batch.places.shape[1])
         seen, alpha = data.solved(batch, own)
         weighted = alpha * seen.trust
-        along, turn = ((weighted[:, None] @ part)[:, 0] for part in (seen.along, seen.directions))
+        along, directions = ((weighted[:, None] @ part)[:, 0] for part in (seen.along, seen.directions))
         at, there = batch.columns, batch.there
-        solved.taste[at] += np.float32(own.taste) * along @ space.factor.T
-        solved.turn[at] = np.float32(own.cosine) * turn @ space.basis.T
+        solved.linear[at] += np.float32(own.taste) * along @ space.factor.T
+        solved.cosine[at] = np.float32(own.cosine) * directions
         solved.bias[at] += np.float32(own.bias) * alpha.sum(1)
-        solved.pull[batch.places[there]] = np.float32(own.local) * weighted[there]
+        solved.alpha[batch.places[there]] = np.float32(own.local) * weighted[there]
 
     indptr = by_column.indptr
     on_all_cores(

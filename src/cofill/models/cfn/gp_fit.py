@@ -22,12 +22,11 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.fold_in import spread_of_weights
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, LeaveOneOut, expected_of_columns
+from cofill.models.cfn.codes import LeaveOneOut, encode_trained
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, ColumnWeights, expected_of_columns
 from cofill.models.cfn.gp_batch import (
     BatchRead,
     ColumnBatch,
-    DecodedColumns,
     KernelParts,
     RatedColumns,
     batches,
@@ -37,16 +36,20 @@ from cofill.models.cfn.gp_batch import (
     times_inverse,
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
-from cofill.models.cfn.network import CFNetwork, encode_rows
+from cofill.models.cfn.network import CFNetwork, Linear
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.portion import Portion
-from cofill.models.rng import Keys, draws_of, draws_of_entries, seed_of
+from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Keys, Sample, draws_of, draws_of_entries, seed_of
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.
 _DIRECTIONS = 128
-_ROWS_AT_ONCE = 1024
+_COLUMNS_AT_ONCE = 4096
+# Columns from which it is learned how weights follow features.
+_REGRESSION_COLUMNS = 10_000
+_REGRESSION_DRAW = seed_of(0xF01D)
 # Numbers of the table of nearest rows: with very many rows each has fewer.
 _MOST_NEIGHBOURS = 20_000_000
 # A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
@@ -360,44 +363,62 @@ def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Flo
 def first_amplitudes(
     biases: FittedMeans, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
 ) -> Amplitudes:
-    """Where learning begins, and what is taken where there are no validation ratings to learn from."""
+    """Where learning begins: little is believed.
+
+    Where columns have no features, what all of them have in common is left to the deviations of the rows, so that a
+    column of which nothing is known gets the biases.
+    """
     square = scaling.unit**2
-    return Amplitudes.at_first(
-        max(biases.noise / square, 1e-4),
-        biases.column_variance / square,
-        local=settings.neighbours > 0,
-        described=column_features.width > 0,
+    noise = max(biases.noise / square, 1e-4)
+    return Amplitudes(
+        noise=noise,
+        bias=biases.column_variance / square,
+        taste=0.3,
+        cosine=0.05 * noise,
+        local=0.05 * noise if settings.neighbours else 0.0,
+        half=3.0,
+        mean=0.3 if column_features.width else 0.0,
+        features=0.0,
     )
 
 
 def code_space(
-    network: CFNetwork,
-    by_column: SparseRows,
-    column_features: SideFeatures,
-    codes: Floats,
-    counts: Longs,
-    portion: Portion,
+    output: Linear, ratings: Longs, features: Floats, codes: Floats, row_counts: Longs, portion: Portion
 ) -> CodeSpace:
-    """From the trained output weights, and from the codes (rows, width) of rows with so many ratings (rows,)."""
-    output = network.output
-    spread = spread_of_weights(output.weight, output.bias, by_column.counts(), column_features.trained, portion)
-    rated = counts > 0
+    """From the trained output weights, how many ratings (columns,) and which features (columns, Q) their columns have,
+    and from the codes (rows, width) of rows with so many ratings (rows,).
+    """
+    exchange, columns = portion.exchange, np.flatnonzero(ratings > 0)
+    chunks = np.split(columns, range(_COLUMNS_AT_ONCE, len(columns), _COLUMNS_AT_ONCE))
+    summed = np.zeros(codes.shape[1] + 2)
+    summed[-1] = len(columns)
+    for chosen in chunks:  # the weights are the largest thing in memory
+        summed[:-1] += _weights_of(output, chosen).sum(0, dtype=np.float64)
+    exchange.sum_(summed)
+    count = max(summed[-1], 1)
+    mean = (summed[:-1] / count).astype(np.float32)
+    by_features = FeatureRegression(np.zeros((1, len(mean)), np.float32))
+    if features.shape[1]:
+        # An example is a whole row of weights: only those that are looked at are copied.
+        some = Sample.of(portion.column_keys, columns, _REGRESSION_COLUMNS, _REGRESSION_DRAW, exchange).places
+        surplus = _weights_of(output, some) - mean
+        by_features = FeatureRegression.fit(features[some], surplus, ratings[some], portion.column_keys[some], exchange)
+    square = np.zeros((len(mean), len(mean)))
+    for chosen in chunks:
+        surprise = _weights_of(output, chosen) - mean - by_features.expected(features[chosen])
+        square += surprise.T @ surprise
+    values, vectors = np.linalg.eigh(exchange.sum_(square) / count)
+    kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
+    factor = vectors[:, kept] * np.sqrt(values[kept])
+    rated = row_counts > 0
     centre = codes[rated].mean(0) if rated.any() else np.zeros(codes.shape[1], np.float32)
     # Those in which columns differ the most are the last.
-    return CodeSpace(spread.mean, spread.by_features, spread.factor[:, -_DIRECTIONS:].astype(np.float32), centre)
+    return CodeSpace(mean, by_features, factor[:, -_DIRECTIONS:].astype(np.float32), centre)
 
 
-def encode_trained(
-    network: CFNetwork, scaling: Scaling, rows: SparseRows, features: Floats, portion: Portion
-) -> Floats:
-    """Codes (rows, width) of the rows that were trained on."""
-    codes = np.empty((rows.rows, network.width), np.float32)
-    counts = portion.row_counts(rows)
-    for first in range(0, rows.rows, _ROWS_AT_ONCE):
-        chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
-        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
-        codes[chosen] = encode_rows(network, part, portion.exchange)
-    return codes
+def _weights_of(output: Linear, columns: Longs) -> Floats:
+    """(n, width + 1): weights and biases."""
+    return np.column_stack([output.weight[columns], output.bias[columns]])
 
 
 class FirstDecoder:
@@ -420,8 +441,10 @@ class FirstDecoder:
         self.portion, self._exchange = portion, portion.exchange
         self.row_counts = portion.row_counts(rows)
         self.codes = encode_trained(network, scaling, rows, row_features.trained, portion)
-        self.space = code_space(network, by_column, column_features, self.codes, self.row_counts, portion)
-        self.left_out = LeaveOneOut(network, scaling, rows, row_features, portion.exchange)
+        self.space = code_space(
+            network.output, by_column.counts(), column_features.trained, self.codes, self.row_counts, portion
+        )
+        self.left_out = LeaveOneOut.of(network, scaling, rows, row_features, portion.exchange)
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
         self._data = RatedColumns(by_column, scaled, self.space, self.left_out, self._expected)
 
@@ -454,7 +477,7 @@ class FirstDecoder:
         share_done: Callable[[float], None] | None = None,
         *,
         only: Bools | None = None,
-    ) -> DecodedColumns:
+    ) -> ColumnWeights:
         """The weights of all columns, or only of some (columns,)."""
         return solve_columns(self._data, amplitudes, share_done, only=only)
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,9 @@ from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, taken
+from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, rows_and_columns, taken
 from cofill.models.cfn.fit import Fitted, fit_matrix, validation_entries
-from cofill.models.cfn.gp import Amplitudes
-from cofill.models.cfn.gp_batch import DecodedColumns
+from cofill.models.cfn.gp import Amplitudes, ColumnWeights
 from cofill.models.cfn.gp_fit import FirstDecoder
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
@@ -45,8 +44,6 @@ _PHASES = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 _SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
 _SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
 _PREDICTORS: dict[Orientation, type[CFNPredictor]] = {"user": UserRows, "item": ItemRows}
-
-_Side = TypeVar("_Side")
 
 
 class CFN(Recommender):
@@ -87,7 +84,7 @@ class CFN(Recommender):
         """The predictors of the networks, by what their rows are."""
         predictor = self.predictor
         parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
-        return {side: part for part in parts for side, made in _PREDICTORS.items() if isinstance(part, made)}
+        return {part.rows_are: part for part in parts if isinstance(part, CFNPredictor)}
 
     @property
     def network_predictor(self) -> CFNPredictor:
@@ -136,7 +133,7 @@ class CFN(Recommender):
     ) -> tuple[CFNPredictor, Fitted]:
         """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
         by_row, portion = known if side == "user" else known.transposed(), _portion(side, data.ratings)
-        about = _rows_and_columns(side, data.users, data.items)
+        about = rows_and_columns(side, data.users, data.items)
         return self._learn_portion(side, by_row, data.ratings.scale, about, portion, fitting, held_out=held_out)
 
     def _learn_portion(
@@ -304,7 +301,7 @@ class CFN(Recommender):
 
         def rows() -> Arrays:
             counts, spread = by_row.trained_counts(), self.predictor.known.spread()
-            return predictor.read_rows().arrays() | {"counts": counts, "spread": np.array([spread])}
+            return predictor.read_rows() | {"counts": counts, "spread": np.array([spread])}
 
         kept = Kept(arrays, known_arrays(by_row.transposed()), numbers, by_column=True)
         columns: Sides = "users" if self.orientation == "item" else "items"
@@ -313,13 +310,13 @@ class CFN(Recommender):
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
         sizes = len(self.users), len(self.items)
         if self.orientation != "both":
-            rows, columns = _rows_and_columns(self.orientation, *sizes)
+            rows, columns = rows_and_columns(self.orientation, *sizes)
             if kept.by_column:
                 whole = None if kept.rows is None else all_columns(kept.rows)
                 by_row = known_from(kept.ratings, columns, rows, whole).transposed()
             else:
                 by_row = known_from(kept.ratings, rows, columns)
-            about = _rows_and_columns(self.orientation, users, items)
+            about = rows_and_columns(self.orientation, users, items)
             return self._restored_one(self.orientation, kept.weights, kept.numbers, by_row, scale, about, kept.rows)
         self._own_settings = kept.own_settings
         known, weights = known_from(kept.ratings, *sizes), dict(kept.weights)
@@ -330,7 +327,7 @@ class CFN(Recommender):
                 begin = f"{side}."
                 numbers = {name.removeprefix(begin): n for name, n in kept.numbers.items() if name.startswith(begin)}
                 by_row = known if side == "user" else known.transposed()
-                about = _rows_and_columns(side, *features)
+                about = rows_and_columns(side, *features)
                 parts[side] = self._restored_one(side, own, numbers, by_row, scale, about)
         if len(parts) == 1:
             return next(iter(parts.values()))
@@ -409,16 +406,12 @@ def _own_output(first: FirstDecoder) -> Decoder:
     linear[cold] = space.expected(first.column_features.trained[cold])
     bias = biases.trained_column / np.float32(first.scaling.unit)
     nothing = np.zeros((len(linear), 0), np.float32)
-    return Decoder(space, amplitudes, DecodedColumns(linear, nothing, bias, nothing.ravel()), None, None)
-
-
-def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
-    return (users, items) if side == "user" else (items, users)
+    return Decoder(space, amplitudes, ColumnWeights(linear, nothing, bias, nothing.ravel()), None, None)
 
 
 def _portion(side: Orientation, ratings: Ratings) -> Portion:
     """All of a matrix, with the keys of its users and items."""
-    row_keys, column_keys = _rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
+    row_keys, column_keys = rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
     return Portion(row_keys, column_keys, len(column_keys))
 
 
