@@ -86,29 +86,23 @@ def entries(indptr: Longs, columns: Longs, most: int | None = None) -> Longs:
     return np.where(turn < taken, indptr[columns][:, None] + turn * counts // np.maximum(taken, 1), -1)
 
 
-class BatchSeen(NamedTuple):
-    """Rows of each column of a batch as the kernel sees them. Padded places are at the end and have trust 0."""
-
-    along: Floats  # (B, n, directions)
-    directions: Floats  # (B, n, r)
-    trust: Floats  # (B, n)
-    there: Bools  # (B, n)
+Projected = tuple[Floats, Floats]
+"""Rows of each column of a batch along the factor (B, n, directions), and their directions (B, n, r)."""
 
 
 class BatchRead(NamedTuple):
-    """What is known of the rows that each column of a batch has rated."""
+    """What is known of the rows that each column of a batch has rated, or is asked about."""
 
-    along: Floats  # (B, n, directions)
-    directions: Floats  # (B, n, r)
+    projected: Projected
     said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of trust 1
     counts: Floats  # (B, n): ratings of the rows
     described: Bools  # (B, n)
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
-    there: Bools  # (B, n)
+    there: Bools  # (B, n): padded places are at the end
 
-    def seen(self, amplitudes: Amplitudes) -> BatchSeen:
-        trust = amplitudes.trust(self.counts, self.described) * self.there
-        return BatchSeen(self.along, self.directions, trust, self.there)
+    def trust(self, amplitudes: Amplitudes) -> Floats:
+        """(B, n), 0 in padded places."""
+        return amplitudes.trust(self.counts, self.described) * self.there
 
 
 @dataclass(frozen=True)
@@ -131,21 +125,13 @@ class RatedColumns:
         weights, biases = self.expected(batch.columns)
         targets = (self.scaled[places] - without.means).reshape(shape) - biases[:, None]
         return BatchRead(
-            along.reshape(*shape, -1),
-            directions.reshape(*shape, -1),
+            (along.reshape(*shape, -1), directions.reshape(*shape, -1)),
             said_by(weights, without.codes.reshape(*shape, -1)),
             without.counts.astype(np.float32).reshape(shape),
             without.described.reshape(shape),
             np.where(there, targets, np.float32(0)),
             there,
         )
-
-    def solved(self, batch: ColumnBatch, amplitudes: Amplitudes) -> tuple[BatchSeen, Floats]:
-        """The rows that columns have rated, and a number (B, n) for each: K^-1 times what is not expected of it."""
-        read = self.read(batch)
-        seen = read.seen(amplitudes)
-        left = (read.targets - np.float32(amplitudes.mean) * seen.trust * read.said) * read.there
-        return seen, times_inverse(cholesky(gram_of(seen, amplitudes)), left[:, :, None])[:, :, 0]
 
     def solved_alone(self, column: int, amplitudes: Amplitudes) -> Posterior:
         """Of a column with very many ratings, in double precision."""
@@ -205,10 +191,11 @@ def solve_columns(
         solved.alpha[batch.places[0]] = found.alpha
 
     def work(batch: ColumnBatch) -> None:
-        own = amplitudes.for_column(batch.places.shape[1])
-        seen, alpha = data.solved(batch, own)
-        weighted = alpha * seen.trust
-        along, directions = ((weighted[:, None] @ part)[:, 0] for part in (seen.along, seen.directions))
+        own, rated = amplitudes.for_column(batch.places.shape[1]), data.read(batch)
+        inside = KernelParts.between(rated.projected, rated.projected, local=own.local > 0)
+        _, trust, alpha = solved_batch(inside, rated, own)
+        weighted = alpha * trust
+        along, directions = ((weighted[:, None] @ part)[:, 0] for part in rated.projected)
         at, there = batch.columns, batch.there
         solved.linear[at] += np.float32(own.taste) * along @ space.factor.T
         solved.cosine[at] = np.float32(own.cosine) * directions
@@ -234,11 +221,8 @@ class KernelParts(NamedTuple):
     near: Floats  # the local kernel; where there is none, anything
 
     @classmethod
-    def between(cls, some: BatchSeen | BatchRead, others: BatchSeen | BatchRead, *, local: bool) -> Self:
-        taste, cosine = (
-            np.matmul(one, other.transpose(0, 2, 1))
-            for one, other in ((some.along, others.along), (some.directions, others.directions))
-        )
+    def between(cls, some: Projected, others: Projected, *, local: bool) -> Self:
+        taste, cosine = (np.matmul(one, other.transpose(0, 2, 1)) for one, other in zip(some, others, strict=True))
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
     def combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, *, noise: bool = False) -> Floats:
@@ -255,9 +239,14 @@ class KernelParts(NamedTuple):
         return out
 
 
-def gram_of(seen: BatchSeen, amplitudes: Amplitudes) -> Floats:
-    parts = KernelParts.between(seen, seen, local=amplitudes.local > 0)
-    return parts.combined(amplitudes, seen.trust, seen.trust, seen.there, noise=True)
+def solved_batch(inside: KernelParts, rated: BatchRead, own: Amplitudes) -> tuple[Matrices, Floats, Floats]:
+    """The factors of the kernel K between the rows that columns have rated, the trust in these rows (B, n), and for
+    each K^-1 times what is not expected of it (B, n).
+    """
+    trust = rated.trust(own)
+    factors = cholesky(inside.combined(own, trust, trust, rated.there, noise=True))
+    left = rated.targets - np.float32(own.mean) * trust * rated.said
+    return factors, trust, times_inverse(factors, left[:, :, None])[:, :, 0]
 
 
 @compiled
@@ -363,17 +352,14 @@ class RowsOf(NamedTuple):
     """Rows of each of some columns, one column after the other."""
 
     starts: Longs  # (columns + 1,)
-    places: Longs  # (n,): which of the codes
-    trust: Floats  # (n,)
+    places: Longs  # (n + 1,): which of the codes; the last is for what is padded
+    trust: Floats  # (n + 1,)
 
     @classmethod
     def of(cls, each: Sequence[Sized], places: Longs, trust: Floats) -> "RowsOf":
         """With as many rows of a column as its part of `each` has."""
-        return cls(np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)]), places, trust)
-
-    def padded(self) -> "RowsOf":
-        """With one more at the end, which is not believed."""
-        return RowsOf(self.starts, np.append(self.places, 0), np.append(self.trust, np.float32(0)))
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)])
+        return cls(starts, np.append(places, 0), np.append(trust, np.float32(0)))
 
 
 def posterior_variances(
@@ -381,24 +367,20 @@ def posterior_variances(
 ) -> Doubles:
     """(asked,): of what columns would say of rows, without noise, in squares of scaled ratings."""
     along, directions = space.projected(codes)
-    found = np.empty(len(asked.places))
+    found = np.empty(int(asked.starts[-1]))
     counts, wanted = np.diff(rated.starts), np.diff(asked.starts)
-    rated, asked = rated.padded(), asked.padded()
-
-    def seen(rows: RowsOf, places: Longs) -> BatchSeen:
-        """(B, n) places, padded with -1, which is the last."""
-        which = rows.places[places]
-        return BatchSeen(along[which], directions[which], rows.trust[places], places >= 0)
 
     def work(batch: ColumnBatch) -> None:
         own = amplitudes.for_column(int(counts[batch.columns].max(initial=0)))
-        at = entries(asked.starts, batch.columns)
-        known, rows = seen(rated, batch.places), seen(asked, at)
-        between = KernelParts.between(rows, known, local=own.local > 0)
-        kernel = between.combined(own, rows.trust, known.trust, known.there)
-        explained = explained_by(cholesky(gram_of(known, own)), kernel)
-        variances = own.bias + own.taste * (rows.along**2).sum(2) + own.cosine + own.local - explained
-        found[at[rows.there]] = np.maximum(variances, 0)[rows.there]
+        at, local = entries(asked.starts, batch.columns), own.local > 0
+        which, whose = rated.places[batch.places], asked.places[at]
+        known, rows = (along[which], directions[which]), (along[whose], directions[whose])
+        trust = rated.trust[batch.places]
+        inside, between = KernelParts.between(known, known, local=local), KernelParts.between(rows, known, local=local)
+        gram = inside.combined(own, trust, trust, batch.there, noise=True)
+        explained = explained_by(cholesky(gram), between.combined(own, asked.trust[at], trust, batch.there))
+        variances = own.bias + own.taste * (rows[0] ** 2).sum(2) + own.cosine + own.local - explained
+        found[at[at >= 0]] = np.maximum(variances, 0)[at >= 0]
 
     width = along.shape[1] + directions.shape[1]
     # Columns that are asked about as many rows go together.
@@ -472,10 +454,7 @@ class Spread:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
-        """ValueError where they make no sense."""
-        if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
-            raise ValueError("the intervals of the decoder are damaged")
-        return cls(np.asarray(values[:-1], np.float64), float(values[-1]))
+        return cls(values[:-1], float(values[-1]))
 
 
 def _inputs(variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:

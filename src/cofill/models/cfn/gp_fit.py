@@ -30,9 +30,9 @@ from cofill.models.cfn.gp_batch import (
     KernelParts,
     RatedColumns,
     batches,
-    cholesky,
     said_by,
     solve_columns,
+    solved_batch,
     times_inverse,
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
@@ -166,8 +166,7 @@ class Lesson:
             rows = held_out.rows[places]
             weights, biases = self.data.expected(batch.columns)
             asked = BatchRead(
-                along[rows],
-                directions[rows],
+                (along[rows], directions[rows]),
                 said_by(weights, self.codes[rows]),
                 self.row_counts[rows].astype(np.float32),
                 self.described[rows],
@@ -260,10 +259,10 @@ class _Solved(NamedTuple):
     """A batch at given amplitudes."""
 
     factors: Floats | Doubles  # of the kernel between ratings, with noise
-    kernel: Floats  # (B, q, n): between asked rows and ratings
     trust: Floats
-    asked_trust: Floats
     alpha: Floats  # (B, n)
+    kernel: Floats  # (B, q, n): between asked rows and ratings
+    asked_trust: Floats
     errors: Floats  # (B, q)
 
 
@@ -280,24 +279,20 @@ class _Batch:
 
     @classmethod
     def of(cls, rated: BatchRead, asked: BatchRead) -> Self:
-        nothing = np.empty((0, 0, 0), np.float32)  # directions are in the kernels now
-        inside, across = (KernelParts.between(rows, rated, local=True) for rows in (rated, asked))
-        return cls(inside, across, *(rows._replace(along=nothing, directions=nothing) for rows in (rated, asked)))
+        inside, across = (KernelParts.between(rows.projected, rated.projected, local=True) for rows in (rated, asked))
+        nothing = (np.empty(0, np.float32),) * 2  # directions are in the kernels now
+        return cls(inside, across, *(rows._replace(projected=nothing) for rows in (rated, asked)))
 
     def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
         """(B,): summed over the validation ratings of each column."""
         return np.asarray(np.sum(self._solved(amplitudes).errors.astype(np.float64) ** 2, axis=1))
 
     def _solved(self, amplitudes: Amplitudes) -> _Solved:
-        rated, asked = self.rated, self.asked
-        trust, asked_trust = (amplitudes.trust(rows.counts, rows.described) * rows.there for rows in (rated, asked))
-        factors = cholesky(self.inside.combined(amplitudes, trust, trust, rated.there, noise=True))
-        kernel = self.across.combined(amplitudes, asked_trust, trust, rated.there)
-        mean = np.float32(amplitudes.mean)
-        left = rated.targets - mean * trust * rated.said
-        alpha = times_inverse(factors, left[:, :, None])[:, :, 0]
-        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + mean * asked_trust * asked.said
-        return _Solved(factors, kernel, trust, asked_trust, alpha, (predicted - asked.targets) * asked.there)
+        asked, asked_trust = self.asked, self.asked.trust(amplitudes)
+        factors, trust, alpha = solved_batch(self.inside, self.rated, amplitudes)
+        kernel = self.across.combined(amplitudes, asked_trust, trust, self.rated.there)
+        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_trust * asked.said
+        return _Solved(factors, trust, alpha, kernel, asked_trust, (predicted - asked.targets) * asked.there)
 
     def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
         """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
