@@ -300,8 +300,8 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
         known,
         SCALE,
         described_matrix.settings(**{"decoder": "process", **shape}),
-        row_features=sides[0],
-        column_features=sides[1],
+        sides[0],
+        sides[1],
     )
     assert back.decoder.amplitudes == lived.decoder.amplitudes
     np.testing.assert_allclose(every_way(back), every_way(lived), rtol=0, atol=1e-5)
@@ -323,8 +323,8 @@ def test_what_leads_out_of_its_arrays_is_refused() -> None:
                 model.by_row,
                 SCALE,
                 described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
-                row_features=model.row_features,
-                column_features=model.column_features,
+                model.row_features,
+                model.column_features,
             )
 
 

@@ -104,7 +104,6 @@ class CFNPredictor(Predictor):
         biases: FittedMeans,
         decoder: Decoder,
         settings: CFNSettings,
-        *,
         row_features: SideFeatures,
         column_features: SideFeatures,
         read: ReadRows | None = None,
@@ -160,22 +159,23 @@ class CFNPredictor(Predictor):
         known: KnownRatings,
         scale: Scale,
         settings: CFNSettings,
-        *,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
+        row_features: SideFeatures | None,
+        column_features: SideFeatures | None,
         read: Arrays | None = None,
     ) -> Self:
         """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
 
         ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
         """
-        weights = dict(arrays)
+        weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
+        row_features = row_features or SideFeatures.none(rows)
+        column_features = column_features or SideFeatures.none(columns)
         biases = FittedMeans.restored(taken(weights, "biases."))
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
-        columns, near = known.trained.columns, decoder.near
+        near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
             raise ValueError("the network has another number of columns than the ratings")
-        if near is not None and len(near.rows) != known.trained.rows:
+        if near is not None and len(near.rows) != rows:
             raise ValueError("the table of nearest rows is damaged")
         if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
             raise ValueError("there is another number of coefficients than of ratings")
@@ -195,7 +195,7 @@ class CFNPredictor(Predictor):
                 typical_length=length,
                 overall=numbers["overall_mean"],
                 by_features=FeatureRegression(weights.pop("mean_by_features")),
-                columns=np.zeros(known.trained.columns, np.float32),
+                columns=np.zeros(columns, np.float32),
                 means=weights.pop("row_means"),
                 marks_empty=marks_empty,
             )
@@ -204,8 +204,7 @@ class CFNPredictor(Predictor):
         if read is not None:
             left_out = LeaveOneOut(network, scaling, row_features, known.trained_counts(), read)
             read_rows = ReadRows(read["codes"], left_out)
-        about = {"row_features": row_features, "column_features": column_features}
-        return cls(network, scaling, known, biases, decoder, settings, **about, read=read_rows)
+        return cls(network, scaling, known, biases, decoder, settings, row_features, column_features, read_rows)
 
     def read_rows(self) -> Arrays:
         """The rows of the training as all columns read them, for the file of a model in shards."""

@@ -60,9 +60,9 @@ def judged_by_halves(
             first.biases,
             Decoder(first.space, amplitudes, solved, Spread.unknown(), near),
             settings,
-            row_features=first.row_features,
-            column_features=first.column_features,
-            read=ReadRows(first.codes, first.left_out),
+            first.row_features,
+            first.column_features,
+            ReadRows(first.codes, first.left_out),
         )
 
     predicted, halves = np.empty(len(rows), np.float32), halves_of(settings.seed, portion)

@@ -153,14 +153,13 @@ class CFN(Recommender):
         `checkpoint` stands in the place of that of the fitting.
         """
         settings = self._settings_of(side)
-        row_features, column_features = about
-        warn_of_width(row_features.width, settings.hidden, portion.columns)
+        warn_of_width(about[0].width, settings.hidden, portion.columns)
         fitted = fit_matrix(
             known,
             scale,
             settings,
-            row_features=row_features,
-            column_features=column_features,
+            row_features=about[0],
+            column_features=about[1],
             portion=portion,
             held_out=held_out,
             checkpoint_path=fitting.checkpoint,
@@ -175,16 +174,8 @@ class CFN(Recommender):
         def solved(share: float) -> None:
             fitting.progress(Step(SOLVE, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
 
-        predictor = fitted_predictor(
-            side,
-            fitted,
-            known,
-            settings,
-            row_features=row_features,
-            column_features=column_features,
-            portion=portion,
-            share_solved=solved if settings.decoder == "process" else None,
-        )
+        share_solved = solved if settings.decoder == "process" else None
+        predictor = fitted_predictor(side, fitted, known, settings, about, portion, share_solved)
         return predictor, fitted
 
     def learn_portion(
@@ -308,6 +299,12 @@ class CFN(Recommender):
         return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(by_row.trained_counts().sum()), rows)
 
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        def restored(
+            side: Orientation, own: Arrays, numbers: Mapping[str, float], by_row: KnownRatings, read: Arrays | None
+        ) -> CFNPredictor:
+            about = rows_and_columns(side, users, items)
+            return _PREDICTORS[side].restored(own, numbers, by_row, scale, self._settings_of(side), *about, read)
+
         sizes = len(self.users), len(self.items)
         if self.orientation != "both":
             rows, columns = rows_and_columns(self.orientation, *sizes)
@@ -316,43 +313,18 @@ class CFN(Recommender):
                 by_row = known_from(kept.ratings, columns, rows, whole).transposed()
             else:
                 by_row = known_from(kept.ratings, rows, columns)
-            about = rows_and_columns(self.orientation, users, items)
-            return self._restored_one(self.orientation, kept.weights, kept.numbers, by_row, scale, about, kept.rows)
+            return restored(self.orientation, kept.weights, kept.numbers, by_row, kept.rows)
         self._own_settings = kept.own_settings
         known, weights = known_from(kept.ratings, *sizes), dict(kept.weights)
-        features = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
+        users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
         parts: dict[Orientation, Predictor] = {}
         for side in _SIDES:
-            if own := taken(weights, f"{side}."):
-                begin = f"{side}."
+            if own := taken(weights, begin := f"{side}."):
                 numbers = {name.removeprefix(begin): n for name, n in kept.numbers.items() if name.startswith(begin)}
-                by_row = known if side == "user" else known.transposed()
-                about = rows_and_columns(side, *features)
-                parts[side] = self._restored_one(side, own, numbers, by_row, scale, about)
+                parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
         if len(parts) == 1:
             return next(iter(parts.values()))
         return Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
-
-    def _restored_one(
-        self,
-        side: Orientation,
-        weights: Arrays,
-        numbers: Mapping[str, float],
-        by_row: KnownRatings,
-        scale: Scale,
-        about: tuple[SideFeatures | None, SideFeatures | None],
-        read: Arrays | None = None,
-    ) -> CFNPredictor:
-        return _PREDICTORS[side].restored(
-            weights,
-            numbers,
-            by_row,
-            scale,
-            self._settings_of(side),
-            row_features=about[0] or SideFeatures.none(by_row.trained.rows),
-            column_features=about[1] or SideFeatures.none(by_row.trained.columns),
-            read=read,
-        )
 
 
 def fitted_predictor(
@@ -360,9 +332,7 @@ def fitted_predictor(
     fitted: Fitted,
     known: KnownRatings,
     settings: CFNSettings,
-    *,
-    row_features: SideFeatures,
-    column_features: SideFeatures,
+    about: tuple[SideFeatures, SideFeatures],
     portion: Portion,
     share_solved: Callable[[float], None] | None = None,
 ) -> CFNPredictor:
@@ -372,15 +342,11 @@ def fitted_predictor(
     """
     network, scaling = fitted.network, fitted.scaling
     rows, columns = known.trained, known.trained_columns
+    of_rows, of_columns = about[0].trained, about[1].trained
     biases = fitted.biases or FittedMeans(
-        rows,
-        columns,
-        settings.mean_damping,
-        row_features=row_features.trained,
-        column_features=column_features.trained,
-        portion=portion,
+        rows, columns, settings.mean_damping, row_features=of_rows, column_features=of_columns, portion=portion
     )
-    first = FirstDecoder(network, scaling, biases, rows, columns, row_features, column_features, portion)
+    first = FirstDecoder(network, scaling, biases, rows, columns, *about, portion)
     if fitted.amplitudes is None:
         decoder = _own_output(first)
     else:
@@ -391,9 +357,8 @@ def fitted_predictor(
         decoder = Decoder(first.space, fitted.amplitudes, solved, fitted.spread, near)
     if share_solved is not None:
         share_solved(1.0)
-    about = {"row_features": row_features, "column_features": column_features}
     read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
-    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, **about, read=read)
+    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
 
 
 def _own_output(first: FirstDecoder) -> Decoder:
