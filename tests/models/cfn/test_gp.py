@@ -14,8 +14,8 @@ from cofill.models.cfn.gp import (
     CodeSpace,
     ColumnWeights,
     Expected,
+    KernelInputs,
     Posterior,
-    Seen,
     in_primal,
     kernel_between,
     local_kernel,
@@ -35,18 +35,18 @@ LAW = settings(max_examples=30, deadline=None)
 ABOUT = Expected(np.linspace(-0.5, 0.5, WIDTH + 1, dtype=np.float32), 0.2)
 
 
-def plain_mean(amplitudes: Amplitudes, rows: Seen, about: Expected = ABOUT) -> Doubles:
+def plain_mean(amplitudes: Amplitudes, rows: KernelInputs, about: Expected = ABOUT) -> Doubles:
     codes = rows.codes.astype(np.float64)
-    mean: Doubles = about.bias + amplitudes.mean * rows.trust * (codes @ about.weights[:-1] + about.weights[-1])
+    mean: Doubles = about.bias + amplitudes.mean * rows.shrinkage * (codes @ about.weights[:-1] + about.weights[-1])
     return mean
 
 
-def said(space: CodeSpace, posterior: Posterior, seen: Seen, asked: Seen) -> Floats:
+def said(space: CodeSpace, posterior: Posterior, seen: KernelInputs, asked: KernelInputs) -> Floats:
     """What the weights of a column tell of rows."""
     found = posterior.weights()
     local = local_kernel(asked.directions @ seen.directions.T) @ found.alpha
     told: Floats = asked.codes @ found.linear[:-1] + found.linear[-1] + asked.directions @ found.cosine + local
-    return found.bias + asked.trust * told
+    return found.bias + asked.shrinkage * told
 
 
 def targets_of(count: int, seed: int) -> Floats:
@@ -116,12 +116,12 @@ def test_of_a_column_without_ratings_the_expectation_is_all_there_is() -> None:
 def test_rows_that_are_not_believed_get_the_bias_alone() -> None:
     space = some_space()
     seen = some_seen(space, 8)
-    nobody = some_seen(space, 3, 1)._replace(trust=np.zeros(3, np.float32))
+    nobody = some_seen(space, 3, 1)._replace(shrinkage=np.zeros(3, np.float32))
     posterior = Posterior(space, AMPLITUDES, seen, targets_of(8, 0), ABOUT)
     told = said(space, posterior, seen, nobody)
     np.testing.assert_array_equal(told, np.full(3, posterior.weights().bias))
     # And where no rating is believed, it is the damped mean of what is left over.
-    unknown = seen._replace(trust=np.zeros(8, np.float32))
+    unknown = seen._replace(shrinkage=np.zeros(8, np.float32))
     alone = Posterior(space, AMPLITUDES, unknown, targets_of(8, 0), ABOUT).weights()
     damped = (targets_of(8, 0) - 0.2).sum(dtype=np.float64) / (8 + AMPLITUDES.noise / AMPLITUDES.bias)
     assert alone.bias == pytest.approx(0.2 + damped, abs=1e-6)
@@ -154,9 +154,9 @@ def test_codes_that_are_nearly_alike_and_little_noise(noise: float, local: float
 
 def test_trust_by_hand() -> None:
     amplitudes = replace(AMPLITUDES, half=3.0, features=2.0)
-    found = amplitudes.trust(np.array([0, 3, 9, 0, 1]), np.array([False, False, False, True, True]))
+    found = amplitudes.shrinkage(np.array([0, 3, 9, 0, 1]), np.array([False, False, False, True, True]))
     np.testing.assert_allclose(found, [0, 0.5, 0.75, 0.4, 0.5], rtol=1e-6)
-    assert replace(amplitudes, half=0.0).trust(np.array([0, 1]), np.zeros(2, np.bool_)).tolist() == [0, 1]
+    assert replace(amplitudes, half=0.0).shrinkage(np.array([0, 1]), np.zeros(2, np.bool_)).tolist() == [0, 1]
 
 
 def test_amplitudes_as_arrays_and_back() -> None:

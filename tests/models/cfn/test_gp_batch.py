@@ -32,7 +32,7 @@ def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> Column
     weights, biases = expected(space, np.arange(len(LENGTHS)))
     for column in range(len(LENGTHS)):
         at = slice(int(rated.by_column.indptr[column]), int(rated.by_column.indptr[column + 1]))
-        seen = space.seen(rated.codes[at], amplitudes.trust(rated.counts[at], rated.described[at]))
+        seen = space.seen(rated.codes[at], amplitudes.shrinkage(rated.counts[at], rated.described[at]))
         targets = rated.by_column.values[at] - rated.means[at]
         about = Expected(weights[column], float(biases[column]))
         own = amplitudes.for_column(len(targets))
@@ -71,7 +71,7 @@ def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.Monkey
     parts = list(batches(rated.by_column.indptr, np.arange(len(LENGTHS)), 6))
     assert len(parts) > 1
     assert sorted(np.concatenate([part.columns for part in parts]).tolist()) == list(range(len(LENGTHS)))
-    places = np.concatenate([part.places[part.there] for part in parts])
+    places = np.concatenate([part.places[part.mask] for part in parts])
     assert sorted(places.tolist()) == list(range(sum(LENGTHS)))
     assert_same(solved(space, rated, AMPLITUDES), whole, 1e-5)
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.codes import Without
+from cofill.models.cfn.codes import LeaveOneOutCodes
 from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
@@ -32,8 +32,10 @@ class World:
         flags: Bools = np.arange(len(self.codes)) % 3 == 0
         return flags
 
-    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
-        return Without(self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows])
+    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
+        return LeaveOneOutCodes(
+            self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows]
+        )
 
     def lesson(self, space: CodeSpace, expected: tuple[Floats, Floats]) -> Lesson:
         def of(columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -92,7 +94,7 @@ def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     own = replace(AMPLITUDES, power=1.3, features=2.0)
     batch = read_batch(world, space, some_expected(12))
     squares = batch.squares(own, NAMES)
-    there = batch.asked.there
+    there = batch.asked.mask
     for place, name in enumerate(NAMES):
         step = 3e-3
         beside = [
@@ -117,7 +119,7 @@ def predicted(
     for column, row in zip(world.held_out.columns.tolist(), world.held_out.rows.tolist(), strict=True):
         rated, ratings = world.by_column.row(column)
         seen, asked = (
-            space.seen(world.codes[at], amplitudes.trust(world.counts[at], world.described[at]))
+            space.seen(world.codes[at], amplitudes.shrinkage(world.counts[at], world.described[at]))
             for at in (rated, np.array([row]))
         )
         posterior = Posterior(space, amplitudes, seen, ratings, Expected(weights[column], float(biases[column])))

@@ -278,7 +278,7 @@ def test_a_column_that_is_solved_again_is_as_it_was(shape: Shape, monkeypatch: p
     model._outdated |= set(range(COLUMNS))
     with monkeypatch.context() as patch:
         patch.setattr(decoding, "described_as_trained", lambda *_: False)
-        model._settle()
+        model._flush()
     np.testing.assert_allclose(every_way(model), before, rtol=0, atol=2e-4)
 
 
@@ -376,7 +376,7 @@ def test_a_changed_column_moves_by_as_much_as_the_closed_form(shape: Shape) -> N
     else:
         model.remove(indices(column), rows[:1])
         model.add(indices(column, column), rows[[1, -1]], now[[0, -1]])
-    model._settle()
+    model._flush()
     np.testing.assert_allclose(model._weights.linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
     assert np.abs(closed[0] - closed[1]).max() > 1e-3
 

@@ -13,7 +13,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.gp import CodeSpace
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
-from cofill.models.cfn.scaling import Scaling
+from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.observed import KnownRatings
 from cofill.models.portion import Portion
 from cofill.models.predictor import described_as_trained, grown
@@ -35,7 +35,7 @@ def encode_trained(
     return codes
 
 
-class Without(NamedTuple):
+class LeaveOneOutCodes(NamedTuple):
     """Rows, each without one of its ratings."""
 
     codes: Floats  # (n, width)
@@ -75,7 +75,7 @@ class LeaveOneOut:
         arrays["totals"] = exchange.sum_(rows.row_sums(values))
         return cls(network, scaling, features, exchange.sum_(rows.counts()), arrays)
 
-    def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
+    def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
         scaling, arrays = self._scaling, self.arrays
         own = scaling.without_column(columns, ratings)
         counts = self._counts[rows] - 1
@@ -93,7 +93,7 @@ class LeaveOneOut:
         if scaling.marks_empty:
             features = np.column_stack([features, (counts == 0).astype(np.float32)])
         z += self._network.input.offset(features)
-        return Without(self._network.code(z, features), means, counts, self._described[rows])
+        return LeaveOneOutCodes(self._network.code(z, features), means, counts, self._described[rows])
 
 
 @compiled
@@ -164,15 +164,20 @@ class RowCodes:
         trained[trained] = self.trained_counts[rows[trained]] > 0
         return trained
 
-    def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
-        """Code (width,) and mean of a row that is known only by these ratings and features (P,).
+    def as_read(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[ScaledRows, np.float32]:
+        """A row that is known only by these ratings and features (P,), as the network reads it, and its mean.
 
         A column that the network was not trained on tells it nothing.
         """
         mean = self._scaling.mean_of(columns, ratings, features)
         trained = columns < self._network.columns
         row = SparseRows(np.array([0, trained.sum()]), columns[trained], ratings[trained], self._network.columns)
-        return encode_rows(self._network, self._scaling.down_with(row, np.array([mean]), features[None]))[0], mean
+        return self._scaling.down_with(row, np.array([mean]), features[None]), mean
+
+    def of_ratings(self, columns: Ints, ratings: Floats, features: Floats) -> tuple[Floats, np.float32]:
+        """Code (width,) and mean of such a row."""
+        row, mean = self.as_read(columns, ratings, features)
+        return encode_rows(self._network, row)[0], mean
 
     def trained(self) -> Rows:
         """Of the training, as they were then."""

@@ -1,6 +1,6 @@
 """The decoder of a trained network: a Gaussian process from the codes of rows to the ratings of columns.
 
-    rating = overall + deviation of the row + unit (bias + trust (code . linear + direction . cosine + local part))
+    rating = overall + deviation of the row + unit (bias + shrinkage (code . linear + direction . cosine + local part))
 
 A row is read by the network as it stands now: its ratings, and its side features. The fewer ratings it has, the less
 its code is believed; of a row of which nothing is known, nothing but the column's bias is left. A column has weights in
@@ -28,7 +28,15 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.codes import LeaveOneOut, ReadRows, RowCodes
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, ColumnWeights, Expected, Posterior, Seen, expected_of_columns
+from cofill.models.cfn.gp import (
+    Amplitudes,
+    CodeSpace,
+    ColumnWeights,
+    Expected,
+    KernelInputs,
+    Posterior,
+    expected_of_columns,
+)
 from cofill.models.cfn.gp_batch import RowsOf, Spread, across, posterior_variances, whole_variance
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
@@ -130,7 +138,7 @@ class CFNPredictor(Predictor):
             self._local = LocalPart(decoder.near, decoder.columns.alpha, known, self.codes)
         self._outdated: set[int] = set()  # columns whose weights are to be solved for again
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
-        self._row_trust: Floats | None = None
+        self._row_shrinkage: Floats | None = None
         self._catch_up()
 
     def _by_network(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
@@ -225,12 +233,12 @@ class CFNPredictor(Predictor):
             if not self.codes.was_trained(np.array([row]))[0]:
                 self._outdated |= self.by_row.later_in_row(row).keys()  # these columns are fitted to this row
         self._outdated |= set(columns)
-        self._row_trust = None
+        self._row_shrinkage = None
 
     def _count_read(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Give columns the weights that follow what is known of them now."""
         if not self._outdated:
             return
@@ -277,7 +285,7 @@ class CFNPredictor(Predictor):
 
     def _posterior(
         self, rows: Ints, ratings: Floats, features: Floats, column: int | None
-    ) -> tuple[Posterior, Seen, Floats]:
+    ) -> tuple[Posterior, KernelInputs, Floats]:
         """Also the rows as the column sees them, and what it says of them (n,), scaled."""
         seen, means = self._seen_by(rows, column)
         targets = self.scaling.down_values(ratings, means)
@@ -293,7 +301,7 @@ class CFNPredictor(Predictor):
         weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
         return Expected(weights[0], 0.0 if self._own_output else float(biases[0]))
 
-    def _seen_by(self, rows: Ints, column: int | None) -> tuple[Seen, Floats]:
+    def _seen_by(self, rows: Ints, column: int | None) -> tuple[KernelInputs, Floats]:
         """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
         longs = rows.astype(np.int64)
         codes, means = self.codes.for_regression(longs)
@@ -316,7 +324,7 @@ class CFNPredictor(Predictor):
                 vector = self.row_features.values[rows[place]]
                 codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
                 counts[place] = self._count_read(others[kept])
-        return self._space.seen(codes, self._amplitudes.trust(counts, described)), means
+        return self._space.seen(codes, self._amplitudes.shrinkage(counts, described)), means
 
     def _leave_one_out(self) -> LeaveOneOut:
         if self._left_out is None:
@@ -325,11 +333,11 @@ class CFNPredictor(Predictor):
 
     # Predictions
 
-    def _trust(self) -> Floats:
+    def _shrinkage(self) -> Floats:
         """(rows,)"""
-        if self._row_trust is None:
-            self._row_trust = self._amplitudes.trust(self._read, self.row_features.described)
-        return self._row_trust
+        if self._row_shrinkage is None:
+            self._row_shrinkage = self._amplitudes.shrinkage(self._read, self.row_features.described)
+        return self._row_shrinkage
 
     def _column_counts(self) -> Longs:
         """(columns,)"""
@@ -354,21 +362,21 @@ class CFNPredictor(Predictor):
         self,
         bias: np.float32 | Floats,
         said: Floats,
-        trust: np.float32 | Floats,
+        shrinkage: np.float32 | Floats,
         deviations: np.float32 | Floats,
         means: np.float32 | Floats,
         known: bool | np.bool_ | Bools,
     ) -> Floats:
-        """What columns say of rows -> ratings, from the biases of the columns, and from the trust in the rows, their
-        deviations (in ratings) and means (scaled). `known`: whether anything is known of the columns.
+        """What columns say of rows -> ratings, from the biases of the columns, and from the shrinkage, the deviations
+        (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
         if not self._own_output:
-            ratings: Floats = self.biases.overall + deviations + unit * (bias + trust * said)
+            ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
             return ratings
         fitted = self.biases.overall + deviations + unit * bias
         output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
-        return np.asarray(fitted + trust * np.asarray(known, np.float32) * (output - fitted), np.float32)
+        return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
     def _column_at(self, found: ColumnWeights, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
         """(rows,), or at some rows: of a column that need not be a known one."""
@@ -376,10 +384,10 @@ class CFNPredictor(Predictor):
         said = self._said(now.codes[at], now.directions[at], found)
         if self._local is not None:
             said += self._local.of_column(rated, found.alpha)[at]
-        return self._ratings(found.bias, said, self._trust()[at], self._row_deviations()[at], now.means[at], known)
+        return self._ratings(found.bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
 
     def entries(self, users: Ints, items: Ints) -> Floats:
-        self._settle()
+        self._flush()
         biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
         nowhere = biases.overall + biases.row_of_nobody() + biases.column_of_nothing()
         predicted = np.full(len(rows), nowhere, np.float32)
@@ -392,7 +400,12 @@ class CFNPredictor(Predictor):
             found = self._solved(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
             predicted[nothing] = self._column_at(found, _NO_ROWS, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        now, trust, known, deviations = self.codes.now(), self._trust(), self._column_known(), self._row_deviations()
+        now, shrinkage, known, deviations = (
+            self.codes.now(),
+            self._shrinkage(),
+            self._column_known(),
+            self._row_deviations(),
+        )
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
             row, column = rows[at], columns[at]
@@ -402,7 +415,7 @@ class CFNPredictor(Predictor):
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
             predicted[at] = self._ratings(
-                weights.bias[column], said, trust[row], deviations[row], now.means[row], known[column]
+                weights.bias[column], said, shrinkage[row], deviations[row], now.means[row], known[column]
             )
         return predicted
 
@@ -439,24 +452,26 @@ class CFNPredictor(Predictor):
         self, rated: list[Ints], columns: Longs, asked: list[Ints], new: tuple[Floats, np.float32] | None = None
     ) -> Doubles:
         """(asked,): of columns that have rated such rows, and are asked about such rows; an index of -1 is the row
-        with the code and the trust `new`, or one that was never seen. `columns` are those of the ratings, or -1.
+        with the code and the shrinkage `new`, or one that was never seen. `columns` are those of the ratings, or -1.
         """
         given, wanted = (np.concatenate([_NO_ROWS, *rows]).astype(np.int64) for rows in (rated, asked))
         distinct, places = np.unique(np.concatenate([[-1], given, wanted]), return_inverse=True)
         codes = np.zeros((len(distinct), self.network.width), np.float32)
         codes[1:] = self.codes.now().codes[distinct[1:]]
-        trust = np.append(self._trust(), np.float32(0))
+        shrinkage = np.append(self._shrinkage(), np.float32(0))
         if new is not None:
-            codes[0], trust[-1] = new
+            codes[0], shrinkage[-1] = new
         # A row is believed as far as it is without the rating of the column.
         inside = (columns >= 0) & (columns < self.network.columns)
-        believed = self._amplitudes.trust(np.maximum(self._read[given] - inside, 0), self.row_features.described[given])
+        believed = self._amplitudes.shrinkage(
+            np.maximum(self._read[given] - inside, 0), self.row_features.described[given]
+        )
         return posterior_variances(
             self._space,
             self._amplitudes,
             codes,
             RowsOf.of(rated, places[1 : len(given) + 1], believed),
-            RowsOf.of(asked, places[len(given) + 1 :], trust[wanted]),
+            RowsOf.of(asked, places[len(given) + 1 :], shrinkage[wanted]),
         )
 
     def _in_ratings(self, spread: Spread, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats) -> Floats:

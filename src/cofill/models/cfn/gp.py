@@ -11,7 +11,7 @@ the row's own ratings. The codes of what a column has rated are those without it
 knows what it was shown.
 
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
-they go to zero, and the biases remain: that is what makes the defaults safe on data that nobody has seen.
+they go to zero, and the biases remain: that makes the defaults safe on unseen data.
 
     gp.py           amplitudes, directions of codes, the kernel, leave-one-out codes, the posterior of one column
     gp_batch.py     many columns at once: weights, posterior variances, prediction intervals
@@ -50,10 +50,10 @@ class Amplitudes:
     taste: float
     cosine: float
     local: float
-    half: float  # ratings with which a row's code is believed half
+    half: float  # ratings with which a row's shrinkage is a half
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
-    power: float = 1.0  # how sharply trust rises with the number of a row's ratings
+    power: float = 1.0  # how sharply shrinkage rises with the number of a row's ratings
     short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
 
     def as_array(self) -> Doubles:
@@ -73,7 +73,7 @@ class Amplitudes:
         bias, taste, cosine, local = self.short
         return replace(self, bias=bias, taste=taste, cosine=cosine, local=local)
 
-    def trust(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
+    def shrinkage(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
         """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings."""
         odds = ((ratings + self.features * described) / max(self.half, 1e-12)) ** self.power
         return np.asarray(1 - 1 / (1 + odds), np.float32)
@@ -82,18 +82,18 @@ class Amplitudes:
 # Rows as the kernel sees them
 
 
-class Seen(NamedTuple):
+class KernelInputs(NamedTuple):
     """Rows as the kernel sees them."""
 
     codes: Floats  # (n, width)
     along: Floats  # (n, directions): a
     directions: Floats  # (n, r): d, along the basis of the code space
-    trust: Floats  # (n,): r
+    shrinkage: Floats  # (n,): r
 
-    def exact(self) -> "Seen":
+    def exact(self) -> "KernelInputs":
         """In double precision: rounding of a kernel that is large beside the noise would make it indefinite."""
         doubles: Any = (part.astype(np.float64) for part in self)
-        return Seen(*doubles)
+        return KernelInputs(*doubles)
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ class CodeSpace:
         centred /= lengths[:, None]
         return along, centred
 
-    def seen(self, codes: Floats, trust: Floats) -> Seen:
-        return Seen(codes, *self.projected(codes), trust)
+    def seen(self, codes: Floats, shrinkage: Floats) -> KernelInputs:
+        return KernelInputs(codes, *self.projected(codes), shrinkage)
 
     def expected(self, features: Floats) -> Floats:
         """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
@@ -160,7 +160,9 @@ def local_kernel(cosines: Floats) -> Floats:
     return np.asarray(np.exp(near))
 
 
-def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floats | None = None) -> Floats:
+def kernel_between(
+    amplitudes: Amplitudes, some: KernelInputs, others: KernelInputs, local: Floats | None = None
+) -> Floats:
     """(m, n): the covariance of a column's ratings at some rows and at others, without noise.
 
     `local` (m, n) is the local kernel between them where it has been cut; without it, it is worked out.
@@ -171,8 +173,8 @@ def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floa
         if local is None:
             local = local_kernel(cosines)
         inner += np.float32(amplitudes.local) * local
-    inner *= others.trust
-    inner *= some.trust[:, None]
+    inner *= others.shrinkage
+    inner *= some.shrinkage[:, None]
     inner += np.float32(amplitudes.bias)
     return inner
 
@@ -181,7 +183,9 @@ def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floa
 
 
 class ColumnWeights(NamedTuple):
-    """What a column says of a row: bias + trust * (code . linear[:-1] + linear[-1] + direction . cosine + local part).
+    """What a column says of a row:
+
+        bias + shrinkage * (code . linear[:-1] + linear[-1] + direction . cosine + local part)
 
     The local part is the sum over rows that it has rated of the local kernel times alpha. Of one column, or of many.
     """
@@ -214,7 +218,9 @@ class Posterior:
     A column with more than `MOST_LOCAL` ratings does without the local kernel, which would take their square.
     """
 
-    def __init__(self, space: CodeSpace, amplitudes: Amplitudes, seen: Seen, targets: Floats, about: Expected) -> None:
+    def __init__(
+        self, space: CodeSpace, amplitudes: Amplitudes, seen: KernelInputs, targets: Floats, about: Expected
+    ) -> None:
         """`targets` (n,): scaled ratings with the deviations of the rows taken off."""
         from scipy.linalg import cho_factor
 
@@ -233,11 +239,11 @@ class Posterior:
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         self._solved = self._solve(right)
 
-    def prior_mean(self, rows: Seen) -> Floats:
+    def prior_mean(self, rows: KernelInputs) -> Floats:
         """(n,): what is expected of the column at rows, before its ratings are known."""
         weights = self._about.weights
         said = rows.codes @ weights[:-1] + weights[-1]
-        expected: Floats = np.float32(self._about.bias) + np.float32(self._amplitudes.mean) * rows.trust * said
+        expected: Floats = np.float32(self._about.bias) + np.float32(self._amplitudes.mean) * rows.shrinkage * said
         return expected
 
     def weights(self) -> ColumnWeights:
@@ -248,28 +254,28 @@ class Posterior:
             cosine = cosine * np.sqrt(amplitudes.cosine)
             alpha = np.zeros(len(self.left))
         else:
-            weighted = self._solved * seen.trust
+            weighted = self._solved * seen.shrinkage
             bias, alpha = amplitudes.bias * self._solved.sum(), amplitudes.local * weighted
             along, cosine = amplitudes.taste * (weighted @ seen.along), amplitudes.cosine * (weighted @ seen.directions)
         linear = amplitudes.mean * self._about.weights + space.factor @ along
         bias = self._about.bias + bias
         return ColumnWeights(*(np.asarray(part, np.float32) for part in (linear, cosine, bias, alpha)))
 
-    def gain(self, rows: Seen, local: Floats | None = None) -> Doubles:
+    def gain(self, rows: KernelInputs, local: Floats | None = None) -> Doubles:
         """(m, n): how far each rating moves the prediction at some rows; `local` as in `kernel_between`."""
         if self._primal:
             return np.asarray(self._features(rows) @ self._solve(self._inputs.T))
         between = kernel_between(self._amplitudes, rows, self._seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
 
-    def _features(self, rows: Seen) -> Floats:
+    def _features(self, rows: KernelInputs) -> Floats:
         """(n, 1 + directions + r): their inner products are the kernel, without its local part."""
-        amplitudes, trust = self._amplitudes, rows.trust[:, None]
+        amplitudes, shrinkage = self._amplitudes, rows.shrinkage[:, None]
         return np.column_stack(
             [
-                np.full(len(trust), amplitudes.bias**0.5, trust.dtype),
-                trust * amplitudes.taste**0.5 * rows.along,
-                trust * amplitudes.cosine**0.5 * rows.directions,
+                np.full(len(shrinkage), amplitudes.bias**0.5, shrinkage.dtype),
+                shrinkage * amplitudes.taste**0.5 * rows.along,
+                shrinkage * amplitudes.cosine**0.5 * rows.directions,
             ]
         )
 

@@ -16,7 +16,7 @@ from cofill.compiling import compiled
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.codes import Without
+from cofill.models.cfn.codes import LeaveOneOutCodes
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
     SHORT,
@@ -54,7 +54,7 @@ class ColumnBatch(NamedTuple):
     places: Longs  # (B, n), padded with -1
 
     @property
-    def there(self) -> Bools:
+    def mask(self) -> Bools:
         return self.places >= 0
 
 
@@ -94,15 +94,15 @@ class BatchRead(NamedTuple):
     """What is known of the rows that each column of a batch has rated, or is asked about."""
 
     projected: Projected
-    said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of trust 1
+    said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of shrinkage 1
     counts: Floats  # (B, n): ratings of the rows
     described: Bools  # (B, n)
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
-    there: Bools  # (B, n): padded places are at the end
+    mask: Bools  # (B, n): padded places are at the end
 
-    def trust(self, amplitudes: Amplitudes) -> Floats:
+    def shrinkage(self, amplitudes: Amplitudes) -> Floats:
         """(B, n), 0 in padded places."""
-        return amplitudes.trust(self.counts, self.described) * self.there
+        return amplitudes.shrinkage(self.counts, self.described) * self.mask
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,14 @@ class RatedColumns:
     by_column: SparseRows
     scaled: Floats  # (ratings,): scaled, with nothing taken off
     space: CodeSpace
-    left_out: Callable[[Ints, Ints, Floats], Without]  # rows without their ratings of columns: a `gp.LeaveOneOut`
+    left_out: Callable[
+        [Ints, Ints, Floats], LeaveOneOutCodes
+    ]  # rows without their ratings of columns: a `gp.LeaveOneOut`
     expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
 
     def read(self, batch: ColumnBatch) -> BatchRead:
-        there = batch.there
-        shape = there.shape
+        mask = batch.mask
+        shape = mask.shape
         places = np.maximum(batch.places, 0).ravel()
         columns = np.repeat(batch.columns, shape[1]).astype(np.int32)
         without = self.left_out(self.by_column.indices[places], columns, self.by_column.values[places])
@@ -129,16 +131,16 @@ class RatedColumns:
             said_by(weights, without.codes.reshape(*shape, -1)),
             without.counts.astype(np.float32).reshape(shape),
             without.described.reshape(shape),
-            np.where(there, targets, np.float32(0)),
-            there,
+            np.where(mask, targets, np.float32(0)),
+            mask,
         )
 
     def solved_alone(self, column: int, amplitudes: Amplitudes) -> Posterior:
         """Of a column with very many ratings, in double precision."""
         rows, ratings = self.by_column.row(column)
         without = self.left_out(rows, np.full(len(rows), column, np.int32), ratings)
-        trust = amplitudes.trust(without.counts, without.described)
-        seen = self.space.seen(without.codes, trust)
+        shrinkage = amplitudes.shrinkage(without.counts, without.described)
+        seen = self.space.seen(without.codes, shrinkage)
         weights, biases = self.expected(np.array([column]))
         start = int(self.by_column.indptr[column])
         targets = self.scaled[start : start + len(rows)] - without.means
@@ -193,14 +195,14 @@ def solve_columns(
     def work(batch: ColumnBatch) -> None:
         own, rated = amplitudes.for_column(batch.places.shape[1]), data.read(batch)
         inside = KernelParts.between(rated.projected, rated.projected, local=own.local > 0)
-        _, trust, alpha = solved_batch(inside, rated, own)
-        weighted = alpha * trust
+        _, shrinkage, alpha = solved_batch(inside, rated, own)
+        weighted = alpha * shrinkage
         along, directions = ((weighted[:, None] @ part)[:, 0] for part in rated.projected)
-        at, there = batch.columns, batch.there
+        at, mask = batch.columns, batch.mask
         solved.linear[at] += np.float32(own.taste) * along @ space.factor.T
         solved.cosine[at] = np.float32(own.cosine) * directions
         solved.bias[at] += np.float32(own.bias) * alpha.sum(1)
-        solved.alpha[batch.places[there]] = np.float32(own.local) * weighted[there]
+        solved.alpha[batch.places[mask]] = np.float32(own.local) * weighted[mask]
 
     indptr = by_column.indptr
     on_all_cores(
@@ -225,14 +227,16 @@ class KernelParts(NamedTuple):
         taste, cosine = (np.matmul(one, other.transpose(0, 2, 1)) for one, other in zip(some, others, strict=True))
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
-    def combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, *, noise: bool = False) -> Floats:
-        """(B, m, n): the kernel between rows of such trust, and 0 where the others are padded.
+    def combined(
+        self, own: Amplitudes, shrinkage: Floats, others: Floats, mask: Bools, *, noise: bool = False
+    ) -> Floats:
+        """(B, m, n): the kernel between rows with such shrinkage, and 0 where the others are padded.
 
         With noise it is that between the same rows, (B, n, n): 0 above the diagonal, and 1 on it where it is padded.
         """
         out = np.empty_like(self.taste)
         _combine(
-            self.taste, self.cosine, self.near, trust, others, there.sum(1), np.float32(own.bias),
+            self.taste, self.cosine, self.near, shrinkage, others, mask.sum(1), np.float32(own.bias),
             np.float32(own.taste), np.float32(own.cosine), np.float32(own.local),
             np.float32(own.noise if noise else 0.0), out,
         )  # fmt: skip
@@ -240,18 +244,18 @@ class KernelParts(NamedTuple):
 
 
 def solved_batch(inside: KernelParts, rated: BatchRead, own: Amplitudes) -> tuple[Matrices, Floats, Floats]:
-    """The factors of the kernel K between the rows that columns have rated, the trust in these rows (B, n), and for
+    """The factors of the kernel K between the rows that columns have rated, the shrinkage of these rows (B, n), and for
     each K^-1 times what is not expected of it (B, n).
     """
-    trust = rated.trust(own)
-    factors = cholesky(inside.combined(own, trust, trust, rated.there, noise=True))
-    left = rated.targets - np.float32(own.mean) * trust * rated.said
-    return factors, trust, times_inverse(factors, left[:, :, None])[:, :, 0]
+    shrinkage = rated.shrinkage(own)
+    factors = cholesky(inside.combined(own, shrinkage, shrinkage, rated.mask, noise=True))
+    left = rated.targets - np.float32(own.mean) * shrinkage * rated.said
+    return factors, shrinkage, times_inverse(factors, left[:, :, None])[:, :, 0]
 
 
 @compiled
 def _combine(
-    taste: Floats, cosine: Floats, near: Floats, trust: Floats, others: Floats, lengths: Longs,
+    taste: Floats, cosine: Floats, near: Floats, shrinkage: Floats, others: Floats, lengths: Longs,
     of_bias: np.float32, of_taste: np.float32, of_cosine: np.float32, of_local: np.float32, noise: np.float32,
     out: Floats,
 ) -> None:  # fmt: skip
@@ -259,15 +263,15 @@ def _combine(
     for b in range(len(taste)):
         length = lengths[b]
         for i in range(taste.shape[1]):
-            there = length
+            mask = length
             if noise > 0:
-                there = i + 1 if i < length else 0
-            own, other = trust[b, i], others[b]
+                mask = i + 1 if i < length else 0
+            own, other = shrinkage[b, i], others[b]
             taste_i, cosine_i, near_i, out_i = taste[b, i], cosine[b, i], near[b, i], out[b, i]
-            for j in range(there):
+            for j in range(mask):
                 inner = of_taste * taste_i[j] + of_cosine * cosine_i[j] + of_local * near_i[j]
                 out_i[j] = of_bias + own * other[j] * inner
-            for j in range(there, len(out_i)):
+            for j in range(mask, len(out_i)):
                 out_i[j] = 0
             if noise > 0:
                 out_i[i] = out_i[i] + noise if i < length else np.float32(1)
@@ -353,13 +357,13 @@ class RowsOf(NamedTuple):
 
     starts: Longs  # (columns + 1,)
     places: Longs  # (n + 1,): which of the codes; the last is for what is padded
-    trust: Floats  # (n + 1,)
+    shrinkage: Floats  # (n + 1,)
 
     @classmethod
-    def of(cls, each: Sequence[Sized], places: Longs, trust: Floats) -> "RowsOf":
+    def of(cls, each: Sequence[Sized], places: Longs, shrinkage: Floats) -> "RowsOf":
         """With as many rows of a column as its part of `each` has."""
         starts = np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)])
-        return cls(starts, np.append(places, 0), np.append(trust, np.float32(0)))
+        return cls(starts, np.append(places, 0), np.append(shrinkage, np.float32(0)))
 
 
 def posterior_variances(
@@ -375,10 +379,10 @@ def posterior_variances(
         at, local = entries(asked.starts, batch.columns), own.local > 0
         which, whose = rated.places[batch.places], asked.places[at]
         known, rows = (along[which], directions[which]), (along[whose], directions[whose])
-        trust = rated.trust[batch.places]
+        shrinkage = rated.shrinkage[batch.places]
         inside, between = KernelParts.between(known, known, local=local), KernelParts.between(rows, known, local=local)
-        gram = inside.combined(own, trust, trust, batch.there, noise=True)
-        explained = explained_by(cholesky(gram), between.combined(own, asked.trust[at], trust, batch.there))
+        gram = inside.combined(own, shrinkage, shrinkage, batch.mask, noise=True)
+        explained = explained_by(cholesky(gram), between.combined(own, asked.shrinkage[at], shrinkage, batch.mask))
         variances = own.bias + own.taste * (rows[0] ** 2).sum(2) + own.cosine + own.local - explained
         found[at[at >= 0]] = np.maximum(variances, 0)[at >= 0]
 

@@ -161,8 +161,8 @@ class Lesson:
             enough = np.maximum(_ENOUGH_ASKED * self.views, counts[batch.columns] // 4)
             asked_counts = np.minimum(ends[batch.columns + 1] - ends[batch.columns], enough)[:, None]
             turn = np.arange(int(asked_counts.max()))
-            there = turn < asked_counts
-            places = order[np.where(there, ends[batch.columns][:, None] + turn, 0)]
+            mask = turn < asked_counts
+            places = order[np.where(mask, ends[batch.columns][:, None] + turn, 0)]
             rows = held_out.rows[places]
             weights, biases = self.data.expected(batch.columns)
             asked = BatchRead(
@@ -170,8 +170,8 @@ class Lesson:
                 said_by(weights, self.codes[rows]),
                 self.row_counts[rows].astype(np.float32),
                 self.described[rows],
-                (held_out.targets[places] - biases[:, None]) * there,
-                there,
+                (held_out.targets[places] - biases[:, None]) * mask,
+                mask,
             )
             return _Batch.of(self.data.read(batch), asked)
 
@@ -239,7 +239,7 @@ def _without_what_is_useless(
     """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
     the nearest rows, only if they gain by that.
 
-    Some gain there always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
+    Some gain mask always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
     remain, with their first variance: with noise alone, following chance costs a tenth of a percent of the RMSE.
     """
     biases = replace(learned, bias=first.bias, taste=0.0, cosine=0.0, local=0.0)
@@ -259,10 +259,10 @@ class _Solved(NamedTuple):
     """A batch at given amplitudes."""
 
     factors: Floats | Doubles  # of the kernel between ratings, with noise
-    trust: Floats
+    shrinkage: Floats
     alpha: Floats  # (B, n)
     kernel: Floats  # (B, q, n): between asked rows and ratings
-    asked_trust: Floats
+    asked_shrinkage: Floats
     errors: Floats  # (B, q)
 
 
@@ -288,11 +288,11 @@ class _Batch:
         return np.asarray(np.sum(self._solved(amplitudes).errors.astype(np.float64) ** 2, axis=1))
 
     def _solved(self, amplitudes: Amplitudes) -> _Solved:
-        asked, asked_trust = self.asked, self.asked.trust(amplitudes)
-        factors, trust, alpha = solved_batch(self.inside, self.rated, amplitudes)
-        kernel = self.across.combined(amplitudes, asked_trust, trust, self.rated.there)
-        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_trust * asked.said
-        return _Solved(factors, trust, alpha, kernel, asked_trust, (predicted - asked.targets) * asked.there)
+        asked, asked_shrinkage = self.asked, self.asked.shrinkage(amplitudes)
+        factors, shrinkage, alpha = solved_batch(self.inside, self.rated, amplitudes)
+        kernel = self.across.combined(amplitudes, asked_shrinkage, shrinkage, self.rated.mask)
+        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_shrinkage * asked.said
+        return _Solved(factors, shrinkage, alpha, kernel, asked_shrinkage, (predicted - asked.targets) * asked.mask)
 
     def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
         """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
@@ -302,15 +302,15 @@ class _Batch:
         for the kernels B between asked rows and ratings and K between ratings, and for the prior mean m of both.
         """
         s = self._solved(amplitudes)
-        on_ratings = self._changes(amplitudes, names, s, self.inside, self.rated, s.trust)
-        on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_trust)
+        on_ratings = self._changes(amplitudes, names, s, self.inside, self.rated, s.shrinkage)
+        on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_shrinkage)
         slopes = on_asked - s.kernel @ times_inverse(s.factors, on_ratings)
-        there = self.asked.there
-        both = np.column_stack([slopes[there], s.errors[there]]).astype(np.float64)
+        mask = self.asked.mask
+        both = np.column_stack([slopes[mask], s.errors[mask]]).astype(np.float64)
         return np.asarray(both.T @ both)
 
     def _changes(
-        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, trust: Floats
+        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, shrinkage: Floats
     ) -> Floats:
         """(B, rows, names): how the kernel of rows with ratings changes, times alpha, and the prior mean of rows.
 
@@ -318,21 +318,21 @@ class _Batch:
         would be the larger part of the work.
         """
         changes, of_ratings = (
-            _trust_changes(own, each.counts, each.described, each_trust)
-            for each, each_trust in ((rows, trust), (self.rated, s.trust))
+            _shrinkage_changes(own, each.counts, each.described, each_shrinkage)
+            for each, each_shrinkage in ((rows, shrinkage), (self.rated, s.shrinkage))
         )
-        weighted = s.trust * s.alpha
+        weighted = s.shrinkage * s.alpha
         by_ratings = np.stack([weighted, *(of_ratings[name] * weighted for name in of_ratings if name in names)], 2)
         of_parts = {
-            name: np.float32(getattr(own, name)) * trust[:, :, None] * (part @ by_ratings)
+            name: np.float32(getattr(own, name)) * shrinkage[:, :, None] * (part @ by_ratings)
             for name, part in zip(("taste", "cosine", "local"), parts, strict=True)
         }
-        whole, mean = sum(of_parts.values()), np.float32(own.mean) * trust * rows.said
-        found = np.zeros((*trust.shape, len(names)), np.float32)
+        whole, mean = sum(of_parts.values()), np.float32(own.mean) * shrinkage * rows.said
+        found = np.zeros((*shrinkage.shape, len(names)), np.float32)
         shrinking = 0
         for place, name in enumerate(names):
             if name == "bias":
-                found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.there
+                found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.mask
             elif name == "mean":
                 found[:, :, place] = mean
             elif name in changes:
@@ -343,10 +343,10 @@ class _Batch:
         return found
 
 
-def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Floats) -> dict[str, Floats]:
-    """How the logarithm of trust changes with that of half, power and features."""
+def _shrinkage_changes(own: Amplitudes, counts: Floats, described: Bools, shrinkage: Floats) -> dict[str, Floats]:
+    """How the logarithm of shrinkage changes with that of half, power and features."""
     read = counts + np.float32(own.features) * described
-    doubt = np.float32(own.power) * (1 - trust)
+    doubt = np.float32(own.power) * (1 - shrinkage)
     logs = np.log(np.maximum(read, np.float32(1e-12)) / np.float32(own.half))
     of_features = np.float32(own.features) * described / np.maximum(read, np.float32(1e-12))
     return {"half": -doubt, "power": doubt * logs, "features": doubt * of_features}
@@ -463,7 +463,7 @@ class FirstDecoder:
             settings.seed,
         )
         learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
-        return self._with_short(self._with_trust(learned, lesson, validation), lesson)
+        return self._with_short(self._with_shrinkage(learned, lesson, validation), lesson)
 
     @one_blas_thread()
     def solve(
@@ -510,8 +510,8 @@ class FirstDecoder:
 
         return learned.joined(found, with_those)
 
-    def _with_trust(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
-        """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
+    def _with_shrinkage(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
+        """With a shrinkage of the codes of rows with few ratings, and of rows with features alone, that predicts best.
 
         Rows of the training may all be long, and the network is trained on them. So those that are asked about are
         read with few of their ratings, or with none.

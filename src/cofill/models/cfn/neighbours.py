@@ -57,7 +57,7 @@ class Neighbours:
     def of(cls, directions: Floats, most: int, rated: Bools, exchange: Exchange = ALONE) -> "Neighbours":
         """From directions (rows, width) of length 1; a row is among its own nearest.
 
-        Only rows that are `rated` (rows,) are chosen while there are any: no column has a pull on the others.
+        Only rows that are `rated` (rows,) are chosen while there are any: no column has a alpha on the others.
         Each process works on some of the rows.
         """
         count = len(directions)
@@ -156,17 +156,17 @@ def _largest(cosines: Floats, most: int) -> Longs:
 
 
 @compiled
-def spread_pulls(starts: Longs, near_to: Ints, near_kernel: Floats, rated: Ints, pull: Floats, out: Floats) -> None:
+def local_of_column(starts: Longs, near_to: Ints, near_kernel: Floats, rated: Ints, alpha: Floats, out: Floats) -> None:
     """Add what ratings of some rows mean for all rows that have these among their nearest."""
     for place in range(len(rated)):
-        weight = pull[place]
+        weight = alpha[place]
         for at in range(starts[rated[place]], starts[rated[place] + 1]):
             out[near_to[at]] += near_kernel[at] * weight
 
 
 @compiled
-def pulls_at_pairs(
-    rows: Ints, kernel: Floats, indptr: Longs, indices: Ints, pull: Floats,
+def local_at_pairs(
+    rows: Ints, kernel: Floats, indptr: Longs, indices: Ints, alpha: Floats,
     pair_rows: Ints, pair_columns: Ints, dense: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """The local part at pairs that are sorted by column; `dense` (rows,) is zero before and after."""
@@ -174,7 +174,7 @@ def pulls_at_pairs(
     while first < len(pair_rows):
         column = pair_columns[first]
         for at in range(indptr[column], indptr[column + 1]):
-            dense[indices[at]] = pull[at]
+            dense[indices[at]] = alpha[at]
         while first < len(pair_rows) and pair_columns[first] == column:
             row = pair_rows[first]
             total = np.float32(0)
@@ -187,11 +187,11 @@ def pulls_at_pairs(
 
 
 @compiled
-def pulls_of_rows(near: Ints, kernel: Floats, indptr: Longs, indices: Ints, pull: Floats, out: Floats) -> None:
-    """Add to all columns (columns,) what their ratings of the nearest rows mean for one row; `pull` row by row."""
+def local_of_row(near: Ints, kernel: Floats, indptr: Longs, indices: Ints, alpha: Floats, out: Floats) -> None:
+    """Add to all columns (columns,) what their ratings of the nearest rows mean for one row; `alpha` row by row."""
     for place in range(len(near)):
         for at in range(indptr[near[place]], indptr[near[place] + 1]):
-            out[indices[at]] += kernel[place] * pull[at]
+            out[indices[at]] += kernel[place] * alpha[at]
 
 
 class LocalPart:
@@ -221,7 +221,7 @@ class LocalPart:
         """The column is as it was trained again."""
         self._moved.pop(column, None)
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Find what is nearest to rows that have changed since the last question."""
         if not self._stale:
             return
@@ -247,7 +247,7 @@ class LocalPart:
 
     def nearest(self, row: int) -> Nearest:
         """Of a known row."""
-        self._settle()
+        self._flush()
         return Nearest(self._near.rows[row], self._near.kernel[row])
 
     def nearest_to(self, direction: Floats) -> Nearest:
@@ -257,11 +257,11 @@ class LocalPart:
 
     def of_column(self, rated: Ints, alpha: Floats) -> Floats:
         """(rows,): of a column with these coefficients at the rows that it has rated."""
-        self._settle()
+        self._flush()
         table, changed = self._table, np.flatnonzero(self._codes.changed())
         local = np.zeros(self._known.rows, np.float32)
         old = self._codes.was_trained(rated)
-        spread_pulls(table.starts, table.near_to, table.near_kernel, rated[old], alpha[old], local)
+        local_of_column(table.starts, table.near_to, table.near_kernel, rated[old], alpha[old], local)
         local[changed] = self._of_nearest(changed, rated[old], alpha[old])
         return local + self._of_later(slice(None), rated[~old], alpha[~old])
 
@@ -282,14 +282,14 @@ class LocalPart:
 
     def at_pairs(self, rows: Ints, columns: Ints) -> Floats:
         """(n,) at pairs."""
-        self._settle()
+        self._flush()
         near, by_column = self._near, self._known.trained_columns
         local = np.zeros(len(rows), np.float32)
         moved = np.isin(columns, list(self._moved)) | (columns >= by_column.rows)
         order = np.argsort(columns, kind="stable")
         at = order[~moved[order]]
         found, dense = np.zeros(len(at), np.float32), np.zeros(self._known.trained.rows, np.float32)
-        pulls_at_pairs(
+        local_at_pairs(
             near.rows,
             near.kernel,
             by_column.indptr,
@@ -315,7 +315,7 @@ class LocalPart:
         if self._alpha_by_row is None:
             self._alpha_by_row = self._alpha[np.argsort(self._known.trained_columns.indices, kind="stable")]
         local = np.zeros(self._known.columns, np.float32)
-        pulls_of_rows(near.rows, near.kernel, trained.indptr, trained.indices, self._alpha_by_row, local)
+        local_of_row(near.rows, near.kernel, trained.indptr, trained.indices, self._alpha_by_row, local)
         if self._moved:
             kernel = self._kernel_with_rated(near, direction)
             for column, (rated, alpha) in self._moved.items():

@@ -27,11 +27,10 @@ import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import Orientation
-from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.decoding import CFNPredictor
-from cofill.models.cfn.gp import Seen
-from cofill.models.cfn.network import CFNetwork, activation_gradient
+from cofill.models.cfn.gp import KernelInputs
+from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
 from cofill.models.predictor import or_zeros
 from cofill.models.results import Given, Shares
 from cofill.models.ridge import FeatureRegression
@@ -49,38 +48,38 @@ class UserRows(CFNPredictor):
 
     def item_vectors(self) -> Floats:
         """(items, width): the weights of codes."""
-        self._settle()
+        self._flush()
         return self._weights.linear[: self.known.columns, :-1] if self._tells_taste else super().item_vectors()
 
     def users(self, users: Longs) -> Floats:
-        self._settle()
+        self._flush()
         now, items = self.codes.now(), self._weights.at(slice(self.known.columns))
         directions = now.directions[users]
         said = self._said(now.codes[users], directions, items)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_row(self._local.nearest(user), directions[place])
-        trust, deviations, means = (part[users][:, None] for part in (self._trust(), self.means.row, now.means))
-        return self._ratings(items.bias, said, trust, deviations, means, self._column_known())
+        shrinkage, deviations, means = (part[users][:, None] for part in (self._shrinkage(), self.means.row, now.means))
+        return self._ratings(items.bias, said, shrinkage, deviations, means, self._column_known())
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(self.known.columns))
 
     def new_user_at(self, items: Ints, ratings: Floats, features: Floats | None, asked: Ints | slice) -> Floats:
-        self._settle()
+        self._flush()
         vector = or_zeros(features, self.row_features.width)
         code, mean = self.codes.of_ratings(items, ratings, vector)
-        trust, direction = self._trust_of(items, features)[0], self._space.directions(code[None])
+        shrinkage, direction = self._shrinkage_of(items, features)[0], self._space.directions(code[None])
         weights = self._weights.at(asked)
         said = self._said(code[None], direction, weights)[0]
-        if self._local is not None and trust:
+        if self._local is not None and shrinkage:
             said += self._local.of_row(self._local.nearest_to(direction[0]), direction[0])[asked]
         deviation = self.biases.row_of(items, ratings, vector)
-        return self._ratings(weights.bias, said, trust, deviation, mean, self._column_known()[asked])
+        return self._ratings(weights.bias, said, shrinkage, deviation, mean, self._column_known()[asked])
 
-    def _trust_of(self, items: Ints, features: Floats | None) -> Floats:
+    def _shrinkage_of(self, items: Ints, features: Floats | None) -> Floats:
         """(1,): in a user with ratings of these items."""
-        return self._amplitudes.trust(np.array([self._count_read(items)]), np.array([features is not None]))
+        return self._amplitudes.shrinkage(np.array([self._count_read(items)]), np.array([features is not None]))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         return np.lexsort((users, items))  # column by column
@@ -93,32 +92,31 @@ class UserRows(CFNPredictor):
         code, _ = self.codes.of_ratings(items, ratings, or_zeros(features, self.row_features.width))
         rated = [self.by_row.column(item)[0] for item in asked.tolist()]
         own = np.repeat(asked.astype(np.int64), [len(rows) for rows in rated])
-        new = code, self._trust_of(items, features)[0]
+        new = code, self._shrinkage_of(items, features)[0]
         posterior = self._variances(rated, own, [_NEVER_SEEN] * len(asked), new)
         read = np.full(len(asked), self._count_read(items))
         return self._in_ratings(self.decoder.spread, posterior, read, self.item_counts[asked], predicted)
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """Along the path from nothing to the user through the network, as far as the code is believed in the end."""
-        self._settle()
+        self._flush()
         network, scaling, space, weights = self.network, self.scaling, self._space, self._weights.at(items)
         vector = or_zeros(given.features, self.row_features.width)
         read = given.others < network.columns
-        row = SparseRows(np.array([0, read.sum()]), given.others[read], given.ratings[read], network.columns)
-        code, mean = self.codes.of_ratings(given.others, given.ratings, vector)
-        scaled = scaling.down_with(row, np.array([mean]), vector[None])
-        trust = self._trust_of(given.others, given.features)[0]
+        row, _ = self.codes.as_read(given.others, given.ratings, vector)
+        code = encode_rows(network, row)
+        shrinkage = self._shrinkage_of(given.others, given.features)[0]
         weight, bias = weights.linear[:, :-1], weights.linear[:, -1]
         if weights.cosine.shape[1]:
-            cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code[None])
+            cosine: Floats = weights.cosine @ space.basis.T / space.lengths(code)
             weight, bias = weight + cosine, bias - cosine @ space.centre
-        believed = np.float32(1) if self._own_output else trust
+        believed = np.float32(1) if self._own_output else shrinkage
         path = along_the_path(
             network,
-            scaled.known.indices,
-            (scaled.known.values + np.float32(scaled.presence)) * scaled.input_scale,
+            row.known.indices,
+            (row.known.values + np.float32(row.presence)) * row.input_scale,
             vector,
-            scaled.features[0, len(vector) :],
+            row.features[0, len(vector) :],
             believed * weight,
             believed * bias,
             squash=self._squashes,
@@ -132,15 +130,15 @@ class UserRows(CFNPredictor):
         of_network = Shares(by_rating * scaling.unit, (path.by_feature + of_mean.features) * scaling.unit)
         if self._own_output:
             base = self.means.overall + np.float32(scaling.unit) * weights.bias + self.means.row_of_nobody()
-            difference, believed = scaling.unclipped(path.start, nobody) - base, trust * self._column_known()[items]
+            difference, believed = scaling.unclipped(path.start, nobody) - base, shrinkage * self._column_known()[items]
         else:
             said = path.start
-            if self._local is not None and trust:
-                direction, local = space.directions(code[None])[0], self._local
+            if self._local is not None and shrinkage:
+                direction, local = space.directions(code)[0], self._local
                 near = local.nearest(given.number) if given.number >= 0 else local.nearest_to(direction)
-                said = said + trust * local.of_row(near, direction)[items]
+                said = said + shrinkage * local.of_row(near, direction)[items]
             difference, believed = np.float32(scaling.unit) * said, np.ones(len(items), np.float32)
-        return blended(given, vector, self.means, of_network, trust=believed, difference=difference, read=read)
+        return blended(given, vector, self.means, of_network, shrinkage=believed, difference=difference, read=read)
 
 
 class ItemRows(CFNPredictor):
@@ -153,14 +151,14 @@ class ItemRows(CFNPredictor):
         return self.codes.now().codes if self._tells_taste else super().item_vectors()
 
     def users(self, users: Longs) -> Floats:
-        self._settle()
+        self._flush()
         now, weights = self.codes.now(), self._weights.at(users)
         said = np.ascontiguousarray(self._said(now.codes, now.directions, weights).T)
         if self._local is not None:
             for place, user in enumerate(users.tolist()):
                 said[place] += self._local.of_column(*self._local.alpha_of(user))
         bias, known = weights.bias[:, None], self._column_known()[users][:, None]
-        return self._ratings(bias, said, self._trust(), self.means.column, now.means, known)
+        return self._ratings(bias, said, self._shrinkage(), self.means.column, now.means, known)
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         return self.new_user_at(items, ratings, features, slice(None))
@@ -180,21 +178,21 @@ class ItemRows(CFNPredictor):
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
         """Exact: what the user says is a sum over the ratings, each times its gain."""
-        self._settle()
+        self._flush()
         scaling, means, unit = self.scaling, self.means, self.scaling.unit
         vector = or_zeros(given.features, self.column_features.width)
         number = given.number if given.number >= 0 else None
         posterior, seen, targets = self._posterior(given.others, given.ratings, vector, number)
         now = self.codes.now()
-        asked = self._space.seen(now.codes[items], self._trust()[items])
+        asked = self._space.seen(now.codes[items], self._shrinkage()[items])
         cut = None if self._local is None else self._local.between(items, asked.directions, given.others)
         gain = posterior.gain(asked, cut)
         nothing = self._expected(np.zeros_like(vector))
 
-        def expected(at: Seen, weights: Floats, bias: Floats) -> Floats:
+        def expected(at: KernelInputs, weights: Floats, bias: Floats) -> Floats:
             """(n, Q) or (n, 1): what weights (width + 1, Q) and biases (Q,) say of rows."""
             said = at.codes @ weights[:-1] + weights[-1]
-            found: Floats = bias + np.float32(self._amplitudes.mean) * at.trust[:, None] * said
+            found: Floats = bias + np.float32(self._amplitudes.mean) * at.shrinkage[:, None] * said
             return found
 
         of_nothing = nothing.weights[:, None], np.array([nothing.bias], np.float32)
@@ -207,13 +205,13 @@ class ItemRows(CFNPredictor):
         if self._squashes:
             steepness = secant(start, start + by_rating.sum(1) + by_feature.sum(1))[:, None]
             start, by_rating, by_feature = np.tanh(start), by_rating * steepness, by_feature * steepness
-        trust, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
+        shrinkage, difference = np.ones(len(items), np.float32), np.zeros(len(items), np.float32)
         if self._own_output:
-            trust = self._trust()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
+            shrinkage = self._shrinkage()[items] * np.float32(len(given.ratings) > 0 or given.features is not None)
             base = means.overall + means.column[items] + means.row_of_nobody()
             difference = scaling.unclipped(start.astype(np.float32), now.means[items]) - base
         of_network, read = Shares(by_rating * unit, by_feature * unit), np.ones(len(given.ratings), np.bool_)
-        return blended(given, vector, means, of_network, trust=trust, difference=difference, read=read)
+        return blended(given, vector, means, of_network, shrinkage=shrinkage, difference=difference, read=read)
 
 
 class PathShares(NamedTuple):
@@ -275,7 +273,7 @@ def secant(low: Doubles, high: Doubles) -> Doubles:
 
 
 def of_damped_mean(surplus: Floats, features: Floats, by_features: FeatureRegression, damping: float) -> Shares:
-    """Of a damped mean, as far as it differs from that of nobody, whom n ratings exceed by `surplus`: (n,), (P,)."""
+    """Of a damped mean, as far as it differs from that without ratings, which these exceed by `surplus`: (n,), (P,)."""
     total = len(surplus) + damping
     left = damping / total if total > 0 else 1.0
     by_rating = surplus.astype(np.float64) / max(total, 1)
@@ -288,11 +286,11 @@ def blended(
     means: FittedMeans,
     of_network: Shares,
     *,
-    trust: Floats,
+    shrinkage: Floats,
     difference: Floats,
     read: Bools,
 ) -> Shares:
-    """The shares of the network and those of the means, weighed by the trust (m,) in the network.
+    """The shares of the network and those of the means, weighed by the shrinkage (m,) of the network.
 
     `difference` (m,) is what the network exceeds the base by where nothing is known. The ratings that are `read` (n,)
     and the features that tell anything share it.
@@ -302,7 +300,7 @@ def blended(
     usual[old] = means.trained_column[given.others[old]]
     surplus = given.ratings - means.overall - usual - means.row_of_nobody()
     of_means = of_damped_mean(surplus, features, means.by_row_features, means.row_damping)
-    weight = trust.astype(np.float64)[:, None]
+    weight = shrinkage.astype(np.float64)[:, None]
     by_rating, by_feature = (
         weight * network + (1 - weight) * mean for network, mean in zip(of_network, of_means, strict=True)
     )
@@ -312,5 +310,5 @@ def blended(
     if given.features is not None and given.widths:
         told = np.array([bool(part.any()) for part in np.split(given.features, ends)])
     each = weight * difference[:, None] / max(int(read.sum() + told.sum()), 1)
-    together = np.array(columns).reshape(len(columns), len(trust)).T
+    together = np.array(columns).reshape(len(columns), len(shrinkage)).T
     return Shares(by_rating + each * read, together + each * told)
