@@ -454,19 +454,6 @@ def test_shares_of_a_user_add_up(shape: Shape) -> None:
     np.testing.assert_allclose(together, model.new_user(*rated, features)[::7], rtol=0, atol=1e-3)
 
 
-def test_the_share_of_a_rating_is_what_it_moves() -> None:
-    """With rows of items a prediction is a sum over ratings: one that differs by d moves it by its gain times d."""
-    model = predictor(neighbours=6, validation=0.2)
-    rated, ratings = indices(0, 3, 7, 8), vector(5, 1, 2, 4)
-    items = np.arange(ROWS, dtype=np.int32)
-    other = ratings + vector(0, 0, 1, 0)
-    before, after = (model.user_shares(Given(rated, r), items).ratings for r in (ratings, other))
-    np.testing.assert_allclose(
-        after - before, (model.new_user(rated, other) - model.new_user(rated, ratings))[:, None] * [0, 0, 1, 0],
-        rtol=0, atol=1e-4,
-    )  # fmt: skip
-
-
 # Intervals
 
 
