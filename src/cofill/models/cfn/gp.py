@@ -13,10 +13,13 @@ knows what it was shown.
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
 they go to zero, and the biases remain: that makes the defaults safe on unseen data.
 
-    gp.py           amplitudes, directions of codes, the kernel, leave-one-out codes, the posterior of one column
+    gp.py           amplitudes, directions of codes, the kernel, the posterior of one column
     gp_batch.py     many columns at once: weights, posterior variances, prediction intervals
     gp_fit.py       how amplitudes and intervals are learned
+    codes.py        codes of rows: as trained, as they stand now, and without one of their ratings
     neighbours.py   the local kernel, cut to the nearest rows, so that scoring stays one pass and a few additions
+    decoding.py     all of it together, and how it follows changes
+    predictor.py    what users are told, whether they are rows or columns, and why
 """
 
 from dataclasses import dataclass, fields, replace

@@ -112,9 +112,8 @@ class RatedColumns:
     by_column: SparseRows
     scaled: Floats  # (ratings,): scaled, with nothing taken off
     space: CodeSpace
-    left_out: Callable[
-        [Ints, Ints, Floats], LeaveOneOutCodes
-    ]  # rows without their ratings of columns: a `gp.LeaveOneOut`
+    # Rows without their ratings of columns: a `codes.LeaveOneOut`.
+    left_out: Callable[[Ints, Ints, Floats], LeaveOneOutCodes]
     expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
 
     def read(self, batch: ColumnBatch) -> BatchRead:

@@ -239,7 +239,7 @@ def _without_what_is_useless(
     """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
     the nearest rows, only if they gain by that.
 
-    Some gain mask always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
+    Some gain there always is, as the amplitudes were learned on these very ratings. Where it may be chance, the biases
     remain, with their first variance: with noise alone, following chance costs a tenth of a percent of the RMSE.
     """
     biases = replace(learned, bias=first.bias, taste=0.0, cosine=0.0, local=0.0)
