@@ -162,6 +162,12 @@ def test_trust_by_hand() -> None:
 def test_amplitudes_as_arrays_and_back() -> None:
     for amplitudes in (AMPLITUDES, replace(AMPLITUDES, short=(0.3, 0.1, 0.2, 0.1))):
         assert Amplitudes.from_array(amplitudes.as_array()) == amplitudes
+    values = AMPLITUDES.as_array()
+    for place, wrong in ((0, 0.0), (1, -1.0), (2, np.nan), (3, np.inf)):
+        with pytest.raises(ValueError, match="damaged"):
+            Amplitudes.from_array(np.where(np.arange(len(values)) == place, wrong, values))
+    with pytest.raises(ValueError, match="damaged"):
+        Amplitudes.from_array(values[:-1])
 
 
 def test_a_code_at_the_centre_has_no_direction() -> None:

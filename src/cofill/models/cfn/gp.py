@@ -65,7 +65,11 @@ class Amplitudes:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
+        """ValueError where they make no sense."""
         numbers, count = values.tolist(), len(fields(cls)) - 1
+        sensible = bool(np.isfinite(values).all() and (values >= 0).all())
+        if len(values) not in (count, count + 4) or not sensible or not values[[0, count - 1]].all():
+            raise ValueError("the amplitudes of the decoder are damaged")
         found = cls(*numbers[:count])
         return replace(found, short=tuple(numbers[count:])) if len(numbers) > count else found
 

@@ -457,6 +457,9 @@ class Spread:
 
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
+        """ValueError where they make no sense."""
+        if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
+            raise ValueError("the intervals of the decoder are damaged")
         return cls(values[:-1], float(values[-1]))
 
 
