@@ -183,6 +183,8 @@ class CFNPredictor(Predictor):
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
             raise ValueError("the network has another number of columns than the ratings")
+        if decoder.columns.cosine.shape not in ((columns, 0), (columns, decoder.space.basis.shape[1])):
+            raise ValueError("the weights of directions have another shape than the code space asks for")
         if near is not None and len(near.rows) != rows:
             raise ValueError("the table of nearest rows is damaged")
         if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
