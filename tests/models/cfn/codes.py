@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Seen, Without
+from cofill.models.cfn.codes import LeaveOneOutCodes
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, KernelInputs
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.ridge import FeatureRegression
 
@@ -34,21 +35,21 @@ def some_codes(count: int, seed: int = 0, width: int = WIDTH) -> Floats:
     return np.tanh(np.random.default_rng([seed, 2]).normal(size=(count, width))).astype(np.float32)
 
 
-def some_seen(space: CodeSpace, count: int, seed: int = 0) -> Seen:
-    trust = np.random.default_rng([seed, 3]).uniform(0, 1, count).astype(np.float32)
-    return space.seen(some_codes(count, seed, len(space.centre)), trust)
+def some_seen(space: CodeSpace, count: int, seed: int = 0) -> KernelInputs:
+    shrinkage = np.random.default_rng([seed, 3]).uniform(0, 1, count).astype(np.float32)
+    return space.seen(some_codes(count, seed, len(space.centre)), shrinkage)
 
 
-def plain_kernel(space: CodeSpace, amplitudes: Amplitudes, some: Seen, others: Seen) -> Doubles:
+def plain_kernel(space: CodeSpace, amplitudes: Amplitudes, some: KernelInputs, others: KernelInputs) -> Doubles:
     """bias + r_i r_j (taste a_i . a_j + cosine d_i . d_j + local exp(8 (d_i . d_j - 1))), pair by pair."""
     # Onto the directions of the factor.
     onto = space.factor[:-1].astype(np.float64) @ np.linalg.pinv(space.factor[:-1].astype(np.float64))
-    kernel = np.empty((len(some.trust), len(others.trust)))
+    kernel = np.empty((len(some.shrinkage), len(others.shrinkage)))
 
-    def parts(seen: Seen, place: int) -> tuple[Doubles, Doubles, float]:
+    def parts(seen: KernelInputs, place: int) -> tuple[Doubles, Doubles, float]:
         code = seen.codes[place].astype(np.float64)
         centred = onto @ (code - space.centre)
-        return np.append(code, 1) @ space.factor, centred / np.linalg.norm(centred), float(seen.trust[place])
+        return np.append(code, 1) @ space.factor, centred / np.linalg.norm(centred), float(seen.shrinkage[place])
 
     for i in range(len(kernel)):
         a, d, r = parts(some, i)
@@ -78,9 +79,9 @@ class Rated:
             found.append(start + int(inside[0]) if len(inside) else 0)  # what is padded asks for anything
         return np.array(found, np.int64)
 
-    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
+    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
         at = self.places(rows, columns)
-        return Without(self.codes[at], self.means[at], self.counts[at], self.described[at])
+        return LeaveOneOutCodes(self.codes[at], self.means[at], self.counts[at], self.described[at])
 
     def columns(
         self, space: CodeSpace, expected: Callable[[npt.NDArray[np.int64]], tuple[Floats, Floats]]

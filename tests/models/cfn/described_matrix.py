@@ -123,9 +123,8 @@ def predictor(*, features: bool = True, orientation: str = "item", **changes: An
         fitted(**changes),
         known_ratings(),
         settings(**changes),
-        row_features=SideFeatures(of_rows),
-        column_features=SideFeatures(of_columns),
-        portion=Portion.of(matrix().rows),
+        (SideFeatures(of_rows), SideFeatures(of_columns)),
+        Portion.of(matrix().rows),
     )
 
 

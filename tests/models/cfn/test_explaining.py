@@ -19,8 +19,8 @@ from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
 from cofill.data.datasets.world_names import OCCUPATIONS
 from cofill.errors import DataError, UnknownIdError
-from cofill.models.cfn.attribution import along_the_path
 from cofill.models.cfn.network import CFNetwork
+from cofill.models.cfn.predictor import along_the_path
 from cofill.models.cfn.torch import PlainNetwork
 from cofill.models.recommender import Recommender
 from cofill.models.results import Explanation

@@ -7,7 +7,9 @@ import numpy.typing as npt
 import pytest
 
 from cofill import CFN
-from cofill.models.cfn.fold_in import WeightSpread, spread_of_weights
+from cofill.models.cfn.gp import CodeSpace
+from cofill.models.cfn.gp_fit import code_space
+from cofill.models.cfn.network import Linear
 from cofill.models.portion import Portion
 from tests.models.contract import cells, predict, small_cells
 
@@ -16,14 +18,10 @@ Longs = npt.NDArray[np.int64]
 WIDTH = 6
 
 
-def fit(weight: Floats, bias: Floats, ratings: Longs, features: Floats | None = None) -> WeightSpread:
+def fit(weight: Floats, bias: Floats, ratings: Longs, features: Floats | None = None) -> CodeSpace:
     features = np.zeros((len(weight), 0), np.float32) if features is None else features
-    return spread_of_weights(weight, bias, ratings, features, Portion.alone(0, len(weight)))
-
-
-def expected(found: WeightSpread, features: Floats) -> Floats:
-    weights: Floats = found.mean + found.by_features.expected(features)
-    return weights
+    no_rows = np.zeros((0, WIDTH), np.float32), np.zeros(0, np.int64)
+    return code_space(Linear(weight, bias), ratings, features, *no_rows, Portion.alone(0, len(weight)))
 
 
 def test_the_spread_is_that_of_the_trained_columns() -> None:
@@ -60,9 +58,9 @@ def test_weights_are_expected_to_follow_features() -> None:
     weight[400:] = 1e6  # columns without ratings mean nothing
     ratings = np.where(np.arange(500) < 400, 20, 0)
     found = fit(weight, bias, ratings, features)
-    np.testing.assert_allclose(expected(found, features[400:]), 0.5 + features[400:] @ slope, rtol=0, atol=0.1)
+    np.testing.assert_allclose(found.expected(features[400:]), 0.5 + features[400:] @ slope, rtol=0, atol=0.1)
     # What features do not say is all that ratings have left to say: little here, and much without features.
-    surprise = np.column_stack([weight, bias])[:400] - expected(found, features[:400])
+    surprise = np.column_stack([weight, bias])[:400] - found.expected(features[:400])
     np.testing.assert_allclose(found.factor @ found.factor.T, surprise.T @ surprise / 400, rtol=0, atol=1e-3)
     assert np.trace(found.factor @ found.factor.T) < 0.1
     blind = fit(weight, bias, ratings)
@@ -72,10 +70,10 @@ def test_weights_are_expected_to_follow_features() -> None:
 def test_features_that_say_nothing_leave_the_mean() -> None:
     weight, bias, features, _ = columns_that_follow_features()
     found = fit(weight, bias, np.full(500, 20), np.roll(features, 7, axis=0))
-    assert np.abs(expected(found, features) - found.mean).max() < 0.5
+    assert np.abs(found.expected(features) - found.mean).max() < 0.5
     plain = fit(weight, bias, np.full(500, 20))
     np.testing.assert_array_equal(found.mean, plain.mean)
-    np.testing.assert_array_equal(expected(plain, np.zeros((2, 0), np.float32)), np.stack([plain.mean] * 2))
+    np.testing.assert_array_equal(plain.expected(np.zeros((2, 0), np.float32)), np.stack([plain.mean] * 2))
 
 
 @pytest.mark.parametrize("orientation", ["user", "item"])

@@ -12,10 +12,10 @@ from cofill.models.cfn.gp import (
     MOST_LOCAL,
     Amplitudes,
     CodeSpace,
-    Decoded,
+    ColumnWeights,
     Expected,
+    KernelInputs,
     Posterior,
-    Seen,
     in_primal,
     kernel_between,
     local_kernel,
@@ -35,18 +35,18 @@ LAW = settings(max_examples=30, deadline=None)
 ABOUT = Expected(np.linspace(-0.5, 0.5, WIDTH + 1, dtype=np.float32), 0.2)
 
 
-def plain_mean(amplitudes: Amplitudes, rows: Seen, about: Expected = ABOUT) -> Doubles:
+def plain_mean(amplitudes: Amplitudes, rows: KernelInputs, about: Expected = ABOUT) -> Doubles:
     codes = rows.codes.astype(np.float64)
-    mean: Doubles = about.bias + amplitudes.mean * rows.trust * (codes @ about.weights[:-1] + about.weights[-1])
+    mean: Doubles = about.bias + amplitudes.mean * rows.shrinkage * (codes @ about.weights[:-1] + about.weights[-1])
     return mean
 
 
-def said(space: CodeSpace, posterior: Posterior, seen: Seen, asked: Seen) -> Floats:
+def said(space: CodeSpace, posterior: Posterior, seen: KernelInputs, asked: KernelInputs) -> Floats:
     """What the weights of a column tell of rows."""
-    found = posterior.decoded()
-    local = local_kernel(asked.directions @ seen.directions.T) @ found.pull
-    told: Floats = asked.codes @ found.taste[:-1] + found.taste[-1] + asked.directions @ found.turn + local
-    return found.bias + asked.trust * told
+    found = posterior.weights()
+    local = local_kernel(asked.directions @ seen.directions.T) @ found.alpha
+    told: Floats = asked.codes @ found.linear[:-1] + found.linear[-1] + asked.directions @ found.cosine + local
+    return found.bias + asked.shrinkage * told
 
 
 def targets_of(count: int, seed: int) -> Floats:
@@ -80,7 +80,7 @@ def test_dual_and_primal_are_one(n: int, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gp, "in_primal", lambda *_: False)
         dual = Posterior(space, amplitudes, seen, targets, ABOUT)
-    for name, one, other in zip(Decoded._fields, primal.decoded(), dual.decoded(), strict=True):
+    for name, one, other in zip(ColumnWeights._fields, primal.weights(), dual.weights(), strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=0, atol=1e-4, err_msg=name)
     np.testing.assert_allclose(primal.gain(asked), dual.gain(asked), rtol=0, atol=1e-4)
 
@@ -106,23 +106,23 @@ def test_of_a_column_without_ratings_the_expectation_is_all_there_is() -> None:
     posterior = Posterior(space, AMPLITUDES, some_seen(space, 0), targets_of(0, 0), ABOUT)
     asked = some_seen(space, 5)
     np.testing.assert_allclose(posterior.prior_mean(asked), plain_mean(AMPLITUDES, asked), rtol=0, atol=1e-6)
-    found = posterior.decoded()
-    np.testing.assert_allclose(found.taste, AMPLITUDES.mean * ABOUT.weights, rtol=1e-6)
+    found = posterior.weights()
+    np.testing.assert_allclose(found.linear, AMPLITUDES.mean * ABOUT.weights, rtol=1e-6)
     assert found.bias == pytest.approx(0.2)
-    assert not found.turn.any()
-    assert found.pull.shape == (0,)
+    assert not found.cosine.any()
+    assert found.alpha.shape == (0,)
 
 
 def test_rows_that_are_not_believed_get_the_bias_alone() -> None:
     space = some_space()
     seen = some_seen(space, 8)
-    nobody = some_seen(space, 3, 1)._replace(trust=np.zeros(3, np.float32))
+    nobody = some_seen(space, 3, 1)._replace(shrinkage=np.zeros(3, np.float32))
     posterior = Posterior(space, AMPLITUDES, seen, targets_of(8, 0), ABOUT)
     told = said(space, posterior, seen, nobody)
-    np.testing.assert_array_equal(told, np.full(3, posterior.decoded().bias))
+    np.testing.assert_array_equal(told, np.full(3, posterior.weights().bias))
     # And where no rating is believed, it is the damped mean of what is left over.
-    unknown = seen._replace(trust=np.zeros(8, np.float32))
-    alone = Posterior(space, AMPLITUDES, unknown, targets_of(8, 0), ABOUT).decoded()
+    unknown = seen._replace(shrinkage=np.zeros(8, np.float32))
+    alone = Posterior(space, AMPLITUDES, unknown, targets_of(8, 0), ABOUT).weights()
     damped = (targets_of(8, 0) - 0.2).sum(dtype=np.float64) / (8 + AMPLITUDES.noise / AMPLITUDES.bias)
     assert alone.bias == pytest.approx(0.2 + damped, abs=1e-6)
 
@@ -132,9 +132,9 @@ def test_very_many_ratings_do_without_the_local_kernel() -> None:
     count = MOST_LOCAL + 1
     seen, targets = some_seen(space, count), targets_of(count, 0)
     ways = [Posterior(space, replace(AMPLITUDES, local=local), seen, targets, ABOUT) for local in (0.5, 0.0)]
-    for one, other in zip(*(way.decoded() for way in ways), strict=True):
+    for one, other in zip(*(way.weights() for way in ways), strict=True):
         np.testing.assert_array_equal(one, other)
-    assert not ways[0].decoded().pull.any()
+    assert not ways[0].weights().alpha.any()
     asked = some_seen(space, 3, 1)
     np.testing.assert_array_equal(ways[0].gain(asked), ways[1].gain(asked))
 
@@ -154,14 +154,15 @@ def test_codes_that_are_nearly_alike_and_little_noise(noise: float, local: float
 
 def test_trust_by_hand() -> None:
     amplitudes = replace(AMPLITUDES, half=3.0, features=2.0)
-    found = amplitudes.trust(np.array([0, 3, 9, 0, 1]), np.array([False, False, False, True, True]))
+    found = amplitudes.shrinkage(np.array([0, 3, 9, 0, 1]), np.array([False, False, False, True, True]))
     np.testing.assert_allclose(found, [0, 0.5, 0.75, 0.4, 0.5], rtol=1e-6)
-    assert replace(amplitudes, half=0.0).trust(np.array([0, 1]), np.zeros(2, np.bool_)).tolist() == [0, 1]
+    assert replace(amplitudes, half=0.0).shrinkage(np.array([0, 1]), np.zeros(2, np.bool_)).tolist() == [0, 1]
 
 
 def test_amplitudes_as_arrays_and_back() -> None:
+    for amplitudes in (AMPLITUDES, replace(AMPLITUDES, short=(0.3, 0.1, 0.2, 0.1))):
+        assert Amplitudes.from_array(amplitudes.as_array()) == amplitudes
     values = AMPLITUDES.as_array()
-    assert Amplitudes.from_array(values) == AMPLITUDES
     for place, wrong in ((0, 0.0), (1, -1.0), (2, np.nan), (3, np.inf)):
         with pytest.raises(ValueError, match="damaged"):
             Amplitudes.from_array(np.where(np.arange(len(values)) == place, wrong, values))
@@ -182,9 +183,9 @@ def test_what_codes_have_beside_the_directions_of_the_factor_is_not_compared() -
     codes = some_seen(space, 5).codes
     moved = codes + (np.random.default_rng(0).normal(size=(5, beside.shape[1])) @ beside.T).astype(np.float32)
     np.testing.assert_allclose(space.directions(moved), space.directions(codes), rtol=0, atol=1e-5)
-    np.testing.assert_allclose(space.centred(moved)[1], space.centred(codes)[1], rtol=1e-4)
+    np.testing.assert_allclose(space.lengths(moved), space.lengths(codes), rtol=1e-4)
     along, directions = space.projected(moved)
-    np.testing.assert_allclose(along, space.along(codes), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(along, codes @ space.factor[:-1] + space.factor[-1], rtol=0, atol=1e-5)
     np.testing.assert_allclose(
         directions @ directions.T, space.directions(codes) @ space.directions(codes).T, atol=1e-5
     )

@@ -7,11 +7,13 @@ import numpy.typing as npt
 import pytest
 
 from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, ColumnWeights, Expected, Posterior
 from cofill.models.cfn.gp_batch import (
-    DecodedColumns,
     batches,
+    cholesky,
+    explained_by,
     solve_columns,
+    times_inverse,
 )
 from tests.models.cfn.codes import AMPLITUDES, Floats, Rated, some_codes, some_ratings, some_space
 
@@ -24,25 +26,25 @@ def expected(space: CodeSpace, columns: npt.NDArray[np.int64]) -> tuple[Floats, 
     return space.expected(FEATURES[columns]), FEATURES[columns, 0] * np.float32(0.3)
 
 
-def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
     return solve_columns(rated.columns(space, lambda at: expected(space, at)), amplitudes)
 
 
-def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> DecodedColumns:
+def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
     found = []
     weights, biases = expected(space, np.arange(len(LENGTHS)))
     for column in range(len(LENGTHS)):
         at = slice(int(rated.by_column.indptr[column]), int(rated.by_column.indptr[column + 1]))
-        seen = space.seen(rated.codes[at], amplitudes.trust(rated.counts[at], rated.described[at]))
+        seen = space.seen(rated.codes[at], amplitudes.shrinkage(rated.counts[at], rated.described[at]))
         targets = rated.by_column.values[at] - rated.means[at]
         about = Expected(weights[column], float(biases[column]))
         own = amplitudes.for_column(len(targets))
-        found.append(Posterior(space, own, seen, targets, about).decoded())
-    taste, turn, bias = (np.stack([part[n] for part in found]) for n in range(3))
-    return DecodedColumns(taste, turn, bias, np.concatenate([part.pull for part in found]))
+        found.append(Posterior(space, own, seen, targets, about).weights())
+    linear, cosine, bias = (np.stack([part[n] for part in found]) for n in range(3))
+    return ColumnWeights(linear, cosine, bias, np.concatenate([part.alpha for part in found]))
 
 
-def assert_same(one: DecodedColumns, other: DecodedColumns, within: float) -> None:
+def assert_same(one: ColumnWeights, other: ColumnWeights, within: float) -> None:
     for name, ours, theirs in zip(one._fields, one, other, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=within, err_msg=name)
 
@@ -72,7 +74,7 @@ def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.Monkey
     parts = list(batches(rated.by_column.indptr, np.arange(len(LENGTHS)), 6))
     assert len(parts) > 1
     assert sorted(np.concatenate([part.columns for part in parts]).tolist()) == list(range(len(LENGTHS)))
-    places = np.concatenate([part.places[part.there] for part in parts])
+    places = np.concatenate([part.places[part.mask] for part in parts])
     assert sorted(places.tolist()) == list(range(sum(LENGTHS)))
     assert_same(solved(space, rated, AMPLITUDES), whole, 1e-5)
 
@@ -85,17 +87,17 @@ def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> 
     found = solved(space, rated, AMPLITUDES)
     assert_same(found, one_by_one(space, rated, AMPLITUDES), 1e-4)
     lengths = np.repeat(LENGTHS, LENGTHS)
-    assert not found.pull[lengths > 20].any()
-    assert found.pull[lengths <= 20].any()
+    assert not found.alpha[lengths > 20].any()
+    assert found.alpha[lengths <= 20].any()
 
 
 def test_columns_without_ratings_have_what_is_expected_of_them() -> None:
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
     found, (weights, biases) = solved(space, rated, AMPLITUDES), expected(space, np.arange(len(LENGTHS)))
     empty = np.array(LENGTHS) == 0
-    np.testing.assert_allclose(found.taste[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
+    np.testing.assert_allclose(found.linear[empty], np.float32(AMPLITUDES.mean) * weights[empty], rtol=1e-6)
     np.testing.assert_array_equal(found.bias[empty], biases[empty])
-    assert not found.turn[empty].any()
+    assert not found.cosine[empty].any()
 
 
 def test_how_far_it_is_is_told() -> None:
@@ -116,6 +118,41 @@ def test_single_precision_is_precise_enough(size: float) -> None:
     large = Amplitudes(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
     found, exact = solved(space, rated, large), one_by_one(space, rated, large)
     codes = some_codes(50, 5)
-    ours, theirs = (codes @ f.taste[:, :-1].T + f.taste[:, -1] for f in (found, exact))
-    for one, other in ((ours, theirs), (found.bias, exact.bias), (found.pull, exact.pull)):
+    ours, theirs = (codes @ f.linear[:, :-1].T + f.linear[:, -1] for f in (found, exact))
+    for one, other in ((ours, theirs), (found.bias, exact.bias), (found.alpha, exact.alpha)):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)
+
+
+# Many systems at once
+
+
+@pytest.mark.parametrize("sides", [1, 3])
+@pytest.mark.parametrize("rows", [0, 1, 2, 7, 40, 41, 90])
+def test_every_matrix_by_itself(rows: int, sides: int) -> None:
+    rng = np.random.default_rng(rows)
+    half = rng.normal(size=(5, rows, 12))
+    matrices = (half @ half.transpose(0, 2, 1) / 12 + 0.5 * np.eye(rows)).astype(np.float32)
+    right = rng.normal(size=(5, rows, sides)).astype(np.float32)
+    before = matrices.copy(), right.copy()
+    factors = cholesky(matrices)
+    found = times_inverse(factors, right)
+    expected = np.linalg.solve(matrices.astype(np.float64), right.astype(np.float64))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    explained = np.einsum("bnm,bnm->bm", right.astype(np.float64), expected)
+    np.testing.assert_allclose(explained_by(factors, right.transpose(0, 2, 1)), explained, rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(matrices, before[0])
+    np.testing.assert_array_equal(right, before[1])
+
+
+@pytest.mark.parametrize("rows", [3, 60])
+def test_a_kernel_that_single_precision_takes_for_indefinite(rows: int) -> None:
+    """As where codes are all alike and noise is next to nothing."""
+    matrices = (np.full((2, rows, rows), 100.0) + 1e-6 * np.eye(rows)).astype(np.float32)
+    matrices[1] = np.eye(rows)
+    with pytest.raises(np.linalg.LinAlgError):
+        np.linalg.cholesky(matrices)
+    found = times_inverse(cholesky(matrices), np.ones((2, rows, 1), np.float32))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found[1, :, 0], 1.0, rtol=1e-6)
+    again = (matrices[0].astype(np.float64) @ found[0].astype(np.float64))[:, 0]
+    np.testing.assert_allclose(again, 1.0, rtol=0, atol=1e-3)

@@ -7,7 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior, Without
+from cofill.models.cfn.codes import LeaveOneOutCodes
+from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.portion import Portion
@@ -31,8 +32,10 @@ class World:
         flags: Bools = np.arange(len(self.codes)) % 3 == 0
         return flags
 
-    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
-        return Without(self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows])
+    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
+        return LeaveOneOutCodes(
+            self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows]
+        )
 
     def lesson(self, space: CodeSpace, expected: tuple[Floats, Floats]) -> Lesson:
         def of(columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
@@ -56,7 +59,7 @@ def some_world(
     codes = some_codes(rows, seed)
     truth = (
         rng.normal(0, 0.3, (columns, 1))
-        + tastes * rng.normal(size=(columns, space.factor.shape[1])) @ space.along(codes).T
+        + tastes * rng.normal(size=(columns, space.factor.shape[1])) @ space.projected(codes)[0].T
     )
     values = (truth + rng.normal(0, 0.5, truth.shape)).astype(np.float32)
     known = rng.random(truth.shape) < 0.5
@@ -70,7 +73,7 @@ def some_world(
     return World(by_column, held_out, codes, np.bincount(row, minlength=rows).astype(np.int64))
 
 
-FIRST = Amplitudes.at_first(0.25, 0.09, local=True, described=True)
+FIRST = Amplitudes(0.25, 0.09, taste=0.3, cosine=0.0125, local=0.0125, half=3.0, mean=0.3, features=0.0)
 
 
 def read_batch(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> _Batch:
@@ -91,7 +94,7 @@ def test_slopes_are_those_of_finite_differences(seed: int) -> None:
     own = replace(AMPLITUDES, power=1.3, features=2.0)
     batch = read_batch(world, space, some_expected(12))
     squares = batch.squares(own, NAMES)
-    there = batch.asked.there
+    there = batch.asked.mask
     for place, name in enumerate(NAMES):
         step = 3e-3
         beside = [
@@ -116,7 +119,7 @@ def predicted(
     for column, row in zip(world.held_out.columns.tolist(), world.held_out.rows.tolist(), strict=True):
         rated, ratings = world.by_column.row(column)
         seen, asked = (
-            space.seen(world.codes[at], amplitudes.trust(world.counts[at], world.described[at]))
+            space.seen(world.codes[at], amplitudes.shrinkage(world.counts[at], world.described[at]))
             for at in (rated, np.array([row]))
         )
         posterior = Posterior(space, amplitudes, seen, ratings, Expected(weights[column], float(biases[column])))

@@ -7,7 +7,7 @@ import pytest
 
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.gp import LeaveOneOut
+from cofill.models.cfn.codes import LeaveOneOut
 from cofill.models.cfn.network import encode_rows
 from tests.models.cfn.described_matrix import fitted, matrix
 
@@ -38,7 +38,7 @@ def test_it_is_the_row_read_again(shape: dict[str, Any]) -> None:
         np.concatenate([ratings for _, ratings in rows]),
         world.rows.columns,
     )
-    left_out = LeaveOneOut(network, scaling, known, SideFeatures(features))
+    left_out = LeaveOneOut.of(network, scaling, known, SideFeatures(features))
     of = np.repeat(np.arange(known.rows), known.counts()).astype(np.int32)
     found = left_out(of, known.indices, known.values)
     assert found.counts.tolist() == (known.counts()[of] - 1).tolist()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn import neighbours
 from cofill.models.cfn.gp import local_kernel
-from cofill.models.cfn.neighbours import Neighbours, nearest_to, pulls_at_pairs, pulls_of_rows, spread_pulls
+from cofill.models.cfn.neighbours import Neighbours, local_at_pairs, local_of_column, local_of_row, nearest_to
 from tests.models.cfn.codes import Floats, some_codes, some_ratings, some_space
 
 LAW = settings(max_examples=25, deadline=None)
@@ -54,8 +54,8 @@ def test_the_table_has_the_nearest_rows(count: int, most: int, seed: int, step: 
     np.testing.assert_allclose(table.kernel.max(axis=1), 1, rtol=1e-5)  # a row is nearest to itself
     for row in range(0, count, 7):
         near = nearest_to(found[row], found, most, all_of(count))
-        assert near.rows.tolist() == sorted(near.rows.tolist()) == table.of_row(row).rows.tolist()
-        np.testing.assert_allclose(near.kernel, table.of_row(row).kernel, rtol=0, atol=1e-5)
+        assert near.rows.tolist() == sorted(near.rows.tolist()) == table.rows[row].tolist()
+        np.testing.assert_allclose(near.kernel, table.kernel[row], rtol=0, atol=1e-5)
 
 
 @LAW
@@ -66,7 +66,7 @@ def test_rows_without_ratings_are_near_to_none(count: int, most: int, seed: int)
     table = Neighbours.of(found, most, rated)
     np.testing.assert_allclose(dense(table, count), cut_kernel(found, most, rated), rtol=0, atol=1e-5)
     near = nearest_to(found[1], found, most, rated)
-    np.testing.assert_allclose(np.sort(near.kernel), np.sort(table.of_row(1).kernel), rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.sort(near.kernel), np.sort(table.kernel[1]), rtol=0, atol=1e-5)
 
 
 @LAW
@@ -100,7 +100,7 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     for column in range(by_column.rows):
         at = slice(by_column.indptr[column], by_column.indptr[column + 1])
         out = np.zeros(count, np.float32)
-        spread_pulls(table.starts, table.near_to, table.near_kernel, by_column.indices[at], pull[at], out)
+        local_of_column(table.starts, table.near_to, table.near_kernel, by_column.indices[at], pull[at], out)
         np.testing.assert_allclose(out, expected[:, column], rtol=0, atol=1e-4)
 
     by_row = by_column.transpose()
@@ -108,15 +108,14 @@ def test_every_sum_is_that_of_the_dense_kernel(count: int, most: int, seed: int)
     np.testing.assert_array_equal(pull_by_row, by_row.values)
     for row in range(count):
         out = np.zeros(by_column.rows, np.float32)
-        near = table.of_row(row)
-        pulls_of_rows(near.rows, near.kernel, by_row.indptr, by_row.indices, pull_by_row, out)
+        local_of_row(table.rows[row], table.kernel[row], by_row.indptr, by_row.indices, pull_by_row, out)
         np.testing.assert_allclose(out, expected[row], rtol=0, atol=1e-4)
 
     rng = np.random.default_rng(seed)
     asked = np.sort(rng.integers(0, by_column.rows, 50)).astype(np.int32)
     rows = rng.integers(0, count, 50).astype(np.int32)
     memory, out = np.zeros(count, np.float32), np.full(50, np.nan, np.float32)
-    pulls_at_pairs(table.rows, table.kernel, by_column.indptr, by_column.indices, pull, rows, asked, memory, out)
+    local_at_pairs(table.rows, table.kernel, by_column.indptr, by_column.indices, pull, rows, asked, memory, out)
     np.testing.assert_allclose(out, expected[rows, asked], rtol=0, atol=1e-4)
     assert not memory.any()
 

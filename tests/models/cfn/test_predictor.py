@@ -278,7 +278,7 @@ def test_a_column_that_is_solved_again_is_as_it_was(shape: Shape, monkeypatch: p
     model._outdated |= set(range(COLUMNS))
     with monkeypatch.context() as patch:
         patch.setattr(decoding, "described_as_trained", lambda *_: False)
-        model._settle()
+        model._flush()
     np.testing.assert_allclose(every_way(model), before, rtol=0, atol=2e-4)
 
 
@@ -300,8 +300,8 @@ def test_a_model_that_comes_back_has_seen_what_came_later(shape: Shape) -> None:
         known,
         SCALE,
         described_matrix.settings(**{"decoder": "process", **shape}),
-        row_features=sides[0],
-        column_features=sides[1],
+        sides[0],
+        sides[1],
     )
     assert back.decoder.amplitudes == lived.decoder.amplitudes
     np.testing.assert_allclose(every_way(back), every_way(lived), rtol=0, atol=1e-5)
@@ -323,8 +323,8 @@ def test_what_leads_out_of_its_arrays_is_refused() -> None:
                 model.by_row,
                 SCALE,
                 described_matrix.settings(**{"decoder": "process", **PROCESS["uncut"]}),
-                row_features=model.row_features,
-                column_features=model.column_features,
+                model.row_features,
+                model.column_features,
             )
 
 
@@ -368,16 +368,16 @@ def test_a_changed_column_moves_by_as_much_as_the_closed_form(shape: Shape) -> N
     features = world().item_features[column]
     now = ratings[1:].copy()
     now[[0, -1]] = 6 - now[[0, -1]]
-    before = model._linear[column].copy()
-    closed = [model._decoded(*given, features, column).taste for given in ((rows[1:], now), (rows, ratings))]
+    before = model._weights.linear[column].copy()
+    closed = [model._solved(*given, features, column).linear for given in ((rows[1:], now), (rows, ratings))]
     if shape["orientation"] == "user":
         model.remove(rows[:1], indices(column))
         model.add(rows[[1, -1]], indices(column, column), now[[0, -1]])
     else:
         model.remove(indices(column), rows[:1])
         model.add(indices(column, column), rows[[1, -1]], now[[0, -1]])
-    model._settle()
-    np.testing.assert_allclose(model._linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
+    model._flush()
+    np.testing.assert_allclose(model._weights.linear[column], before + closed[0] - closed[1], rtol=0, atol=1e-5)
     assert np.abs(closed[0] - closed[1]).max() > 1e-3
 
 
@@ -405,8 +405,7 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
     if local is None:
         return
     most = min(shape["neighbours"], ROWS)
-    space = model.decoder.space
-    trained, now = space.directions(model.codes.as_trained()), space.directions(model.codes.all_now()[0])
+    trained, now = model.codes.trained().directions, model.codes.now().directions
     was_trained = np.append(world().by_user.counts() > 0, [False, False])
     columns = [3, 4, COLUMNS, COLUMNS + 1]
     every_way(model)  # weights follow what was rated
@@ -425,7 +424,7 @@ def test_without_a_cut_the_local_kernel_is_the_whole_one(shape: Shape) -> None:
         assert clear.sum() > ROWS / 2
         np.testing.assert_allclose(local.of_column(rated, alpha)[clear], expected[clear], rtol=0, atol=1e-5)
     for row in (0, 3, 4, ROWS - 2, ROWS - 1, ROWS, ROWS + 1):
-        of_row = local.of_row(local.nearest(row, now[row]), now[row])
+        of_row = local.of_row(local.nearest(row), now[row])
         for column in columns:
             of_column = local.of_column(*local.alpha_of(column))[row]
             assert of_row[column] == pytest.approx(of_column, abs=1e-5)
@@ -453,19 +452,6 @@ def test_shares_of_a_user_add_up(shape: Shape) -> None:
     shares = model.user_shares(Given(*rated, features, (width,)), items[::7])
     together = base[::7] + shares.ratings.sum(1) + shares.features.sum(1)
     np.testing.assert_allclose(together, model.new_user(*rated, features)[::7], rtol=0, atol=1e-3)
-
-
-def test_the_share_of_a_rating_is_what_it_moves() -> None:
-    """With rows of items a prediction is a sum over ratings: one that differs by d moves it by its gain times d."""
-    model = predictor(neighbours=6, validation=0.2)
-    rated, ratings = indices(0, 3, 7, 8), vector(5, 1, 2, 4)
-    items = np.arange(ROWS, dtype=np.int32)
-    other = ratings + vector(0, 0, 1, 0)
-    before, after = (model.user_shares(Given(rated, r), items).ratings for r in (ratings, other))
-    np.testing.assert_allclose(
-        after - before, (model.new_user(rated, other) - model.new_user(rated, ratings))[:, None] * [0, 0, 1, 0],
-        rtol=0, atol=1e-4,
-    )  # fmt: skip
 
 
 # Intervals

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, Seen
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, KernelInputs
 from cofill.models.cfn.gp_batch import RowsOf, posterior_variances
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
 
@@ -20,16 +20,16 @@ def some_rows(lengths: list[int], seed: int) -> RowsOf:
     """So many rows of each column, some of them twice, believed more or less."""
     rng = np.random.default_rng(seed)
     count = sum(lengths)
-    trust = rng.uniform(0, 1, count).astype(np.float32)
-    return RowsOf.of([range(length) for length in lengths], rng.integers(0, ROWS, count), trust)
+    shrinkage = rng.uniform(0, 1, count).astype(np.float32)
+    return RowsOf.of([range(length) for length in lengths], rng.integers(0, ROWS, count), shrinkage)
 
 
 def one_by_one(space: CodeSpace, amplitudes: Amplitudes, rated: RowsOf, asked: RowsOf, most: int = 10**9) -> Doubles:
     codes, found = some_codes(ROWS), []
 
-    def seen(rows: RowsOf, chosen: range | list[int]) -> Seen:
+    def seen(rows: RowsOf, chosen: range | list[int]) -> KernelInputs:
         places = np.array(chosen, np.int64)
-        return space.seen(codes[rows.places[places]], rows.trust[places])
+        return space.seen(codes[rows.places[places]], rows.shrinkage[places])
 
     for column in range(len(rated.starts) - 1):
         (first, last), (start, end) = ((int(x) for x in rows.starts[column : column + 2]) for rows in (rated, asked))
@@ -38,11 +38,11 @@ def one_by_one(space: CodeSpace, amplitudes: Amplitudes, rated: RowsOf, asked: R
         read = min(count, most)
         known = seen(rated, [first + place * count // read for place in range(read)])
         wanted = seen(asked, range(start, end))
-        gram = plain_kernel(space, own, known, known) + own.noise * np.eye(len(known.trust))
+        gram = plain_kernel(space, own, known, known) + own.noise * np.eye(len(known.shrinkage))
         between = plain_kernel(space, own, wanted, known)
         explained = np.einsum("ij,ji->i", between, np.linalg.solve(gram, between.T))
         # However little a row is believed, there is as much to explain.
-        whole = wanted._replace(trust=np.ones(end - start, np.float32))
+        whole = wanted._replace(shrinkage=np.ones(end - start, np.float32))
         found.append(np.diag(plain_kernel(space, own, whole, whole)) - explained)
     return np.concatenate([*found, np.empty(0)])
 

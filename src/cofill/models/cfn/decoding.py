@@ -1,6 +1,6 @@
 """The decoder of a trained network: a Gaussian process from the codes of rows to the ratings of columns.
 
-    rating = overall + deviation of the row + unit (bias + trust (code . linear + direction . cosine + local part))
+    rating = overall + deviation of the row + unit (bias + shrinkage (code . linear + direction . cosine + local part))
 
 A row is read by the network as it stands now: its ratings, and its side features. The fewer ratings it has, the less
 its code is believed; of a row of which nothing is known, nothing but the column's bias is left. A column has weights in
@@ -12,35 +12,33 @@ and the mean of the row is added. Kernel parameters are fixed: linear weights va
 believed as soon as anything is known of their row. A trained column moves by as much as its closed form does. That is
 fitted to the ratings themselves where tanh follows: to their inverse, new users and items are predicted no better.
 
-All of this is in rows and columns of the network; `cfn/predictor.py` says which of them are users.
+All of this is in rows and columns of the network; `cfn/predictor.py` answers for users, which are either of them.
 """
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from copy import copy
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import ClassVar, Self, TypeVar
 
 import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.config import CFNSettings
+from cofill.config import CFNSettings, Orientation
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.codes import LocalPart, ReadRows, RowCodes
+from cofill.models.cfn.codes import LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
     Amplitudes,
     CodeSpace,
-    Decoded,
+    ColumnWeights,
     Expected,
-    LeaveOneOut,
+    KernelInputs,
     Posterior,
-    Seen,
     expected_of_columns,
 )
-from cofill.models.cfn.gp_batch import DecodedColumns, RowsOf, Spread, across, posterior_variances, whole_variance
-from cofill.models.cfn.neighbours import Neighbours
+from cofill.models.cfn.gp_batch import RowsOf, Spread, across, posterior_variances, whole_variance
+from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.observed import KnownRatings
@@ -57,6 +55,8 @@ _NO_RATINGS = np.empty(0, np.float32)
 BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.cosine_weights", "decoder.bias")
 BY_RATING = ("decoder.alpha",)
 
+_Side = TypeVar("_Side")
+
 
 @dataclass(frozen=True)
 class Decoder:
@@ -64,7 +64,7 @@ class Decoder:
 
     space: CodeSpace
     amplitudes: Amplitudes
-    columns: DecodedColumns  # as trained
+    columns: ColumnWeights  # as trained
     spread: Spread | None  # of errors; None if nothing is known of these
     near: Neighbours | None  # of the rows of the training, if there is a local kernel
 
@@ -76,13 +76,13 @@ class Decoder:
             "by_features": self.space.by_features.slope,
             "factor": self.space.factor,
             "centre": self.space.centre,
-            "cosine_weights": self.columns.turn,
+            "cosine_weights": self.columns.cosine,
             "bias": self.columns.bias,
         }
         if self.spread is not None:
             found["spread"] = self.spread.as_array()
         if self.near is not None:
-            found |= {"near": self.near.rows, "near_kernel": self.near.kernel, "alpha": self.columns.pull}
+            found |= {"near": self.near.rows, "near_kernel": self.near.kernel, "alpha": self.columns.alpha}
         return found
 
     @classmethod
@@ -93,22 +93,16 @@ class Decoder:
         return cls(
             CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"]),
             Amplitudes.from_array(arrays["amplitudes"]),
-            DecodedColumns(linear, arrays["cosine_weights"], arrays["bias"], alpha),
+            ColumnWeights(linear, arrays["cosine_weights"], arrays["bias"], alpha),
             Spread.from_array(arrays["spread"]) if "spread" in arrays else None,
             Neighbours(arrays["near"], arrays["near_kernel"]) if "near" in arrays else None,
         )
 
 
-class _RowState(NamedTuple):
-    """Of all rows, as they stand at a version of the codes and with so many rows."""
-
-    version: tuple[int, int]
-    trust: Floats  # (rows,)
-    lengths: Floats  # (rows,): of the centred codes
-
-
 class CFNPredictor(Predictor):
     """Codes of rows, weights of columns, and how both follow changes; a subclass says which of them are users."""
+
+    rows_are: ClassVar[Orientation]
 
     def __init__(
         self,
@@ -118,7 +112,6 @@ class CFNPredictor(Predictor):
         biases: FittedMeans,
         decoder: Decoder,
         settings: CFNSettings,
-        *,
         row_features: SideFeatures,
         column_features: SideFeatures,
         read: ReadRows | None = None,
@@ -127,28 +120,30 @@ class CFNPredictor(Predictor):
 
         `read`: the rows as all columns read them, in part of a model, which has some of the columns.
         """
-        by_user, means, *features = self._by_users(known, biases, row_features, column_features)
-        super().__init__(by_user, scaling.scale, means, *features)
+        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), transposed(biases))
+        super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
         self.network, self.scaling, self.decoder = network, scaling, decoder
         self.by_row, self.biases = known, biases
         self.row_features, self.column_features = row_features, column_features
         # The network's own output weights have done their work: these are the largest arrays there are.
-        network.output.weight = decoder.columns.taste[:, :-1]
-        network.output.bias = decoder.columns.taste[:, -1]
-        self.codes = RowCodes(network, scaling, known, row_features, read)
+        network.output.weight = decoder.columns.linear[:, :-1]
+        network.output.bias = decoder.columns.linear[:, -1]
         self._space, self._amplitudes = decoder.space, decoder.amplitudes
+        self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
         self._own_output = settings.decoder == "network"
         self._left_out = None if read is None else read.left_out
-        self._row_state: _RowState | None = None
-        trained = decoder.columns
-        # Of columns, as they stand now: (columns, width + 1), (columns, width) or (columns, 0), (columns,)
-        self._linear, self._cosine, self._bias = trained.taste, trained.turn, trained.bias
+        self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
         self._local: LocalPart | None = None
         if decoder.near is not None:
-            self._local = LocalPart(decoder.near, trained.pull, decoder.space, known, self.codes, self._lengths)
+            self._local = LocalPart(decoder.near, decoder.columns.alpha, known, self.codes)
         self._outdated: set[int] = set()  # columns whose weights are to be solved for again
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
+        self._row_shrinkage: Floats | None = None
         self._catch_up()
+
+    def _by_network(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+        """Those of rows and of columns; and from rows and columns those of users and of items."""
+        return rows_and_columns(self.rows_are, users, items)
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""
@@ -172,26 +167,28 @@ class CFNPredictor(Predictor):
         known: KnownRatings,
         scale: Scale,
         settings: CFNSettings,
-        *,
-        row_features: SideFeatures,
-        column_features: SideFeatures,
+        row_features: SideFeatures | None,
+        column_features: SideFeatures | None,
         read: Arrays | None = None,
     ) -> Self:
         """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
 
         ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
         """
-        weights = dict(arrays)
+        weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
+        row_features = row_features or SideFeatures.none(rows)
+        column_features = column_features or SideFeatures.none(columns)
         biases = FittedMeans.restored(taken(weights, "biases."))
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
-        rows, columns, near = known.trained.rows, known.trained.columns, decoder.near
+        near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
             raise ValueError("the network has another number of columns than the ratings")
-        if near is not None:
-            if near.rows.shape != near.kernel.shape or len(near.rows) != rows or not _within(near.rows, rows):
-                raise ValueError("the table of nearest rows is damaged")
-            if len(decoder.columns.pull) != known.trained.nnz:
-                raise ValueError("there is another number of coefficients than of ratings")
+        if decoder.columns.cosine.shape not in ((columns, 0), (columns, decoder.space.basis.shape[1])):
+            raise ValueError("the weights of directions have another shape than the code space asks for")
+        if near is not None and len(near.rows) != rows:
+            raise ValueError("the table of nearest rows is damaged")
+        if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
+            raise ValueError("there is another number of coefficients than of ratings")
         marks_empty = len(weights.get("input.side", ())) > row_features.width
         length = numbers["typical_length"]
         if settings.decoder == "process":
@@ -208,42 +205,28 @@ class CFNPredictor(Predictor):
                 typical_length=length,
                 overall=numbers["overall_mean"],
                 by_features=FeatureRegression(weights.pop("mean_by_features")),
-                columns=np.zeros(known.trained.columns, np.float32),
+                columns=np.zeros(columns, np.float32),
                 means=weights.pop("row_means"),
                 marks_empty=marks_empty,
             )
         network = CFNetwork.of(weights, settings)
-        about = {"row_features": row_features, "column_features": column_features}
-        read_rows = None if read is None else ReadRows.restored(read, network, scaling, known, row_features)
-        return cls(network, scaling, known, biases, decoder, settings, **about, read=read_rows)
+        read_rows = None
+        if read is not None:
+            left_out = LeaveOneOut(network, scaling, row_features, known.trained_counts(), read)
+            read_rows = ReadRows(read["codes"], left_out)
+        return cls(network, scaling, known, biases, decoder, settings, row_features, column_features, read_rows)
 
-    def read_rows(self) -> ReadRows:
-        """The rows of the training as all columns read them."""
-        return ReadRows(self.codes.as_trained(), self._leave_one_out())
-
-    # Rows and columns, and users and items
-
-    @staticmethod
-    @abstractmethod
-    def _by_users(
-        known: KnownRatings, biases: FittedMeans, row_features: SideFeatures, column_features: SideFeatures
-    ) -> tuple[KnownRatings, FittedMeans, SideFeatures, SideFeatures]:
-        """Ratings, biases, features of users and of items."""
-
-    @property
-    @abstractmethod
-    def _row_deviations(self) -> Floats: ...
-
-    @property
-    @abstractmethod
-    def _column_counts(self) -> Longs: ...
+    def read_rows(self) -> Arrays:
+        """The rows of the training as all columns read them, for the file of a model in shards."""
+        return {"codes": self.codes.trained().codes} | self._leave_one_out().arrays
 
     # Changes
 
     def _make_room(self) -> None:
         self._read = grown(self._read, self.by_row.rows)
 
-    def _follow_rows(self, rows: list[int], columns: list[int]) -> None:
+    def _follow(self, users: list[int], items: list[int]) -> None:
+        rows, columns = self._by_network(users, items)
         for row in rows:
             self._read[row] = self._count_read(self.by_row.row(row)[0])
             self.codes.row_changed(row)
@@ -252,58 +235,59 @@ class CFNPredictor(Predictor):
             if not self.codes.was_trained(np.array([row]))[0]:
                 self._outdated |= self.by_row.later_in_row(row).keys()  # these columns are fitted to this row
         self._outdated |= set(columns)
+        self._row_shrinkage = None
 
     def _count_read(self, columns: Ints) -> int:
         return int((columns < self.network.columns).sum())
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Give columns the weights that follow what is known of them now."""
         if not self._outdated:
             return
-        trained, columns = self.decoder.columns, self.by_row.columns
-        if self._linear is trained.taste:  # the file's or the training's own memory until a column changes
-            self._linear, self._cosine, self._bias = self._linear.copy(), self._cosine.copy(), self._bias.copy()
-        if columns > len(self._bias):  # with room to spare: the next new column should not copy it all again
-            room = columns + columns // 16
-            self._linear, self._cosine = grown(self._linear, room), grown(self._cosine, room)
-            self._bias = grown(self._bias, room)
+        trained, now, columns = self.decoder.columns, self._weights, self.by_row.columns
+        # The file's or the training's own memory until a column changes; then with room to spare for new ones.
+        if now is trained or columns > len(now.bias):
+            room = columns + columns // 16 + 1
+            linear, cosine, bias = (grown(part, room) for part in now[:3])
+            now = self._weights = ColumnWeights(linear, cosine, bias, now.alpha)
         for column in self._outdated:
             if self.by_row.column_as_trained(column) and described_as_trained(self.column_features, column):
                 if self._local is not None:
                     self._local.column_as_trained(column)
-                found = Decoded(trained.taste[column], trained.turn[column], trained.bias[column], _NO_RATINGS)
+                found = trained.at(column)
             else:
                 rows, ratings = self.by_row.column(column)
                 found = self._moved(column, rows, ratings)
                 if self._local is not None:
-                    self._local.column_changed(column, rows, found.pull)
-            self._linear[column], self._bias[column] = found.taste, found.bias
-            self._cosine[column] = found.turn[: self._cosine.shape[1]]
+                    self._local.column_changed(column, rows, found.alpha)
+            now.linear[column], now.bias[column] = found.linear, found.bias
+            now.cosine[column] = found.cosine[: now.cosine.shape[1]]
         self._outdated.clear()
 
-    def _moved(self, column: int, rows: Ints, ratings: Floats) -> Decoded:
+    def _moved(self, column: int, rows: Ints, ratings: Floats) -> ColumnWeights:
         """A column that is not as it was trained."""
-        found = self._decoded(rows, ratings, self.column_features.values[column], column)
+        found = self._solved(rows, ratings, self.column_features.values[column], column)
         if not self._own_output or column >= self.network.columns:
             return found
         before = self.by_row.trained_columns.row(column)
         if not np.isin(rows, before[0]).any():  # nothing is left of what it was trained on
             return found
-        closed = self._decoded(*before, self.column_features.trained[column], column)
-        return found._replace(taste=self.decoder.columns.taste[column] + found.taste - closed.taste)
+        closed = self._solved(*before, self.column_features.trained[column], column)
+        return found._replace(linear=self.decoder.columns.linear[column] + found.linear - closed.linear)
 
     # Columns
 
-    def _decoded(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> Decoded:
+    def _solved(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> ColumnWeights:
         """The weights of a column with these ratings and features (Q,); `column` where it is a known one."""
-        found = self._posterior(rows, ratings, features, column)[0].decoded()
+        found = self._posterior(rows, ratings, features, column)[0].weights()
         if not self._own_output:
             return found
-        return found._replace(bias=self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit))
+        bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
+        return found._replace(bias=np.asarray(bias))
 
     def _posterior(
         self, rows: Ints, ratings: Floats, features: Floats, column: int | None
-    ) -> tuple[Posterior, Seen, Floats]:
+    ) -> tuple[Posterior, KernelInputs, Floats]:
         """Also the rows as the column sees them, and what it says of them (n,), scaled."""
         seen, means = self._seen_by(rows, column)
         targets = self.scaling.down_values(ratings, means)
@@ -319,7 +303,7 @@ class CFNPredictor(Predictor):
         weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
         return Expected(weights[0], 0.0 if self._own_output else float(biases[0]))
 
-    def _seen_by(self, rows: Ints, column: int | None) -> tuple[Seen, Floats]:
+    def _seen_by(self, rows: Ints, column: int | None) -> tuple[KernelInputs, Floats]:
         """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
         longs = rows.astype(np.int64)
         codes, means = self.codes.for_regression(longs)
@@ -342,107 +326,108 @@ class CFNPredictor(Predictor):
                 vector = self.row_features.values[rows[place]]
                 codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
                 counts[place] = self._count_read(others[kept])
-        return self._space.seen(codes, self._amplitudes.trust(counts, described)), means
+        return self._space.seen(codes, self._amplitudes.shrinkage(counts, described)), means
 
     def _leave_one_out(self) -> LeaveOneOut:
         if self._left_out is None:
-            self._left_out = LeaveOneOut(self.network, self.scaling, self.by_row.trained, self.row_features)
+            self._left_out = LeaveOneOut.of(self.network, self.scaling, self.by_row.trained, self.row_features)
         return self._left_out
 
-    # Rows
+    # Predictions
 
-    def _rows_now(self) -> _RowState:
-        """What is needed of all rows for every list; worked out again when rows have changed."""
-        version = (self.codes.version, self.by_row.rows)
-        if self._row_state is None or self._row_state.version != version:
-            codes, _ = self.codes.all_now()
-            trust = self._amplitudes.trust(self._read, self.row_features.described)
-            self._row_state = _RowState(version, trust, self._space.centred(codes)[1])
-        return self._row_state
-
-    def _trust(self) -> Floats:
+    def _shrinkage(self) -> Floats:
         """(rows,)"""
-        return self._rows_now().trust
+        if self._row_shrinkage is None:
+            self._row_shrinkage = self._amplitudes.shrinkage(self._read, self.row_features.described)
+        return self._row_shrinkage
 
-    def _lengths(self) -> Floats:
-        """(rows,): of the centred codes."""
-        return self._rows_now().lengths
+    def _column_counts(self) -> Longs:
+        """(columns,)"""
+        return self._by_network(self.user_counts, self.item_counts)[1]
 
     def _column_known(self) -> Bools:
         """(columns,): of which columns there is a rating or a feature."""
-        return np.asarray((self._column_counts > 0) | self.column_features.described)
+        return np.asarray((self._column_counts() > 0) | self.column_features.described)
 
-    # Predictions
+    def _row_deviations(self) -> Floats:
+        """(rows,), in ratings."""
+        return self._by_network(self.means.row, self.means.column)[0]
+
+    def _said(self, codes: Floats, directions: Floats, columns: ColumnWeights) -> Floats:
+        """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
+        said: Floats = codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
+        if columns.cosine.shape[-1]:
+            said += directions @ columns.cosine.T
+        return said
 
     def _ratings(
         self,
         bias: np.float32 | Floats,
         said: Floats,
-        trust: np.float32 | Floats,
+        shrinkage: np.float32 | Floats,
         deviations: np.float32 | Floats,
         means: np.float32 | Floats,
         known: bool | np.bool_ | Bools,
     ) -> Floats:
-        """What columns say of rows -> ratings, from the biases of the columns, and from the trust in the rows, their
-        deviations (in ratings) and means (scaled). `known`: whether anything is known of the columns.
+        """What columns say of rows -> ratings, from the biases of the columns, and from the shrinkage, the deviations
+        (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
         """
         unit = np.float32(self.scaling.unit)
         if not self._own_output:
-            ratings: Floats = self.biases.overall + deviations + unit * (bias + trust * said)
+            ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
             return ratings
         fitted = self.biases.overall + deviations + unit * bias
         output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
-        return np.asarray(fitted + trust * np.asarray(known, np.float32) * (output - fitted), np.float32)
+        return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
 
-    def _column_at(self, found: Decoded, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
+    def _column_at(self, found: ColumnWeights, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
         """(rows,), or at some rows: of a column that need not be a known one."""
-        codes, means = self.codes.all_now()
-        codes = codes[at]
-        said = codes @ found.taste[:-1] + found.taste[-1]
-        if self._cosine.shape[1]:
-            said += (codes @ found.turn - self._space.centre @ found.turn) / self._lengths()[at]
+        now = self.codes.now()
+        said = self._said(now.codes[at], now.directions[at], found)
         if self._local is not None:
-            said += self._local.of_column(rated, found.pull)[at]
-        return self._ratings(found.bias, said, self._trust()[at], self._row_deviations[at], means[at], known)
+            said += self._local.of_column(rated, found.alpha)[at]
+        return self._ratings(found.bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
 
-    def _entries(self, rows: Ints, columns: Ints) -> Floats:
-        """(n,) at pairs; an id that was never seen gets what one of which nothing is known gets."""
-        self._settle()
-        biases = self.biases
+    def entries(self, users: Ints, items: Ints) -> Floats:
+        self._flush()
+        biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
         nowhere = biases.overall + biases.row_of_nobody() + biases.column_of_nothing()
         predicted = np.full(len(rows), nowhere, np.float32)
         nobody = (rows < 0) & (columns >= 0)
         unit = np.float32(self.scaling.unit)
-        predicted[nobody] = biases.overall + biases.row_of_nobody() + unit * self._bias[columns[nobody]]
+        predicted[nobody] = biases.overall + biases.row_of_nobody() + unit * weights.bias[columns[nobody]]
         nothing = (rows >= 0) & (columns < 0)
         if nothing.any():
             asked, place = np.unique(rows[nothing], return_inverse=True)
-            found = self._decoded(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
+            found = self._solved(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
             predicted[nothing] = self._column_at(found, _NO_ROWS, asked, known=False)[place]
         seen = np.flatnonzero((rows >= 0) & (columns >= 0))
-        trust, known, deviations = self._trust(), self._column_known(), self._row_deviations
+        now, shrinkage, known, deviations = (
+            self.codes.now(),
+            self._shrinkage(),
+            self._column_known(),
+            self._row_deviations(),
+        )
         for first in range(0, len(seen), _ENTRIES_AT_ONCE):
             at = seen[first : first + _ENTRIES_AT_ONCE]
             row, column = rows[at], columns[at]
-            distinct, place = np.unique(row, return_inverse=True)
-            codes, means = self.codes.now(distinct.astype(np.int64))
-            said = np.einsum("ij,ij->i", codes[place], self._linear[column, :-1]) + self._linear[column, -1]
-            if self._cosine.shape[1]:
-                said += np.einsum("ij,ij->i", self._space.directions(codes)[place], self._cosine[column])
+            said = np.einsum("ij,ij->i", now.codes[row], weights.linear[column, :-1]) + weights.linear[column, -1]
+            if weights.cosine.shape[1]:
+                said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
             if self._local is not None:
                 said += self._local.at_pairs(row, column)
             predicted[at] = self._ratings(
-                self._bias[column], said, trust[row], deviations[row], means[place], known[column]
+                weights.bias[column], said, shrinkage[row], deviations[row], now.means[row], known[column]
             )
         return predicted
 
     # Intervals
 
-    def _radius(self, rows: Ints, columns: Ints, predicted: Floats) -> Floats | None:
-        """(n,) at pairs; an index of -1 was never seen."""
+    def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
         if self.decoder.spread is None:
             return None
-        counts = np.where(columns >= 0, self._column_counts[columns], 0)
+        rows, columns = self._by_network(users, items)
+        counts = np.where(columns >= 0, self._column_counts()[columns], 0)
         read = np.where(rows >= 0, self._read[rows], 0)
         return self._in_ratings(self.decoder.spread, self.uncertain(rows, columns), read, counts, predicted)
 
@@ -465,26 +450,30 @@ class CFNPredictor(Predictor):
                 found[order[ends[own.start] : ends[own.stop]]] = self._variances(rated[own], of_ratings, wanted[own])
         return found
 
-    def _variances(self, rated: list[Ints], columns: Longs, asked: list[Ints], new: Seen | None = None) -> Doubles:
+    def _variances(
+        self, rated: list[Ints], columns: Longs, asked: list[Ints], new: tuple[Floats, np.float32] | None = None
+    ) -> Doubles:
         """(asked,): of columns that have rated such rows, and are asked about such rows; an index of -1 is the row
-        `new`, or one that was never seen. `columns` are those of the ratings, or -1.
+        with the code and the shrinkage `new`, or one that was never seen. `columns` are those of the ratings, or -1.
         """
         given, wanted = (np.concatenate([_NO_ROWS, *rows]).astype(np.int64) for rows in (rated, asked))
         distinct, places = np.unique(np.concatenate([[-1], given, wanted]), return_inverse=True)
         codes = np.zeros((len(distinct), self.network.width), np.float32)
-        codes[1:] = self.codes.now(distinct[1:])[0]
-        trust = np.append(self._trust(), np.float32(0))
+        codes[1:] = self.codes.now().codes[distinct[1:]]
+        shrinkage = np.append(self._shrinkage(), np.float32(0))
         if new is not None:
-            codes[0], trust[-1] = new.codes[0], new.trust[0]
+            codes[0], shrinkage[-1] = new
         # A row is believed as far as it is without the rating of the column.
         inside = (columns >= 0) & (columns < self.network.columns)
-        believed = self._amplitudes.trust(np.maximum(self._read[given] - inside, 0), self.row_features.described[given])
+        believed = self._amplitudes.shrinkage(
+            np.maximum(self._read[given] - inside, 0), self.row_features.described[given]
+        )
         return posterior_variances(
             self._space,
             self._amplitudes,
             codes,
             RowsOf.of(rated, places[1 : len(given) + 1], believed),
-            RowsOf.of(asked, places[len(given) + 1 :], trust[wanted]),
+            RowsOf.of(asked, places[len(given) + 1 :], shrinkage[wanted]),
         )
 
     def _in_ratings(self, spread: Spread, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats) -> Floats:
@@ -510,8 +499,9 @@ def transposed(means: FittedMeans) -> FittedMeans:
     return found
 
 
-def _within(indices: Ints, count: int) -> bool:
-    return not indices.size or 0 <= int(indices.min()) <= int(indices.max()) < count
+def rows_and_columns(rows_are: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+    """Of a network; and from its rows and columns users and items."""
+    return (users, items) if rows_are == "user" else (items, users)
 
 
 def taken(weights: Arrays, prefix: str) -> Arrays:

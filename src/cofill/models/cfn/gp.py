@@ -11,12 +11,15 @@ the row's own ratings. The codes of what a column has rated are those without it
 knows what it was shown.
 
 The amplitudes (bias, taste, cosine, local, half) are learned on validation ratings (`gp_fit`). Where codes say nothing
-they go to zero, and the biases remain: that is what makes the defaults safe on data that nobody has seen.
+they go to zero, and the biases remain: that makes the defaults safe on unseen data.
 
-    gp.py           amplitudes, directions of codes, the kernel, leave-one-out codes, the posterior of one column
+    gp.py           amplitudes, directions of codes, the kernel, the posterior of one column
     gp_batch.py     many columns at once: weights, posterior variances, prediction intervals
     gp_fit.py       how amplitudes and intervals are learned
+    codes.py        codes of rows: as trained, as they stand now, and without one of their ratings
     neighbours.py   the local kernel, cut to the nearest rows, so that scoring stays one pass and a few additions
+    decoding.py     all of it together, and how it follows changes
+    predictor.py    what users are told, whether they are rows or columns, and why
 """
 
 from dataclasses import dataclass, fields, replace
@@ -27,13 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.compiling import compiled
-from cofill.data.described import SideFeatures
-from cofill.data.sparse import SparseRows
-from cofill.exchange import ALONE, Exchange
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.kernels import prefetch_row
-from cofill.models.cfn.network import CFNetwork, summed_inputs
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.ridge import FeatureRegression
 
@@ -56,21 +53,11 @@ class Amplitudes:
     taste: float
     cosine: float
     local: float
-    half: float  # ratings with which a row's code is believed half
+    half: float  # ratings with which a row's shrinkage is a half
     mean: float  # share of what all columns have in common, and of what their features lead one to expect
     features: float  # ratings that a row's side features are worth
-    power: float = 1.0  # how sharply trust rises with the number of a row's ratings
+    power: float = 1.0  # how sharply shrinkage rises with the number of a row's ratings
     short: tuple[float, float, float, float] | None = None  # bias, taste, cosine, local of columns with few ratings
-
-    @classmethod
-    def at_first(cls, noise: float, bias: float, *, local: bool, described: bool) -> Self:
-        """Before anything is learned: little is believed. `described`: whether columns have side features.
-
-        Without them, what all columns have in common is left to the deviations of the rows, so that a column of which
-        nothing is known gets the biases.
-        """
-        some = 0.05 * noise
-        return cls(noise, bias, 0.3, some, some if local else 0.0, 3.0, 0.3 if described else 0.0, 0.0)
 
     def as_array(self) -> Doubles:
         numbers = [getattr(self, field.name) for field in fields(self) if field.name != "short"]
@@ -79,13 +66,12 @@ class Amplitudes:
     @classmethod
     def from_array(cls, values: Doubles) -> Self:
         """ValueError where they make no sense."""
-        count = len(fields(cls)) - 1
-        if len(values) not in (count, count + 4) or not np.isfinite(values).all() or (values < 0).any():
+        numbers, count = values.tolist(), len(fields(cls)) - 1
+        sensible = bool(np.isfinite(values).all() and (values >= 0).all())
+        if len(values) not in (count, count + 4) or not sensible or not values[[0, count - 1]].all():
             raise ValueError("the amplitudes of the decoder are damaged")
-        if values[0] <= 0 or values[count - 1] <= 0:
-            raise ValueError("the amplitudes of the decoder are damaged")
-        found = cls(*values[:count].tolist())
-        return replace(found, short=tuple(values[count:].tolist())) if len(values) > count else found
+        found = cls(*numbers[:count])
+        return replace(found, short=tuple(numbers[count:])) if len(numbers) > count else found
 
     def for_column(self, ratings: int) -> "Amplitudes":
         """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""
@@ -94,7 +80,7 @@ class Amplitudes:
         bias, taste, cosine, local = self.short
         return replace(self, bias=bias, taste=taste, cosine=cosine, local=local)
 
-    def trust(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
+    def shrinkage(self, ratings: npt.NDArray[np.integer] | Floats, described: Bools) -> Floats:
         """(n,): r, how far the codes of rows with so many ratings are believed; features count as some ratings."""
         odds = ((ratings + self.features * described) / max(self.half, 1e-12)) ** self.power
         return np.asarray(1 - 1 / (1 + odds), np.float32)
@@ -103,18 +89,18 @@ class Amplitudes:
 # Rows as the kernel sees them
 
 
-class Seen(NamedTuple):
+class KernelInputs(NamedTuple):
     """Rows as the kernel sees them."""
 
     codes: Floats  # (n, width)
     along: Floats  # (n, directions): a
-    directions: Floats  # (n, width): d
-    trust: Floats  # (n,): r
+    directions: Floats  # (n, r): d, along the basis of the code space
+    shrinkage: Floats  # (n,): r
 
-    def exact(self) -> "Seen":
+    def exact(self) -> "KernelInputs":
         """In double precision: rounding of a kernel that is large beside the noise would make it indefinite."""
         doubles: Any = (part.astype(np.float64) for part in self)
-        return Seen(*doubles)
+        return KernelInputs(*doubles)
 
 
 @dataclass(frozen=True)
@@ -137,46 +123,35 @@ class CodeSpace:
         weights: Floats = self.factor[:-1]
         return self.basis.T @ weights, self.centre @ weights + self.factor[-1]
 
-    def _inside(self, codes: Floats) -> Floats:
-        """(n, r): centred, along the basis."""
-        return np.asarray((codes - self.centre) @ self.basis, np.float32)
-
-    def projected(self, codes: Floats) -> tuple[Floats, Floats]:
-        """Codes (n, width) along the factor (n, directions), and their directions along the basis (n, r)."""
-        centred = self._inside(codes)
-        turn, offset = self._turned
-        along: Floats = centred @ turn + offset
-        centred /= _lengths(centred)[:, None]
-        return along, centred
-
-    def along(self, codes: Floats) -> Floats:
-        """(n, width) -> (n, directions)"""
-        along: Floats = codes @ self.factor[:-1] + self.factor[-1]
-        return along
-
-    def centred(self, codes: Floats) -> tuple[Floats, Floats]:
-        """Codes less their mean (n, width), within the directions of the basis, and the lengths (n,) of that."""
-        inside = self._inside(codes)
-        centred: Floats = inside @ self.basis.T
-        return centred, _lengths(inside)
+    def _centred(self, codes: Floats) -> tuple[Floats, Floats]:
+        """(n, r): codes less their mean along the basis, and how long they are (n,), never 0."""
+        centred = np.asarray((codes - self.centre) @ self.basis, np.float32)
+        return centred, np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), np.float32(_LEAST_LENGTH))
 
     def directions(self, codes: Floats) -> Floats:
-        """(n, width): centred and of length 1."""
-        centred, lengths = self.centred(codes)
+        """(n, width) -> (n, r): centred, along the basis, and of length 1."""
+        centred, lengths = self._centred(codes)
         centred /= lengths[:, None]
         return centred
 
-    def seen(self, codes: Floats, trust: Floats) -> Seen:
-        return Seen(codes, self.along(codes), self.directions(codes), trust)
+    def lengths(self, codes: Floats) -> Floats:
+        """(n,): what `directions` divides by."""
+        return self._centred(codes)[1]
+
+    def projected(self, codes: Floats) -> tuple[Floats, Floats]:
+        """Codes (n, width) along the factor (n, directions), and their directions (n, r)."""
+        centred, lengths = self._centred(codes)
+        turn, offset = self._turned
+        along: Floats = centred @ turn + offset
+        centred /= lengths[:, None]
+        return along, centred
+
+    def seen(self, codes: Floats, shrinkage: Floats) -> KernelInputs:
+        return KernelInputs(codes, *self.projected(codes), shrinkage)
 
     def expected(self, features: Floats) -> Floats:
         """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
         return self.mean + self.by_features.expected(features)
-
-
-def _lengths(vectors: Floats) -> Floats:
-    """(n,), never 0."""
-    return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", vectors, vectors)), np.float32(_LEAST_LENGTH)))
 
 
 def expected_of_columns(
@@ -192,7 +167,9 @@ def local_kernel(cosines: Floats) -> Floats:
     return np.asarray(np.exp(near))
 
 
-def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floats | None = None) -> Floats:
+def kernel_between(
+    amplitudes: Amplitudes, some: KernelInputs, others: KernelInputs, local: Floats | None = None
+) -> Floats:
     """(m, n): the covariance of a column's ratings at some rows and at others, without noise.
 
     `local` (m, n) is the local kernel between them where it has been cut; without it, it is worked out.
@@ -203,8 +180,8 @@ def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floa
         if local is None:
             local = local_kernel(cosines)
         inner += np.float32(amplitudes.local) * local
-    inner *= others.trust
-    inner *= some.trust[:, None]
+    inner *= others.shrinkage
+    inner *= some.shrinkage[:, None]
     inner += np.float32(amplitudes.bias)
     return inner
 
@@ -212,16 +189,22 @@ def kernel_between(amplitudes: Amplitudes, some: Seen, others: Seen, local: Floa
 # The posterior of one column
 
 
-class Decoded(NamedTuple):
-    """What a column says of a row: bias + trust * (code . taste[:-1] + taste[-1] + direction . turn + local part).
+class ColumnWeights(NamedTuple):
+    """What a column says of a row:
 
-    The local part is the sum over rows that it has rated of the local kernel times `pull`.
+        bias + shrinkage * (code . linear[:-1] + linear[-1] + direction . cosine + local part)
+
+    The local part is the sum over rows that it has rated of the local kernel times alpha. Of one column, or of many.
     """
 
-    taste: Floats  # (width + 1,)
-    turn: Floats  # (width,)
-    bias: np.float32
-    pull: Floats  # (n,)
+    linear: Floats  # (width + 1,) or (columns, width + 1)
+    cosine: Floats  # (r,) or (columns, r)
+    bias: Floats  # () or (columns,)
+    alpha: Floats  # (ratings,): dual coefficients, column by column
+
+    def at(self, columns: int | Ints | Longs | slice) -> "ColumnWeights":
+        """One or some of many, without alpha."""
+        return ColumnWeights(self.linear[columns], self.cosine[columns], self.bias[columns], self.alpha[:0])
 
 
 class Expected(NamedTuple):
@@ -242,7 +225,9 @@ class Posterior:
     A column with more than `MOST_LOCAL` ratings does without the local kernel, which would take their square.
     """
 
-    def __init__(self, space: CodeSpace, amplitudes: Amplitudes, seen: Seen, targets: Floats, about: Expected) -> None:
+    def __init__(
+        self, space: CodeSpace, amplitudes: Amplitudes, seen: KernelInputs, targets: Floats, about: Expected
+    ) -> None:
         """`targets` (n,): scaled ratings with the deviations of the rows taken off."""
         from scipy.linalg import cho_factor
 
@@ -261,43 +246,43 @@ class Posterior:
         self._factor = cho_factor(gram, lower=True, overwrite_a=True, check_finite=False)
         self._solved = self._solve(right)
 
-    def prior_mean(self, rows: Seen) -> Floats:
+    def prior_mean(self, rows: KernelInputs) -> Floats:
         """(n,): what is expected of the column at rows, before its ratings are known."""
         weights = self._about.weights
         said = rows.codes @ weights[:-1] + weights[-1]
-        expected: Floats = np.float32(self._about.bias) + np.float32(self._amplitudes.mean) * rows.trust * said
+        expected: Floats = np.float32(self._about.bias) + np.float32(self._amplitudes.mean) * rows.shrinkage * said
         return expected
 
-    def decoded(self) -> Decoded:
+    def weights(self) -> ColumnWeights:
         amplitudes, seen, space = self._amplitudes, self._seen, self._space
         if self._primal:
-            bias, along, turn = np.split(self._solved, np.cumsum([1, space.factor.shape[1]]))
+            bias, along, cosine = np.split(self._solved, np.cumsum([1, space.factor.shape[1]]))
             bias, along = bias[0] * np.sqrt(amplitudes.bias), along * np.sqrt(amplitudes.taste)
-            turn = turn * np.sqrt(amplitudes.cosine)
-            pull = np.zeros(len(self.left), np.float32)
+            cosine = cosine * np.sqrt(amplitudes.cosine)
+            alpha = np.zeros(len(self.left))
         else:
-            weighted = self._solved * seen.trust
-            bias = amplitudes.bias * self._solved.sum()
-            along, turn = amplitudes.taste * (weighted @ seen.along), amplitudes.cosine * (weighted @ seen.directions)
-            pull = (amplitudes.local * weighted).astype(np.float32)
-        taste = amplitudes.mean * self._about.weights + space.factor @ along
-        return Decoded(taste.astype(np.float32), turn.astype(np.float32), np.float32(self._about.bias + bias), pull)
+            weighted = self._solved * seen.shrinkage
+            bias, alpha = amplitudes.bias * self._solved.sum(), amplitudes.local * weighted
+            along, cosine = amplitudes.taste * (weighted @ seen.along), amplitudes.cosine * (weighted @ seen.directions)
+        linear = amplitudes.mean * self._about.weights + space.factor @ along
+        bias = self._about.bias + bias
+        return ColumnWeights(*(np.asarray(part, np.float32) for part in (linear, cosine, bias, alpha)))
 
-    def gain(self, rows: Seen, local: Floats | None = None) -> Doubles:
+    def gain(self, rows: KernelInputs, local: Floats | None = None) -> Doubles:
         """(m, n): how far each rating moves the prediction at some rows; `local` as in `kernel_between`."""
         if self._primal:
             return np.asarray(self._features(rows) @ self._solve(self._inputs.T))
         between = kernel_between(self._amplitudes, rows, self._seen, local)
         return np.asarray(self._solve(between.T.astype(np.float64)).T)
 
-    def _features(self, rows: Seen) -> Floats:
-        """(n, 1 + directions + width): their inner products are the kernel, without its local part."""
-        amplitudes, trust = self._amplitudes, rows.trust[:, None]
+    def _features(self, rows: KernelInputs) -> Floats:
+        """(n, 1 + directions + r): their inner products are the kernel, without its local part."""
+        amplitudes, shrinkage = self._amplitudes, rows.shrinkage[:, None]
         return np.column_stack(
             [
-                np.full(len(trust), amplitudes.bias**0.5, trust.dtype),
-                trust * amplitudes.taste**0.5 * rows.along,
-                trust * amplitudes.cosine**0.5 * rows.directions,
+                np.full(len(shrinkage), amplitudes.bias**0.5, shrinkage.dtype),
+                shrinkage * amplitudes.taste**0.5 * rows.along,
+                shrinkage * amplitudes.cosine**0.5 * rows.directions,
             ]
         )
 
@@ -305,117 +290,3 @@ class Posterior:
         from scipy.linalg import cho_solve
 
         return np.asarray(cho_solve(self._factor, right, check_finite=False))
-
-
-# Rows without one of their ratings
-
-
-class Without(NamedTuple):
-    """Rows, each without one of its ratings."""
-
-    codes: Floats  # (n, width)
-    means: Floats  # (n,) scaled
-    counts: Longs  # (n,): how many ratings they have then
-    described: Bools  # (n,): whether they have side features
-
-
-class LeaveOneOut:
-    """The codes of rows of the training, each without the rating of one column: exact, and as cheap as one term.
-
-    What the input layer sums up is kept for every row, once weighted with its ratings and once with ones: the mean of a
-    row, which is taken off each of its ratings, changes too when one of them is left out.
-    """
-
-    def __init__(
-        self,
-        network: CFNetwork,
-        scaling: Scaling,
-        rows: SparseRows,
-        features: SideFeatures,
-        exchange: Exchange = ALONE,
-    ) -> None:
-        """`rows` have the ratings of the columns that this process has."""
-        values = scaling.without_column(rows.indices, rows.values)
-        sums = {
-            name: exchange.sum_(summed_inputs(network.input.weight, rows.indptr, rows.indices, each))
-            for name, each in (("sums", values), ("ones", np.ones_like(values)))
-        }
-        totals = exchange.sum_(rows.row_sums(values))
-        self._keep(network, scaling, features, exchange.sum_(rows.counts()), {"totals": totals, **sums})
-
-    def _keep(
-        self,
-        network: CFNetwork,
-        scaling: Scaling,
-        features: SideFeatures,
-        counts: Longs,
-        arrays: dict[str, npt.NDArray[Any]],
-    ) -> None:
-        self._network, self._scaling, self._counts = network, scaling, counts
-        self._features, self._described = features.trained, features.trained_described
-        self._totals, self._sums, self._ones = arrays["totals"], arrays["sums"], arrays["ones"]  # (rows,), (rows, k)
-        self._expected = scaling.overall + scaling.by_features.expected(features.trained)[:, 0].astype(np.float64)
-
-    def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """What the rows owe to all columns, for the file of a model in shards."""
-        return {"totals": self._totals, "sums": self._sums, "ones": self._ones}
-
-    @classmethod
-    def restored(
-        cls,
-        network: CFNetwork,
-        scaling: Scaling,
-        features: SideFeatures,
-        counts: Longs,
-        arrays: dict[str, npt.NDArray[Any]],
-    ) -> "LeaveOneOut":
-        """From what a file kept, where only some columns are at hand; `counts` (rows,) are of all columns."""
-        shape = (len(counts), network.input.weight.shape[1])
-        if arrays["totals"].shape != shape[:1] or arrays["sums"].shape != shape or arrays["ones"].shape != shape:
-            raise ValueError("the sums of the rows have another shape than the network asks for")
-        found = object.__new__(cls)
-        found._keep(network, scaling, features, counts, arrays)
-        return found
-
-    def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> Without:
-        scaling = self._scaling
-        own = scaling.without_column(columns, ratings)
-        counts = self._counts[rows] - 1
-        total = counts + scaling.damping
-        expected = self._expected[rows]
-        means = np.divide(
-            self._totals[rows] - own + scaling.damping * expected, total, out=expected.copy(), where=total > 0
-        ).astype(np.float32)
-        z = np.empty((len(rows), self._sums.shape[1]), np.float32)
-        _sums_without(
-            self._sums, self._ones, self._network.input.weight, rows, columns, own,
-            np.float32(scaling.presence) - means, scaling.input_scale(counts), z,
-        )  # fmt: skip
-        features = self._features[rows]
-        if scaling.marks_empty:
-            features = np.column_stack([features, (counts == 0).astype(np.float32)])
-        z += self._network.input.offset(features)
-        return Without(self._network.code(z, features), means, counts, self._described[rows])
-
-
-@compiled
-def _sums_without(
-    sums: Floats,
-    ones: Floats,
-    weight: Floats,
-    rows: Ints,
-    columns: Ints,
-    own: Floats,
-    shift: Floats,
-    scale: Floats,
-    z: Floats,
-) -> None:
-    """What the input layer sums up for rows, each without its `own` rating of a column, with all others shifted."""
-    for e in range(len(rows)):
-        if e + 1 < len(rows):
-            prefetch_row(weight, columns[e + 1])
-            prefetch_row(sums, rows[e + 1])
-            prefetch_row(ones, rows[e + 1])
-        w, z_e, sum_e, one_e = weight[columns[e]], z[e], sums[rows[e]], ones[rows[e]]
-        for q in range(z.shape[1]):
-            z_e[q] = ((one_e[q] - w[q]) * shift[e] + sum_e[q] - own[e] * w[q]) * scale[e]

@@ -16,15 +16,15 @@ from cofill.compiling import compiled
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
+from cofill.models.cfn.codes import LeaveOneOutCodes
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
     SHORT,
     Amplitudes,
     CodeSpace,
+    ColumnWeights,
     Expected,
     Posterior,
-    Seen,
-    Without,
     in_primal,
     local_kernel,
 )
@@ -54,7 +54,7 @@ class ColumnBatch(NamedTuple):
     places: Longs  # (B, n), padded with -1
 
     @property
-    def there(self) -> Bools:
+    def mask(self) -> Bools:
         return self.places >= 0
 
 
@@ -86,29 +86,23 @@ def entries(indptr: Longs, columns: Longs, most: int | None = None) -> Longs:
     return np.where(turn < taken, indptr[columns][:, None] + turn * counts // np.maximum(taken, 1), -1)
 
 
-class BatchSeen(NamedTuple):
-    """Rows of each column of a batch as the kernel sees them. Padded places are at the end and have trust 0."""
-
-    along: Floats  # (B, n, directions)
-    directions: Floats  # (B, n, r)
-    trust: Floats  # (B, n)
-    there: Bools  # (B, n)
+Projected = tuple[Floats, Floats]
+"""Rows of each column of a batch along the factor (B, n, directions), and their directions (B, n, r)."""
 
 
 class BatchRead(NamedTuple):
-    """What is known of the rows that each column of a batch has rated."""
+    """What is known of the rows that each column of a batch has rated, or is asked about."""
 
-    along: Floats  # (B, n, directions)
-    directions: Floats  # (B, n, r)
-    said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of trust 1
+    projected: Projected
+    said: Floats  # (B, n): what is expected of the column by its features, of its mean's share 1 and of shrinkage 1
     counts: Floats  # (B, n): ratings of the rows
     described: Bools  # (B, n)
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
-    there: Bools  # (B, n)
+    mask: Bools  # (B, n): padded places are at the end
 
-    def seen(self, amplitudes: Amplitudes) -> BatchSeen:
-        trust = amplitudes.trust(self.counts, self.described) * self.there
-        return BatchSeen(self.along, self.directions, trust, self.there)
+    def shrinkage(self, amplitudes: Amplitudes) -> Floats:
+        """(B, n), 0 in padded places."""
+        return amplitudes.shrinkage(self.counts, self.described) * self.mask
 
 
 @dataclass(frozen=True)
@@ -118,12 +112,13 @@ class RatedColumns:
     by_column: SparseRows
     scaled: Floats  # (ratings,): scaled, with nothing taken off
     space: CodeSpace
-    left_out: Callable[[Ints, Ints, Floats], Without]  # rows without their ratings of columns: a `gp.LeaveOneOut`
+    # Rows without their ratings of columns: a `codes.LeaveOneOut`.
+    left_out: Callable[[Ints, Ints, Floats], LeaveOneOutCodes]
     expected: Callable[[Longs], tuple[Floats, Floats]]  # weights (n, width + 1), biases (n,) of columns by features
 
     def read(self, batch: ColumnBatch) -> BatchRead:
-        there = batch.there
-        shape = there.shape
+        mask = batch.mask
+        shape = mask.shape
         places = np.maximum(batch.places, 0).ravel()
         columns = np.repeat(batch.columns, shape[1]).astype(np.int32)
         without = self.left_out(self.by_column.indices[places], columns, self.by_column.values[places])
@@ -131,28 +126,20 @@ class RatedColumns:
         weights, biases = self.expected(batch.columns)
         targets = (self.scaled[places] - without.means).reshape(shape) - biases[:, None]
         return BatchRead(
-            along.reshape(*shape, -1),
-            directions.reshape(*shape, -1),
+            (along.reshape(*shape, -1), directions.reshape(*shape, -1)),
             said_by(weights, without.codes.reshape(*shape, -1)),
             without.counts.astype(np.float32).reshape(shape),
             without.described.reshape(shape),
-            np.where(there, targets, np.float32(0)),
-            there,
+            np.where(mask, targets, np.float32(0)),
+            mask,
         )
-
-    def solved(self, batch: ColumnBatch, amplitudes: Amplitudes) -> tuple[BatchSeen, Floats]:
-        """The rows that columns have rated, and a number (B, n) for each: K^-1 times what is not expected of it."""
-        read = self.read(batch)
-        seen = read.seen(amplitudes)
-        left = (read.targets - np.float32(amplitudes.mean) * seen.trust * read.said) * read.there
-        return seen, times_inverse(cholesky(gram_of(seen, amplitudes)), left[:, :, None])[:, :, 0]
 
     def solved_alone(self, column: int, amplitudes: Amplitudes) -> Posterior:
         """Of a column with very many ratings, in double precision."""
         rows, ratings = self.by_column.row(column)
         without = self.left_out(rows, np.full(len(rows), column, np.int32), ratings)
-        trust = amplitudes.trust(without.counts, without.described)
-        seen = Seen(without.codes, *self.space.projected(without.codes), trust)
+        shrinkage = amplitudes.shrinkage(without.counts, without.described)
+        seen = self.space.seen(without.codes, shrinkage)
         weights, biases = self.expected(np.array([column]))
         start = int(self.by_column.indptr[column])
         targets = self.scaled[start : start + len(rows)] - without.means
@@ -165,35 +152,26 @@ def said_by(weights: Floats, codes: Floats) -> Floats:
     return said
 
 
-class DecodedColumns(NamedTuple):
-    """What `gp.Decoded` is for one column, for all of them."""
-
-    taste: Floats  # (columns, width + 1)
-    turn: Floats  # (columns, width)
-    bias: Floats  # (columns,)
-    pull: Floats  # (ratings,): in the order of the ratings, column by column
-
-
 def solve_columns(
     data: RatedColumns,
     amplitudes: Amplitudes,
     share_done: Callable[[float], None] | None = None,
     *,
     only: Bools | None = None,
-) -> DecodedColumns:
+) -> ColumnWeights:
     """Of every column, or `only` of some (columns,)."""
     by_column, space = data.by_column, data.space
-    columns, width = by_column.rows, len(space.centre)
-    solved = DecodedColumns(
+    columns, (width, directions) = by_column.rows, space.basis.shape
+    solved = ColumnWeights(
         np.empty((columns, width + 1), np.float32),
-        np.zeros((columns, width), np.float32),
+        np.zeros((columns, directions), np.float32),
         np.empty(columns, np.float32),
         np.zeros(by_column.nnz, np.float32),
     )
     for first in range(0, columns, _EXPECTED_AT_ONCE):
         some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
         weights, solved.bias[some] = data.expected(some)
-        np.multiply(np.float32(amplitudes.mean), weights, out=solved.taste[first : first + len(some)])
+        np.multiply(np.float32(amplitudes.mean), weights, out=solved.linear[first : first + len(some)])
     counts = by_column.counts() if only is None else by_column.counts() * only
     primal = [in_primal(amplitudes.for_column(count), count, space) for count in range(int(counts.max(initial=0)) + 1)]
     alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)[counts]
@@ -209,21 +187,21 @@ def solve_columns(
 
     def work_alone(batch: ColumnBatch) -> None:
         column = int(batch.columns[0])
-        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).decoded()
-        solved.taste[column], solved.bias[column] = found.taste, found.bias
-        solved.turn[column] = space.basis @ found.turn
-        solved.pull[batch.places[0]] = found.pull
+        found = data.solved_alone(column, amplitudes.for_column(int(counts[column]))).weights()
+        solved.linear[column], solved.cosine[column], solved.bias[column] = found[:3]
+        solved.alpha[batch.places[0]] = found.alpha
 
     def work(batch: ColumnBatch) -> None:
-        own = amplitudes.for_column(batch.places.shape[1])
-        seen, alpha = data.solved(batch, own)
-        weighted = alpha * seen.trust
-        along, turn = ((weighted[:, None] @ part)[:, 0] for part in (seen.along, seen.directions))
-        at, there = batch.columns, batch.there
-        solved.taste[at] += np.float32(own.taste) * along @ space.factor.T
-        solved.turn[at] = np.float32(own.cosine) * turn @ space.basis.T
+        own, rated = amplitudes.for_column(batch.places.shape[1]), data.read(batch)
+        inside = KernelParts.between(rated.projected, rated.projected, local=own.local > 0)
+        _, shrinkage, alpha = solved_batch(inside, rated, own)
+        weighted = alpha * shrinkage
+        along, directions = ((weighted[:, None] @ part)[:, 0] for part in rated.projected)
+        at, mask = batch.columns, batch.mask
+        solved.linear[at] += np.float32(own.taste) * along @ space.factor.T
+        solved.cosine[at] = np.float32(own.cosine) * directions
         solved.bias[at] += np.float32(own.bias) * alpha.sum(1)
-        solved.pull[batch.places[there]] = np.float32(own.local) * weighted[there]
+        solved.alpha[batch.places[mask]] = np.float32(own.local) * weighted[mask]
 
     indptr = by_column.indptr
     on_all_cores(
@@ -244,35 +222,39 @@ class KernelParts(NamedTuple):
     near: Floats  # the local kernel; where there is none, anything
 
     @classmethod
-    def between(cls, some: BatchSeen | BatchRead, others: BatchSeen | BatchRead, *, local: bool) -> Self:
-        taste, cosine = (
-            np.matmul(one, other.transpose(0, 2, 1))
-            for one, other in ((some.along, others.along), (some.directions, others.directions))
-        )
+    def between(cls, some: Projected, others: Projected, *, local: bool) -> Self:
+        taste, cosine = (np.matmul(one, other.transpose(0, 2, 1)) for one, other in zip(some, others, strict=True))
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
-    def combined(self, own: Amplitudes, trust: Floats, others: Floats, there: Bools, *, noise: bool = False) -> Floats:
-        """(B, m, n): the kernel between rows of such trust, and 0 where the others are padded.
+    def combined(
+        self, own: Amplitudes, shrinkage: Floats, others: Floats, mask: Bools, *, noise: bool = False
+    ) -> Floats:
+        """(B, m, n): the kernel between rows with such shrinkage, and 0 where the others are padded.
 
         With noise it is that between the same rows, (B, n, n): 0 above the diagonal, and 1 on it where it is padded.
         """
         out = np.empty_like(self.taste)
         _combine(
-            self.taste, self.cosine, self.near, trust, others, there.sum(1), np.float32(own.bias),
+            self.taste, self.cosine, self.near, shrinkage, others, mask.sum(1), np.float32(own.bias),
             np.float32(own.taste), np.float32(own.cosine), np.float32(own.local),
             np.float32(own.noise if noise else 0.0), out,
         )  # fmt: skip
         return out
 
 
-def gram_of(seen: BatchSeen, amplitudes: Amplitudes) -> Floats:
-    parts = KernelParts.between(seen, seen, local=amplitudes.local > 0)
-    return parts.combined(amplitudes, seen.trust, seen.trust, seen.there, noise=True)
+def solved_batch(inside: KernelParts, rated: BatchRead, own: Amplitudes) -> tuple[Matrices, Floats, Floats]:
+    """The factors of the kernel K between the rows that columns have rated, the shrinkage of these rows (B, n), and for
+    each K^-1 times what is not expected of it (B, n).
+    """
+    shrinkage = rated.shrinkage(own)
+    factors = cholesky(inside.combined(own, shrinkage, shrinkage, rated.mask, noise=True))
+    left = rated.targets - np.float32(own.mean) * shrinkage * rated.said
+    return factors, shrinkage, times_inverse(factors, left[:, :, None])[:, :, 0]
 
 
 @compiled
 def _combine(
-    taste: Floats, cosine: Floats, near: Floats, trust: Floats, others: Floats, lengths: Longs,
+    taste: Floats, cosine: Floats, near: Floats, shrinkage: Floats, others: Floats, lengths: Longs,
     of_bias: np.float32, of_taste: np.float32, of_cosine: np.float32, of_local: np.float32, noise: np.float32,
     out: Floats,
 ) -> None:  # fmt: skip
@@ -280,15 +262,15 @@ def _combine(
     for b in range(len(taste)):
         length = lengths[b]
         for i in range(taste.shape[1]):
-            there = length
+            mask = length
             if noise > 0:
-                there = i + 1 if i < length else 0
-            own, other = trust[b, i], others[b]
+                mask = i + 1 if i < length else 0
+            own, other = shrinkage[b, i], others[b]
             taste_i, cosine_i, near_i, out_i = taste[b, i], cosine[b, i], near[b, i], out[b, i]
-            for j in range(there):
+            for j in range(mask):
                 inner = of_taste * taste_i[j] + of_cosine * cosine_i[j] + of_local * near_i[j]
                 out_i[j] = of_bias + own * other[j] * inner
-            for j in range(there, len(out_i)):
+            for j in range(mask, len(out_i)):
                 out_i[j] = 0
             if noise > 0:
                 out_i[i] = out_i[i] + noise if i < length else np.float32(1)
@@ -373,17 +355,14 @@ class RowsOf(NamedTuple):
     """Rows of each of some columns, one column after the other."""
 
     starts: Longs  # (columns + 1,)
-    places: Longs  # (n,): which of the codes
-    trust: Floats  # (n,)
+    places: Longs  # (n + 1,): which of the codes; the last is for what is padded
+    shrinkage: Floats  # (n + 1,)
 
     @classmethod
-    def of(cls, each: Sequence[Sized], places: Longs, trust: Floats) -> "RowsOf":
+    def of(cls, each: Sequence[Sized], places: Longs, shrinkage: Floats) -> "RowsOf":
         """With as many rows of a column as its part of `each` has."""
-        return cls(np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)]), places, trust)
-
-    def padded(self) -> "RowsOf":
-        """With one more at the end, which is not believed."""
-        return RowsOf(self.starts, np.append(self.places, 0), np.append(self.trust, np.float32(0)))
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in each], dtype=np.int64)])
+        return cls(starts, np.append(places, 0), np.append(shrinkage, np.float32(0)))
 
 
 def posterior_variances(
@@ -391,24 +370,20 @@ def posterior_variances(
 ) -> Doubles:
     """(asked,): of what columns would say of rows, without noise, in squares of scaled ratings."""
     along, directions = space.projected(codes)
-    found = np.empty(len(asked.places))
+    found = np.empty(int(asked.starts[-1]))
     counts, wanted = np.diff(rated.starts), np.diff(asked.starts)
-    rated, asked = rated.padded(), asked.padded()
-
-    def seen(rows: RowsOf, places: Longs) -> BatchSeen:
-        """(B, n) places, padded with -1, which is the last."""
-        which = rows.places[places]
-        return BatchSeen(along[which], directions[which], rows.trust[places], places >= 0)
 
     def work(batch: ColumnBatch) -> None:
         own = amplitudes.for_column(int(counts[batch.columns].max(initial=0)))
-        at = entries(asked.starts, batch.columns)
-        known, rows = seen(rated, batch.places), seen(asked, at)
-        between = KernelParts.between(rows, known, local=own.local > 0)
-        kernel = between.combined(own, rows.trust, known.trust, known.there)
-        explained = explained_by(cholesky(gram_of(known, own)), kernel)
-        variances = own.bias + own.taste * (rows.along**2).sum(2) + own.cosine + own.local - explained
-        found[at[rows.there]] = np.maximum(variances, 0)[rows.there]
+        at, local = entries(asked.starts, batch.columns), own.local > 0
+        which, whose = rated.places[batch.places], asked.places[at]
+        known, rows = (along[which], directions[which]), (along[whose], directions[whose])
+        shrinkage = rated.shrinkage[batch.places]
+        inside, between = KernelParts.between(known, known, local=local), KernelParts.between(rows, known, local=local)
+        gram = inside.combined(own, shrinkage, shrinkage, batch.mask, noise=True)
+        explained = explained_by(cholesky(gram), between.combined(own, asked.shrinkage[at], shrinkage, batch.mask))
+        variances = own.bias + own.taste * (rows[0] ** 2).sum(2) + own.cosine + own.local - explained
+        found[at[at >= 0]] = np.maximum(variances, 0)[at >= 0]
 
     width = along.shape[1] + directions.shape[1]
     # Columns that are asked about as many rows go together.
@@ -485,7 +460,7 @@ class Spread:
         """ValueError where they make no sense."""
         if values.shape != (7,) or not np.isfinite(values).all() or values[-1] < 0:
             raise ValueError("the intervals of the decoder are damaged")
-        return cls(np.asarray(values[:-1], np.float64), float(values[-1]))
+        return cls(values[:-1], float(values[-1]))
 
 
 def _inputs(variances: Doubles, row_counts: Counts, column_counts: Counts, places: Floats) -> Doubles:

@@ -22,31 +22,34 @@ from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.biases import FittedMeans
-from cofill.models.cfn.fold_in import spread_of_weights
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, LeaveOneOut, expected_of_columns
+from cofill.models.cfn.codes import LeaveOneOut, encode_trained
+from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, ColumnWeights, expected_of_columns
 from cofill.models.cfn.gp_batch import (
     BatchRead,
     ColumnBatch,
-    DecodedColumns,
     KernelParts,
     RatedColumns,
     batches,
-    cholesky,
     said_by,
     solve_columns,
+    solved_batch,
     times_inverse,
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
-from cofill.models.cfn.network import CFNetwork, encode_rows
+from cofill.models.cfn.network import CFNetwork, Linear
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
 from cofill.models.portion import Portion
-from cofill.models.rng import Keys, draws_of, draws_of_entries, seed_of
+from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Keys, Sample, draws_of, draws_of_entries, seed_of
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.
 _DIRECTIONS = 128
-_ROWS_AT_ONCE = 1024
+_COLUMNS_AT_ONCE = 4096
+# Columns from which it is learned how weights follow features.
+_REGRESSION_COLUMNS = 10_000
+_REGRESSION_DRAW = seed_of(0xF01D)
 # Numbers of the table of nearest rows: with very many rows each has fewer.
 _MOST_NEIGHBOURS = 20_000_000
 # A sample of columns is enough to learn six numbers: its kernels are kept, so it is bounded by the sum of squares.
@@ -158,18 +161,17 @@ class Lesson:
             enough = np.maximum(_ENOUGH_ASKED * self.views, counts[batch.columns] // 4)
             asked_counts = np.minimum(ends[batch.columns + 1] - ends[batch.columns], enough)[:, None]
             turn = np.arange(int(asked_counts.max()))
-            there = turn < asked_counts
-            places = order[np.where(there, ends[batch.columns][:, None] + turn, 0)]
+            mask = turn < asked_counts
+            places = order[np.where(mask, ends[batch.columns][:, None] + turn, 0)]
             rows = held_out.rows[places]
             weights, biases = self.data.expected(batch.columns)
             asked = BatchRead(
-                along[rows],
-                directions[rows],
+                (along[rows], directions[rows]),
                 said_by(weights, self.codes[rows]),
                 self.row_counts[rows].astype(np.float32),
                 self.described[rows],
-                (held_out.targets[places] - biases[:, None]) * there,
-                there,
+                (held_out.targets[places] - biases[:, None]) * mask,
+                mask,
             )
             return _Batch.of(self.data.read(batch), asked)
 
@@ -257,10 +259,10 @@ class _Solved(NamedTuple):
     """A batch at given amplitudes."""
 
     factors: Floats | Doubles  # of the kernel between ratings, with noise
-    kernel: Floats  # (B, q, n): between asked rows and ratings
-    trust: Floats
-    asked_trust: Floats
+    shrinkage: Floats
     alpha: Floats  # (B, n)
+    kernel: Floats  # (B, q, n): between asked rows and ratings
+    asked_shrinkage: Floats
     errors: Floats  # (B, q)
 
 
@@ -277,24 +279,20 @@ class _Batch:
 
     @classmethod
     def of(cls, rated: BatchRead, asked: BatchRead) -> Self:
-        nothing = np.empty((0, 0, 0), np.float32)  # directions are in the kernels now
-        inside, across = (KernelParts.between(rows, rated, local=True) for rows in (rated, asked))
-        return cls(inside, across, *(rows._replace(along=nothing, directions=nothing) for rows in (rated, asked)))
+        inside, across = (KernelParts.between(rows.projected, rated.projected, local=True) for rows in (rated, asked))
+        nothing = (np.empty(0, np.float32),) * 2  # directions are in the kernels now
+        return cls(inside, across, *(rows._replace(projected=nothing) for rows in (rated, asked)))
 
     def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
         """(B,): summed over the validation ratings of each column."""
         return np.asarray(np.sum(self._solved(amplitudes).errors.astype(np.float64) ** 2, axis=1))
 
     def _solved(self, amplitudes: Amplitudes) -> _Solved:
-        rated, asked = self.rated, self.asked
-        trust, asked_trust = (amplitudes.trust(rows.counts, rows.described) * rows.there for rows in (rated, asked))
-        factors = cholesky(self.inside.combined(amplitudes, trust, trust, rated.there, noise=True))
-        kernel = self.across.combined(amplitudes, asked_trust, trust, rated.there)
-        mean = np.float32(amplitudes.mean)
-        left = rated.targets - mean * trust * rated.said
-        alpha = times_inverse(factors, left[:, :, None])[:, :, 0]
-        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + mean * asked_trust * asked.said
-        return _Solved(factors, kernel, trust, asked_trust, alpha, (predicted - asked.targets) * asked.there)
+        asked, asked_shrinkage = self.asked, self.asked.shrinkage(amplitudes)
+        factors, shrinkage, alpha = solved_batch(self.inside, self.rated, amplitudes)
+        kernel = self.across.combined(amplitudes, asked_shrinkage, shrinkage, self.rated.mask)
+        predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_shrinkage * asked.said
+        return _Solved(factors, shrinkage, alpha, kernel, asked_shrinkage, (predicted - asked.targets) * asked.mask)
 
     def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
         """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
@@ -304,15 +302,15 @@ class _Batch:
         for the kernels B between asked rows and ratings and K between ratings, and for the prior mean m of both.
         """
         s = self._solved(amplitudes)
-        on_ratings = self._changes(amplitudes, names, s, self.inside, self.rated, s.trust)
-        on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_trust)
+        on_ratings = self._changes(amplitudes, names, s, self.inside, self.rated, s.shrinkage)
+        on_asked = self._changes(amplitudes, names, s, self.across, self.asked, s.asked_shrinkage)
         slopes = on_asked - s.kernel @ times_inverse(s.factors, on_ratings)
-        there = self.asked.there
-        both = np.column_stack([slopes[there], s.errors[there]]).astype(np.float64)
+        mask = self.asked.mask
+        both = np.column_stack([slopes[mask], s.errors[mask]]).astype(np.float64)
         return np.asarray(both.T @ both)
 
     def _changes(
-        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, trust: Floats
+        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, shrinkage: Floats
     ) -> Floats:
         """(B, rows, names): how the kernel of rows with ratings changes, times alpha, and the prior mean of rows.
 
@@ -320,21 +318,21 @@ class _Batch:
         would be the larger part of the work.
         """
         changes, of_ratings = (
-            _trust_changes(own, each.counts, each.described, each_trust)
-            for each, each_trust in ((rows, trust), (self.rated, s.trust))
+            _shrinkage_changes(own, each.counts, each.described, each_shrinkage)
+            for each, each_shrinkage in ((rows, shrinkage), (self.rated, s.shrinkage))
         )
-        weighted = s.trust * s.alpha
+        weighted = s.shrinkage * s.alpha
         by_ratings = np.stack([weighted, *(of_ratings[name] * weighted for name in of_ratings if name in names)], 2)
         of_parts = {
-            name: np.float32(getattr(own, name)) * trust[:, :, None] * (part @ by_ratings)
+            name: np.float32(getattr(own, name)) * shrinkage[:, :, None] * (part @ by_ratings)
             for name, part in zip(("taste", "cosine", "local"), parts, strict=True)
         }
-        whole, mean = sum(of_parts.values()), np.float32(own.mean) * trust * rows.said
-        found = np.zeros((*trust.shape, len(names)), np.float32)
+        whole, mean = sum(of_parts.values()), np.float32(own.mean) * shrinkage * rows.said
+        found = np.zeros((*shrinkage.shape, len(names)), np.float32)
         shrinking = 0
         for place, name in enumerate(names):
             if name == "bias":
-                found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.there
+                found[:, :, place] = np.float32(own.bias) * s.alpha.sum(1)[:, None] * rows.mask
             elif name == "mean":
                 found[:, :, place] = mean
             elif name in changes:
@@ -345,10 +343,10 @@ class _Batch:
         return found
 
 
-def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Floats) -> dict[str, Floats]:
-    """How the logarithm of trust changes with that of half, power and features."""
+def _shrinkage_changes(own: Amplitudes, counts: Floats, described: Bools, shrinkage: Floats) -> dict[str, Floats]:
+    """How the logarithm of shrinkage changes with that of half, power and features."""
     read = counts + np.float32(own.features) * described
-    doubt = np.float32(own.power) * (1 - trust)
+    doubt = np.float32(own.power) * (1 - shrinkage)
     logs = np.log(np.maximum(read, np.float32(1e-12)) / np.float32(own.half))
     of_features = np.float32(own.features) * described / np.maximum(read, np.float32(1e-12))
     return {"half": -doubt, "power": doubt * logs, "features": doubt * of_features}
@@ -360,44 +358,62 @@ def _trust_changes(own: Amplitudes, counts: Floats, described: Bools, trust: Flo
 def first_amplitudes(
     biases: FittedMeans, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
 ) -> Amplitudes:
-    """Where learning begins, and what is taken where there are no validation ratings to learn from."""
+    """Where learning begins: little is believed.
+
+    Where columns have no features, what all of them have in common is left to the deviations of the rows, so that a
+    column of which nothing is known gets the biases.
+    """
     square = scaling.unit**2
-    return Amplitudes.at_first(
-        max(biases.noise / square, 1e-4),
-        biases.column_variance / square,
-        local=settings.neighbours > 0,
-        described=column_features.width > 0,
+    noise = max(biases.noise / square, 1e-4)
+    return Amplitudes(
+        noise=noise,
+        bias=biases.column_variance / square,
+        taste=0.3,
+        cosine=0.05 * noise,
+        local=0.05 * noise if settings.neighbours else 0.0,
+        half=3.0,
+        mean=0.3 if column_features.width else 0.0,
+        features=0.0,
     )
 
 
 def code_space(
-    network: CFNetwork,
-    by_column: SparseRows,
-    column_features: SideFeatures,
-    codes: Floats,
-    counts: Longs,
-    portion: Portion,
+    output: Linear, ratings: Longs, features: Floats, codes: Floats, row_counts: Longs, portion: Portion
 ) -> CodeSpace:
-    """From the trained output weights, and from the codes (rows, width) of rows with so many ratings (rows,)."""
-    output = network.output
-    spread = spread_of_weights(output.weight, output.bias, by_column.counts(), column_features.trained, portion)
-    rated = counts > 0
+    """From the trained output weights, how many ratings (columns,) and which features (columns, Q) their columns have,
+    and from the codes (rows, width) of rows with so many ratings (rows,).
+    """
+    exchange, columns = portion.exchange, np.flatnonzero(ratings > 0)
+    chunks = np.split(columns, range(_COLUMNS_AT_ONCE, len(columns), _COLUMNS_AT_ONCE))
+    summed = np.zeros(codes.shape[1] + 2)
+    summed[-1] = len(columns)
+    for chosen in chunks:  # the weights are the largest thing in memory
+        summed[:-1] += _weights_of(output, chosen).sum(0, dtype=np.float64)
+    exchange.sum_(summed)
+    count = max(summed[-1], 1)
+    mean = (summed[:-1] / count).astype(np.float32)
+    by_features = FeatureRegression(np.zeros((1, len(mean)), np.float32))
+    if features.shape[1]:
+        # An example is a whole row of weights: only those that are looked at are copied.
+        some = Sample.of(portion.column_keys, columns, _REGRESSION_COLUMNS, _REGRESSION_DRAW, exchange).places
+        surplus = _weights_of(output, some) - mean
+        by_features = FeatureRegression.fit(features[some], surplus, ratings[some], portion.column_keys[some], exchange)
+    square = np.zeros((len(mean), len(mean)))
+    for chosen in chunks:
+        surprise = _weights_of(output, chosen) - mean - by_features.expected(features[chosen])
+        square += surprise.T @ surprise
+    values, vectors = np.linalg.eigh(exchange.sum_(square) / count)
+    kept = values > max(values.max(initial=0.0) * 1e-5, 1e-10)
+    factor = vectors[:, kept] * np.sqrt(values[kept])
+    rated = row_counts > 0
     centre = codes[rated].mean(0) if rated.any() else np.zeros(codes.shape[1], np.float32)
     # Those in which columns differ the most are the last.
-    return CodeSpace(spread.mean, spread.by_features, spread.factor[:, -_DIRECTIONS:].astype(np.float32), centre)
+    return CodeSpace(mean, by_features, factor[:, -_DIRECTIONS:].astype(np.float32), centre)
 
 
-def encode_trained(
-    network: CFNetwork, scaling: Scaling, rows: SparseRows, features: Floats, portion: Portion
-) -> Floats:
-    """Codes (rows, width) of the rows that were trained on."""
-    codes = np.empty((rows.rows, network.width), np.float32)
-    counts = portion.row_counts(rows)
-    for first in range(0, rows.rows, _ROWS_AT_ONCE):
-        chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
-        part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
-        codes[chosen] = encode_rows(network, part, portion.exchange)
-    return codes
+def _weights_of(output: Linear, columns: Longs) -> Floats:
+    """(n, width + 1): weights and biases."""
+    return np.column_stack([output.weight[columns], output.bias[columns]])
 
 
 class FirstDecoder:
@@ -420,8 +436,10 @@ class FirstDecoder:
         self.portion, self._exchange = portion, portion.exchange
         self.row_counts = portion.row_counts(rows)
         self.codes = encode_trained(network, scaling, rows, row_features.trained, portion)
-        self.space = code_space(network, by_column, column_features, self.codes, self.row_counts, portion)
-        self.left_out = LeaveOneOut(network, scaling, rows, row_features, portion.exchange)
+        self.space = code_space(
+            network.output, by_column.counts(), column_features.trained, self.codes, self.row_counts, portion
+        )
+        self.left_out = LeaveOneOut.of(network, scaling, rows, row_features, portion.exchange)
         scaled = scaling.down_values(by_column.values, np.zeros(1, np.float32))
         self._data = RatedColumns(by_column, scaled, self.space, self.left_out, self._expected)
 
@@ -445,7 +463,7 @@ class FirstDecoder:
             settings.seed,
         )
         learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
-        return self._with_short(self._with_trust(learned, lesson, validation), lesson)
+        return self._with_short(self._with_shrinkage(learned, lesson, validation), lesson)
 
     @one_blas_thread()
     def solve(
@@ -454,7 +472,7 @@ class FirstDecoder:
         share_done: Callable[[float], None] | None = None,
         *,
         only: Bools | None = None,
-    ) -> DecodedColumns:
+    ) -> ColumnWeights:
         """The weights of all columns, or only of some (columns,)."""
         return solve_columns(self._data, amplitudes, share_done, only=only)
 
@@ -492,8 +510,8 @@ class FirstDecoder:
 
         return learned.joined(found, with_those)
 
-    def _with_trust(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
-        """With a trust in the codes of rows with few ratings, and of rows with features alone, that predicts best.
+    def _with_shrinkage(self, learned: Learned, lesson: Lesson, validation: ValidationPart) -> Learned:
+        """With a shrinkage of the codes of rows with few ratings, and of rows with features alone, that predicts best.
 
         Rows of the training may all be long, and the network is trained on them. So those that are asked about are
         read with few of their ratings, or with none.

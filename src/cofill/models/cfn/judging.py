@@ -13,8 +13,8 @@ from cofill.config import CFNSettings
 from cofill.exchange import total
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
-from cofill.models.cfn.gp import Amplitudes
-from cofill.models.cfn.gp_batch import DecodedColumns, Spread, across, whole_variance
+from cofill.models.cfn.gp import Amplitudes, ColumnWeights
+from cofill.models.cfn.gp_batch import Spread, across, whole_variance
 from cofill.models.cfn.gp_fit import FirstDecoder, Learned, drawn, halves_of
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.training import ValidationPart
@@ -52,7 +52,7 @@ def judged_by_halves(
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
     near = first.neighbours(learned.amplitudes, settings)
 
-    def predictor_of(amplitudes: Amplitudes, solved: DecodedColumns) -> UserRows:
+    def predictor_of(amplitudes: Amplitudes, solved: ColumnWeights) -> UserRows:
         return UserRows(
             replace(first.network, output=replace(first.network.output)),  # its output weights are replaced
             scaling,
@@ -60,9 +60,9 @@ def judged_by_halves(
             first.biases,
             Decoder(first.space, amplitudes, solved, Spread.unknown(), near),
             settings,
-            row_features=first.row_features,
-            column_features=first.column_features,
-            read=ReadRows(first.codes, first.left_out),
+            first.row_features,
+            first.column_features,
+            ReadRows(first.codes, first.left_out),
         )
 
     predicted, halves = np.empty(len(rows), np.float32), halves_of(settings.seed, portion)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,9 @@ from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import TrainingCheckpoint
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, taken
+from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, rows_and_columns, taken
 from cofill.models.cfn.fit import Fitted, fit_matrix, validation_entries
-from cofill.models.cfn.gp import Amplitudes
-from cofill.models.cfn.gp_batch import DecodedColumns
+from cofill.models.cfn.gp import Amplitudes, ColumnWeights
 from cofill.models.cfn.gp_fit import FirstDecoder
 from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
@@ -45,8 +44,6 @@ _PHASES = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 _SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
 _SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
 _PREDICTORS: dict[Orientation, type[CFNPredictor]] = {"user": UserRows, "item": ItemRows}
-
-_Side = TypeVar("_Side")
 
 
 class CFN(Recommender):
@@ -87,7 +84,7 @@ class CFN(Recommender):
         """The predictors of the networks, by what their rows are."""
         predictor = self.predictor
         parts = (predictor.by_item, predictor.by_user) if isinstance(predictor, Ensemble) else (predictor,)
-        return {side: part for part in parts for side, made in _PREDICTORS.items() if isinstance(part, made)}
+        return {part.rows_are: part for part in parts if isinstance(part, CFNPredictor)}
 
     @property
     def network_predictor(self) -> CFNPredictor:
@@ -136,7 +133,7 @@ class CFN(Recommender):
     ) -> tuple[CFNPredictor, Fitted]:
         """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
         by_row, portion = known if side == "user" else known.transposed(), _portion(side, data.ratings)
-        about = _rows_and_columns(side, data.users, data.items)
+        about = rows_and_columns(side, data.users, data.items)
         return self._learn_portion(side, by_row, data.ratings.scale, about, portion, fitting, held_out=held_out)
 
     def _learn_portion(
@@ -156,14 +153,13 @@ class CFN(Recommender):
         `checkpoint` stands in the place of that of the fitting.
         """
         settings = self._settings_of(side)
-        row_features, column_features = about
-        warn_of_width(row_features.width, settings.hidden, portion.columns)
+        warn_of_width(about[0].width, settings.hidden, portion.columns)
         fitted = fit_matrix(
             known,
             scale,
             settings,
-            row_features=row_features,
-            column_features=column_features,
+            row_features=about[0],
+            column_features=about[1],
             portion=portion,
             held_out=held_out,
             checkpoint_path=fitting.checkpoint,
@@ -178,16 +174,8 @@ class CFN(Recommender):
         def solved(share: float) -> None:
             fitting.progress(Step(SOLVE, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
 
-        predictor = fitted_predictor(
-            side,
-            fitted,
-            known,
-            settings,
-            row_features=row_features,
-            column_features=column_features,
-            portion=portion,
-            share_solved=solved if settings.decoder == "process" else None,
-        )
+        share_solved = solved if settings.decoder == "process" else None
+        predictor = fitted_predictor(side, fitted, known, settings, about, portion, share_solved)
         return predictor, fitted
 
     def learn_portion(
@@ -304,58 +292,39 @@ class CFN(Recommender):
 
         def rows() -> Arrays:
             counts, spread = by_row.trained_counts(), self.predictor.known.spread()
-            return predictor.read_rows().arrays() | {"counts": counts, "spread": np.array([spread])}
+            return predictor.read_rows() | {"counts": counts, "spread": np.array([spread])}
 
         kept = Kept(arrays, known_arrays(by_row.transposed()), numbers, by_column=True)
         columns: Sides = "users" if self.orientation == "item" else "items"
         return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(by_row.trained_counts().sum()), rows)
 
     def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+        def restored(
+            side: Orientation, own: Arrays, numbers: Mapping[str, float], by_row: KnownRatings, read: Arrays | None
+        ) -> CFNPredictor:
+            about = rows_and_columns(side, users, items)
+            return _PREDICTORS[side].restored(own, numbers, by_row, scale, self._settings_of(side), *about, read)
+
         sizes = len(self.users), len(self.items)
         if self.orientation != "both":
-            rows, columns = _rows_and_columns(self.orientation, *sizes)
+            rows, columns = rows_and_columns(self.orientation, *sizes)
             if kept.by_column:
                 whole = None if kept.rows is None else all_columns(kept.rows)
                 by_row = known_from(kept.ratings, columns, rows, whole).transposed()
             else:
                 by_row = known_from(kept.ratings, rows, columns)
-            about = _rows_and_columns(self.orientation, users, items)
-            return self._restored_one(self.orientation, kept.weights, kept.numbers, by_row, scale, about, kept.rows)
+            return restored(self.orientation, kept.weights, kept.numbers, by_row, kept.rows)
         self._own_settings = kept.own_settings
         known, weights = known_from(kept.ratings, *sizes), dict(kept.weights)
-        features = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
+        users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
         parts: dict[Orientation, Predictor] = {}
         for side in _SIDES:
-            if own := taken(weights, f"{side}."):
-                begin = f"{side}."
+            if own := taken(weights, begin := f"{side}."):
                 numbers = {name.removeprefix(begin): n for name, n in kept.numbers.items() if name.startswith(begin)}
-                by_row = known if side == "user" else known.transposed()
-                about = _rows_and_columns(side, *features)
-                parts[side] = self._restored_one(side, own, numbers, by_row, scale, about)
+                parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
         if len(parts) == 1:
             return next(iter(parts.values()))
         return Ensemble(parts["user"], parts["item"], StackingWeight(**taken(weights, "stacking.")))
-
-    def _restored_one(
-        self,
-        side: Orientation,
-        weights: Arrays,
-        numbers: Mapping[str, float],
-        by_row: KnownRatings,
-        scale: Scale,
-        about: tuple[SideFeatures | None, SideFeatures | None],
-        read: Arrays | None = None,
-    ) -> CFNPredictor:
-        return _PREDICTORS[side].restored(
-            weights,
-            numbers,
-            by_row,
-            scale,
-            self._settings_of(side),
-            row_features=about[0] or SideFeatures.none(by_row.trained.rows),
-            column_features=about[1] or SideFeatures.none(by_row.trained.columns),
-            read=read,
-        )
 
 
 def fitted_predictor(
@@ -363,9 +332,7 @@ def fitted_predictor(
     fitted: Fitted,
     known: KnownRatings,
     settings: CFNSettings,
-    *,
-    row_features: SideFeatures,
-    column_features: SideFeatures,
+    about: tuple[SideFeatures, SideFeatures],
     portion: Portion,
     share_solved: Callable[[float], None] | None = None,
 ) -> CFNPredictor:
@@ -375,15 +342,11 @@ def fitted_predictor(
     """
     network, scaling = fitted.network, fitted.scaling
     rows, columns = known.trained, known.trained_columns
+    of_rows, of_columns = about[0].trained, about[1].trained
     biases = fitted.biases or FittedMeans(
-        rows,
-        columns,
-        settings.mean_damping,
-        row_features=row_features.trained,
-        column_features=column_features.trained,
-        portion=portion,
+        rows, columns, settings.mean_damping, row_features=of_rows, column_features=of_columns, portion=portion
     )
-    first = FirstDecoder(network, scaling, biases, rows, columns, row_features, column_features, portion)
+    first = FirstDecoder(network, scaling, biases, rows, columns, *about, portion)
     if fitted.amplitudes is None:
         decoder = _own_output(first)
     else:
@@ -394,9 +357,8 @@ def fitted_predictor(
         decoder = Decoder(first.space, fitted.amplitudes, solved, fitted.spread, near)
     if share_solved is not None:
         share_solved(1.0)
-    about = {"row_features": row_features, "column_features": column_features}
     read = ReadRows(first.codes, first.left_out) if portion.exchange.size > 1 else None
-    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, **about, read=read)
+    return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
 
 
 def _own_output(first: FirstDecoder) -> Decoder:
@@ -409,16 +371,12 @@ def _own_output(first: FirstDecoder) -> Decoder:
     linear[cold] = space.expected(first.column_features.trained[cold])
     bias = biases.trained_column / np.float32(first.scaling.unit)
     nothing = np.zeros((len(linear), 0), np.float32)
-    return Decoder(space, amplitudes, DecodedColumns(linear, nothing, bias, nothing.ravel()), None, None)
-
-
-def _rows_and_columns(side: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
-    return (users, items) if side == "user" else (items, users)
+    return Decoder(space, amplitudes, ColumnWeights(linear, nothing, bias, nothing.ravel()), None, None)
 
 
 def _portion(side: Orientation, ratings: Ratings) -> Portion:
     """All of a matrix, with the keys of its users and items."""
-    row_keys, column_keys = _rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
+    row_keys, column_keys = rows_and_columns(side, ratings.users.keys(), ratings.items.keys())
     return Portion(row_keys, column_keys, len(column_keys))
 
 

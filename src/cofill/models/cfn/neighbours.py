@@ -1,4 +1,7 @@
-"""The local kernel, cut to each row's nearest rows: a sparse table, so that a rating costs a few additions."""
+"""The local kernel, cut to each row's nearest rows, so that a rating costs a few additions; and how it follows changes.
+
+The cut is a sparse table of the rows of the training. Rows that came later are few, and are never cut.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -8,7 +11,10 @@ import numpy as np
 from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.exchange import ALONE, Exchange
+from cofill.models.cfn.codes import RowCodes
 from cofill.models.cfn.gp import local_kernel
+from cofill.models.observed import KnownRatings
+from cofill.models.predictor import grown
 from cofill.threads import on_all_cores
 
 _AT_ONCE = 2_000_000  # cosines
@@ -23,10 +29,10 @@ _SAMPLE = 4_000  # rows of a group that choose how it is divided
 
 
 class Nearest(NamedTuple):
-    """Rows and their local kernel with one row, nearest ones not necessarily first."""
+    """Rows and their local kernel with one row, or with each of some; nearest ones not necessarily first."""
 
-    rows: Ints  # (m,)
-    kernel: Floats  # (m,)
+    rows: Ints  # (m,) or (n, m)
+    kernel: Floats
 
 
 class Neighbours:
@@ -38,6 +44,9 @@ class Neighbours:
         """(rows, m) both."""
         from scipy.sparse import csr_array
 
+        # scipy goes by these indices, and a file may come from anywhere.
+        if rows.shape != kernel.shape or (rows.size and not 0 <= rows.min() <= rows.max() < len(rows)):
+            raise ValueError("the table of nearest rows is damaged")
         self.rows, self.kernel = rows, kernel
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         other = csr_array((kernel.ravel(), rows.ravel(), indptr), (len(rows), len(rows))).tocsc()
@@ -48,7 +57,7 @@ class Neighbours:
     def of(cls, directions: Floats, most: int, rated: Bools, exchange: Exchange = ALONE) -> "Neighbours":
         """From directions (rows, width) of length 1; a row is among its own nearest.
 
-        Only rows that are `rated` (rows,) are chosen while there are any: no column has a pull on the others.
+        Only rows that are `rated` (rows,) are chosen while there are any: no column has a alpha on the others.
         Each process works on some of the rows.
         """
         count = len(directions)
@@ -74,9 +83,6 @@ class Neighbours:
         if exchange.size > 1:
             rows, kernel = (np.concatenate(exchange.gather(part)) for part in (rows, kernel))
         return cls(rows, kernel)
-
-    def of_row(self, row: int) -> Nearest:
-        return Nearest(self.rows[row], self.kernel[row])
 
 
 def _in_steps(parts: Iterable[tuple[Longs, Longs]]) -> Iterator[tuple[Longs, Longs]]:
@@ -150,17 +156,17 @@ def _largest(cosines: Floats, most: int) -> Longs:
 
 
 @compiled
-def spread_pulls(starts: Longs, near_to: Ints, near_kernel: Floats, rated: Ints, pull: Floats, out: Floats) -> None:
+def local_of_column(starts: Longs, near_to: Ints, near_kernel: Floats, rated: Ints, alpha: Floats, out: Floats) -> None:
     """Add what ratings of some rows mean for all rows that have these among their nearest."""
     for place in range(len(rated)):
-        weight = pull[place]
+        weight = alpha[place]
         for at in range(starts[rated[place]], starts[rated[place] + 1]):
             out[near_to[at]] += near_kernel[at] * weight
 
 
 @compiled
-def pulls_at_pairs(
-    rows: Ints, kernel: Floats, indptr: Longs, indices: Ints, pull: Floats,
+def local_at_pairs(
+    rows: Ints, kernel: Floats, indptr: Longs, indices: Ints, alpha: Floats,
     pair_rows: Ints, pair_columns: Ints, dense: Floats, out: Floats,
 ) -> None:  # fmt: skip
     """The local part at pairs that are sorted by column; `dense` (rows,) is zero before and after."""
@@ -168,7 +174,7 @@ def pulls_at_pairs(
     while first < len(pair_rows):
         column = pair_columns[first]
         for at in range(indptr[column], indptr[column + 1]):
-            dense[indices[at]] = pull[at]
+            dense[indices[at]] = alpha[at]
         while first < len(pair_rows) and pair_columns[first] == column:
             row = pair_rows[first]
             total = np.float32(0)
@@ -181,8 +187,152 @@ def pulls_at_pairs(
 
 
 @compiled
-def pulls_of_rows(near: Ints, kernel: Floats, indptr: Longs, indices: Ints, pull: Floats, out: Floats) -> None:
-    """Add to all columns (columns,) what their ratings of the nearest rows mean for one row; `pull` row by row."""
+def local_of_row(near: Ints, kernel: Floats, indptr: Longs, indices: Ints, alpha: Floats, out: Floats) -> None:
+    """Add to all columns (columns,) what their ratings of the nearest rows mean for one row; `alpha` row by row."""
     for place in range(len(near)):
         for at in range(indptr[near[place]], indptr[near[place] + 1]):
-            out[indices[at]] += kernel[place] * pull[at]
+            out[indices[at]] += kernel[place] * alpha[at]
+
+
+class LocalPart:
+    """What a column's ratings of the rows most like a row mean for that row.
+
+    The row is seen as it stands now. Of the rows that a column has rated and that were trained, as they were then, the
+    nearest to it count; of those that came later, all.
+    """
+
+    def __init__(self, table: Neighbours, alpha: Floats, known: KnownRatings, codes: RowCodes) -> None:
+        """`alpha` (ratings of the training,): dual coefficients, column by column."""
+        self._table, self._alpha, self._known, self._codes = table, alpha, known, codes
+        self._near = Nearest(table.rows, table.kernel)  # of all rows as they stand now
+        self._stale: set[int] = set()  # rows that have changed since these were found
+        self._moved: dict[int, tuple[Ints, Floats]] = {}  # columns that have changed since the training
+        self._alpha_by_row: Floats | None = None
+
+    def row_changed(self, row: int) -> None:
+        """The row has other ratings or features than before."""
+        self._stale.add(row)
+
+    def column_changed(self, column: int, rows: Ints, alpha: Floats) -> None:
+        """The column has rated these rows, with these coefficients."""
+        self._moved[column] = (rows, alpha)
+
+    def column_as_trained(self, column: int) -> None:
+        """The column is as it was trained again."""
+        self._moved.pop(column, None)
+
+    def _flush(self) -> None:
+        """Find what is nearest to rows that have changed since the last question."""
+        if not self._stale:
+            return
+        table, rows = self._table, self._known.rows
+        if rows > len(self._near.rows) or self._near.rows is table.rows:  # with room to spare: the next new row is near
+            room = rows + rows // 16 + 1
+            self._near = Nearest(grown(self._near.rows, room), grown(self._near.kernel, room))
+        near, changed, directions = self._near, self._codes.changed(), self._codes.now().directions
+        for row in self._stale:
+            found = self.nearest_to(directions[row]) if changed[row] else (table.rows[row], table.kernel[row])
+            near.rows[row], near.kernel[row] = found
+        self._stale.clear()
+
+    def alpha_of(self, column: int) -> tuple[Ints, Floats]:
+        """Rows that a column has rated, and its coefficients there."""
+        if column in self._moved:
+            return self._moved[column]
+        by_column = self._known.trained_columns
+        if column >= by_column.rows:
+            return by_column.indices[:0], self._alpha[:0]
+        known = slice(int(by_column.indptr[column]), int(by_column.indptr[column + 1]))
+        return by_column.indices[known], self._alpha[known]
+
+    def nearest(self, row: int) -> Nearest:
+        """Of a known row."""
+        self._flush()
+        return Nearest(self._near.rows[row], self._near.kernel[row])
+
+    def nearest_to(self, direction: Floats) -> Nearest:
+        """Of any row in this direction."""
+        rated = self._codes.trained_counts > 0
+        return nearest_to(direction, self._codes.trained().directions, self._table.rows.shape[1], rated)
+
+    def of_column(self, rated: Ints, alpha: Floats) -> Floats:
+        """(rows,): of a column with these coefficients at the rows that it has rated."""
+        self._flush()
+        table, changed = self._table, np.flatnonzero(self._codes.changed())
+        local = np.zeros(self._known.rows, np.float32)
+        old = self._codes.was_trained(rated)
+        local_of_column(table.starts, table.near_to, table.near_kernel, rated[old], alpha[old], local)
+        local[changed] = self._of_nearest(changed, rated[old], alpha[old])
+        return local + self._of_later(slice(None), rated[~old], alpha[~old])
+
+    def _of_nearest(self, rows: Ints | Longs, rated: Ints, alpha: Floats) -> Floats:
+        """(n,): at rows, of those that were trained."""
+        dense = np.zeros(self._known.trained.rows, np.float32)
+        dense[rated] = alpha
+        local: Floats = (self._near.kernel[rows] * dense[self._near.rows[rows]]).sum(1)
+        return local
+
+    def _of_later(self, rows: Ints | slice, rated: Ints, alpha: Floats) -> Floats | np.float32:
+        """(n,): at rows, of those that came after the training."""
+        if not len(rated):
+            return np.float32(0)
+        directions = self._codes.now().directions
+        local: Floats = local_kernel(directions[rows] @ directions[rated].T) @ alpha
+        return local
+
+    def at_pairs(self, rows: Ints, columns: Ints) -> Floats:
+        """(n,) at pairs."""
+        self._flush()
+        near, by_column = self._near, self._known.trained_columns
+        local = np.zeros(len(rows), np.float32)
+        moved = np.isin(columns, list(self._moved)) | (columns >= by_column.rows)
+        order = np.argsort(columns, kind="stable")
+        at = order[~moved[order]]
+        found, dense = np.zeros(len(at), np.float32), np.zeros(self._known.trained.rows, np.float32)
+        local_at_pairs(
+            near.rows,
+            near.kernel,
+            by_column.indptr,
+            by_column.indices,
+            self._alpha,
+            rows[at],
+            columns[at],
+            dense,
+            found,
+        )
+        local[at] = found
+        for column in np.unique(columns[moved]).tolist():
+            at = np.flatnonzero(columns == column)
+            rated, alpha = self.alpha_of(column)
+            old = self._codes.was_trained(rated)
+            local[at] = self._of_nearest(rows[at], rated[old], alpha[old])
+            local[at] += self._of_later(rows[at], rated[~old], alpha[~old])
+        return local
+
+    def of_row(self, near: Nearest, direction: Floats) -> Floats:
+        """(columns,): of a row with these nearest ones."""
+        trained = self._known.trained
+        if self._alpha_by_row is None:
+            self._alpha_by_row = self._alpha[np.argsort(self._known.trained_columns.indices, kind="stable")]
+        local = np.zeros(self._known.columns, np.float32)
+        local_of_row(near.rows, near.kernel, trained.indptr, trained.indices, self._alpha_by_row, local)
+        if self._moved:
+            kernel = self._kernel_with_rated(near, direction)
+            for column, (rated, alpha) in self._moved.items():
+                local[column] = kernel[rated] @ alpha
+        return local
+
+    def between(self, rows: Ints, directions: Floats, rated: Ints) -> Floats:
+        """(m, n): the local kernel between known rows and rated ones, as predictions see it."""
+        pairs = zip(rows.tolist(), directions, strict=True)
+        cut = [self._kernel_with_rated(self.nearest(row), direction)[rated] for row, direction in pairs]
+        return np.array(cut, np.float32).reshape(len(rows), len(rated))
+
+    def _kernel_with_rated(self, near: Nearest, direction: Floats) -> Floats:
+        """(rows,): the local kernel between a row that is asked about and all that a column may have rated."""
+        kernel = np.zeros(self._known.rows, np.float32)
+        kernel[near.rows] = near.kernel
+        changed = np.flatnonzero(self._codes.changed())
+        later = changed[~self._codes.was_trained(changed)]
+        kernel[later] = local_kernel(self._codes.now().directions[later] @ direction)
+        return kernel
