@@ -25,7 +25,7 @@ from cofill.config import Orientation
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features import Features
-from cofill.data.interactions import read_ratings_or_interactions
+from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.partition import Partition, Shard, write_partition
 from cofill.data.partition.folder import MANIFEST
 from cofill.data.partition.write import buckets_of
@@ -108,8 +108,6 @@ DIRTY_OPTIONS: list[dict[str, Any]] = [
     {"skip_bad_lines": 3},
     {"zero_means": "unrated"},
     {"wide": True, "unknown": 99},
-    {"event_weights": {"view": 1, "buy": 5, "cart": 0}},
-    {"rating": ""},
 ]
 
 
@@ -377,14 +375,17 @@ def test_one_rating_and_empty_buckets(tmp_path: Path) -> None:
     assert made.read(2, 2).by_row.nnz == 0
 
 
-def test_interactions_alone(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.*interactions")
+def test_interactions_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", ["1,2", "1,2", "2,3", "9,2"], "user,item\n")
-    with pytest.warns(UserWarning, match="interactions, not ratings"):
-        made = write_partition(path, tmp_path / "out", buckets=3, piece_bytes=16)
-    assert not made.rated
-    assert made.scale == (0.0, 2.0)
-    assert made.read_all().summary == made.summary
-    assert made.read_ratings().to_polars().rows() == [(1, 2, 2.0), (2, 3, 1.0), (9, 2, 1.0)]
+    same = written(tmp_path / "s.csv", [f"{at},{at},1,{at}" for at in range(30)])
+    for piece in (16, 1 << 20):
+        for source in (path, same):
+            error = str(refusal(write_partition, source, tmp_path / "out", piece_bytes=piece))
+            assert error.startswith(f"{source}: a partition is for several workers, which train on ratings"), error
+    for source, options in ((Interactions.read(path), {}), (path, {"rating": ""}), (path, {"count": "n"})):
+        assert "in one process" in str(refusal(write_partition, source, tmp_path / "out", **options))
+    assert write_partition(same, tmp_path / "out", rating="rating").scale == (0.0, 2.0)
 
 
 def test_ratings_in_memory(tmp_path: Path) -> None:

@@ -189,10 +189,6 @@ def check_settings(settings: CFNSettings, partition: Partition) -> None:
             f"'orientation' is {settings.orientation!r}; cut the ratings again with cofill partition --orientation "
             f"{settings.orientation}, or set orientation to {partition.orientation}"
         )
-    if not partition.rated:
-        raise SettingsError(
-            f"{partition.folder} holds interactions, and several workers train on ratings; train on one machine"
-        )
     if settings.half_life and not partition.timed:
         raise SettingsError(
             f"the setting 'half_life' needs the times of ratings, and {partition.folder} has none; leave it out"

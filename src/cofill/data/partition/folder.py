@@ -31,7 +31,6 @@ from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import DescribedRatings, SideFeatures, side_of
 from cofill.data.features import Features
-from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item
@@ -113,7 +112,6 @@ class Manifest(BaseModel):
     format_version: int = FORMAT_VERSION
     cofill_version: str = __version__
     orientation: Orientation
-    rated: bool
     scale: tuple[float, float]
     times: Literal["int64", "float64"] | None
     integer_columns: bool
@@ -192,8 +190,6 @@ class Partition:
         self.orientation: Orientation = manifest.orientation
         """Which side the rows are; the other side are the columns."""
         self.scale = Scale(*manifest.scale)
-        self.rated = manifest.rated
-        """Whether the values are ratings; else these are interactions, and the values are weights."""
         self.timed = manifest.times is not None
         self.buckets = len(manifest.buckets)
         self.summary: dict[str, Any] = manifest.summary
@@ -207,8 +203,7 @@ class Partition:
         return cls(Path(folder), Manifest.read(Path(folder)))
 
     def __repr__(self) -> str:
-        what = "ratings" if self.rated else "interactions"
-        counts = f"{self.ratings_by_bucket.sum()} {what}, {self.columns_by_bucket.sum()} columns"
+        counts = f"{self.ratings_by_bucket.sum()} ratings, {self.columns_by_bucket.sum()} columns"
         return f"Partition({counts} in {self.buckets} buckets)"
 
     @property
@@ -355,9 +350,7 @@ class Partition:
         pairs = (columns, rows) if by_item else (rows, columns)
         user_index, item_index, order = by_user_then_item(*pairs, (len(users), len(items)))
         times = None if found.times is None else found.times[order]
-        kind = Ratings if self.rated else Interactions
-        about = (user_index, item_index, found.values[order], times, self.scale, self.titles)
-        ratings = kind(users, items, *about)
+        ratings = Ratings(users, items, user_index, item_index, found.values[order], times, self.scale, self.titles)
         bare = column_ids[(column_counts == 0) & ~found.features.described]
         no_features = np.ones(len(row_ids), np.bool_) if self.about_rows is None else ~self.row_features().described
         bare_rows = row_ids[(row_counts == 0) & no_features]
