@@ -131,9 +131,10 @@ def test_one_worker_trains_what_fit_trains(
     from cofill.data.partition import Partition
 
     partition, settings = cases[name]
-    data = Partition.open(partition).read_all()
+    data = Partition.open(partition)
+    users, items = data.read_features()
     model = CFN(CFNSettings.of({"threads": 1} | settings)).fit(
-        data.ratings, item_features=data.about_items, user_features=data.about_users
+        data.read_ratings(), item_features=items, user_features=users
     )
     assert_same(model, trained(1, name))
 

@@ -74,6 +74,12 @@ def assert_same(found: DescribedRatings, expected: DescribedRatings) -> None:
             assert about.words().equals(wanted.words())
 
 
+def read_all(partition: Partition) -> DescribedRatings:
+    """What an ordinary model is fitted on."""
+    users, items = partition.read_features()
+    return DescribedRatings.of(partition.read_ratings(), user_features=users, item_features=items)
+
+
 def outcome(read: Callable[[], Ratings]) -> tuple[object, list[tuple[str, str]]]:
     """What was read, or the error, and all warnings."""
     found: object
@@ -219,9 +225,9 @@ def test_everything_is_as_from_the_whole_file(
             item_features=items,
             piece_bytes=500,
         )
-    assert_same(partition.read_all(), expected)
+    found = read_all(partition)
+    assert_same(found, expected)
     assert partition.summary == expected.summary
-    found = partition.read_all()
     columns = Attributes.of_features(found.ratings.items, found.about_items).columns()
     assert columns == Attributes.of_features(expected.ratings.items, items).columns()
 
@@ -383,8 +389,9 @@ def test_interactions_are_refused(tmp_path: Path) -> None:
         for source in (path, same):
             error = str(refusal(write_partition, source, tmp_path / "out", piece_bytes=piece))
             assert error.startswith(f"{source}: a partition is for several workers, which train on ratings"), error
-    for source, options in ((Interactions.read(path), {}), (path, {"rating": ""}), (path, {"count": "n"})):
-        assert "in one process" in str(refusal(write_partition, source, tmp_path / "out", **options))
+    cases: list[tuple[object, dict[str, Any]]] = [(Interactions.read(path), {}), (path, {"rating": ""})]
+    for data, options in (*cases, (path, {"count": "n"})):
+        assert "in one process" in str(refusal(write_partition, data, tmp_path / "out", **options))
     assert write_partition(same, tmp_path / "out", rating="rating").scale == (0.0, 2.0)
 
 
@@ -392,7 +399,7 @@ def test_ratings_in_memory(tmp_path: Path) -> None:
     ratings = Ratings.read(written(tmp_path / "r.csv", lines())).including(users=[-5], items=[100_000])
     for orientation in ("item", "user"):
         made = write_partition(ratings, tmp_path / orientation, buckets=4, orientation=orientation)
-        assert_same(made.read_all(), DescribedRatings.of(ratings, user_features=None, item_features=None))
+        assert_same(read_all(made), DescribedRatings.of(ratings, user_features=None, item_features=None))
 
 
 # What goes wrong
@@ -417,14 +424,14 @@ def test_altered_and_newer_manifests(tmp_path: Path) -> None:
     for change, said in (
         ({"orientation": "user"}, "altered since it was written"),
         ({"format_version": 99, "cofill_version": "9.9"}, "has format 99, … upgrade cofill (it was written by 9.9)"),
-        ({"format": "other"}, "not the description of a partition"),
+        ({"format": "other"}, "altered since it was written"),
         ({"rated": "perhaps"}, "altered since it was written"),
     ):
         path.write_text(json.dumps(json.loads(good) | change))
         error = str(refusal(Partition.open, partition.folder))
         assert all(part in error for part in said.split(" … ")), error
     path.write_text(good[: len(good) // 2])
-    assert "truncated or altered, it is not JSON" in str(refusal(Partition.open, partition.folder))
+    assert "truncated, altered or not readable" in str(refusal(Partition.open, partition.folder))
 
 
 def test_altered_buckets(tmp_path: Path) -> None:
@@ -439,7 +446,7 @@ def test_altered_buckets(tmp_path: Path) -> None:
     assert f"{path}: truncated or altered since it was written; copy it again" in str(error)
     assert str(copy.copy(error)) == str(error)  # as it is when a worker hands it on
     path.unlink()
-    assert f"{path}: missing" in str(refusal(partition.read_all))
+    assert f"{path}: missing" in str(refusal(partition.read_ratings))
 
 
 KILLED = """
@@ -562,7 +569,7 @@ def test_movielens_1m(tmp_path: Path) -> None:
     }
     partition = write_partition(tmp_path / "ratings.dat", tmp_path / "out", piece_bytes=3_000_000, **about)
     expected = DescribedRatings.of(tmp_path / "ratings.dat", **about)
-    assert_same(partition.read_all(), expected)
+    assert_same(read_all(partition), expected)
     assert partition.summary == expected.summary
     shards = [partition.read(first, last) for first, last in partition.cut(4)]
     assert sum(shard.by_row.nnz for shard in shards) == 1_000_209
