@@ -11,8 +11,8 @@ from cofill.cluster.session import Workplace, workplace
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
-from cofill.progress import duration
-from cofill.workers import Work, map_unordered, problem_of, tasks_progress
+from cofill.progress import Step, duration, shown
+from cofill.workers import Work, map_unordered, problem_of
 
 
 @dataclass(frozen=True)
@@ -197,14 +197,15 @@ Begin = Callable[[list[Run], dict[str, float], int], Watch]
 @contextmanager
 def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
     """Show finished runs, running ones and the time left; a log gets a line for every finished run."""
-    with tasks_progress(what, quiet) as show:
+    with shown(quiet) as progress:
 
         def begin(runs: list[Run], finished: dict[str, float], workers: int) -> Watch:
             standing = Standing(runs, finished, workers)
 
             def watch(event: Event) -> None:
                 standing.take(event)
-                show(standing.told(), standing.completed, len(runs), event.record is not None)
+                done, text = standing.completed, standing.told()
+                progress(Step(what, done, len(runs), done / len(runs), text=text, logged=event.record is not None))
 
             return watch
 
