@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from cofill.arrays import Bools, Ints, Longs
-from cofill.cluster.score import Division, Lazy, ModelOutline, ModelParts, Range, Report, do_all, people_asked
+from cofill.cluster.score import Division, ModelOutline, ModelParts, Range, Report, cut_by_person, do_all, people_asked
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
@@ -148,7 +148,7 @@ def _counted(
             elif within is not None:
                 within[own] = result["within"]
 
-    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_counting", division, take, report)
+    do_all(place, len(ranges), task, f"{__name__}:begin_counting", division, take, report)
     if predict:
         found.predictions = Predictions(predicted, within)
     return found
@@ -211,7 +211,8 @@ def _ranked(
     # By the person's place in the model, so that a task is about people of one part; newcomers can be asked of any.
     people = found.users[wanted.people] if told is None else np.full(len(wanted.people), -1)
     order = np.argsort(people, kind="stable")
-    ranges = _cut(people[order], outline.whole_parts(), division.number(place, len(people)))
+    cut_at = people[order] if told is None else order  # all newcomers are -1
+    ranges = cut_by_person(cut_at, outline.whole_parts(), division.number(place, len(people)))
 
     def task(number: int) -> Mapping[str, Any]:
         places = order[slice(*ranges[number])]
@@ -240,17 +241,9 @@ def _ranked(
             tallies[by].popular.join(places, popular)
 
     counts = np.ascontiguousarray(found.by_item, np.int64).tobytes()
-    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_ranking", division, take, report, counts)
+    do_all(place, len(ranges), task, f"{__name__}:begin_ranking", division, take, report, counts)
     groups = popularity_groups(found.by_item, found.items)
     return {by: one.result(by, groups) for by, one in tallies.items()}
-
-
-def _cut(people: Longs, parts: Sequence[Range], tasks: int) -> list[Range]:
-    """Places of people, ascending, in about so many ranges of the same size, none of which lies in two parts."""
-    wanted = np.linspace(0, len(people), min(tasks, len(people)) + 1).astype(np.int64)
-    at_parts = np.searchsorted(people, [part.first for part in parts[1:]])
-    ends = np.unique(np.concatenate([wanted, at_parts])).astype(np.int64).tolist()
-    return [Range(*ends[at : at + 2]) for at in range(len(ends) - 1)]
 
 
 def _some_of(wanted: Relevant, places: Longs) -> Relevant:
