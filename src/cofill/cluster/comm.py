@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill import __version__
-from cofill.cluster.session import RaySession, ray_session
+from cofill.cluster.session import RaySession, cores_each, ray_session
 from cofill.errors import ClusterError, CofillError, Remedy
 from cofill.exchange import ALONE, Exchange
 from cofill.progress import Progress, Step, unseen
@@ -340,12 +340,6 @@ def run_team(
                     ) from failure
                 note = f"{failure}; going on from the last checkpoint"
                 progress(Step("workers", 0, workers, max(news.furthest, 0.0), note=note))
-
-
-def cores_each(machines: Sequence[int], workers: int) -> int:
-    """The most cores that each worker can have; 1 where there are not enough: a cluster may grow by itself."""
-    fitting = (each for each in range(max(machines, default=1), 1, -1) if sum(m // each for m in machines) >= workers)
-    return next(fitting, 1)
 
 
 class _FailedError(Exception):
