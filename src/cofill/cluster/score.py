@@ -1,4 +1,4 @@
-"""Everybody's lists, or the predictions of many pairs, by tasks over ranges of people on a Ray cluster.
+"""The lists of all people, or the predictions of many pairs, by tasks over ranges of people on a Ray cluster.
 
 Each task loads the model, or the part of it with its people, scores them in chunks of bounded memory, and writes one
 Parquet file. A task whose worker is killed is begun again; a command that was stopped goes on where it was when it is
@@ -72,6 +72,8 @@ class ModelOutline:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         found = read_outline(folder)
+        self.named = {"model": str(self.folder), "digest": found.digest}
+        """What a task says of the model that it is about."""
         self.digest, self.rated, self.users = found.digest, found.rated, found.users
         self.users_are_integers = found.users_are_integers
         self.scale: Scale = found.scale
@@ -193,12 +195,11 @@ def do_all(
     task: Callable[[int], Mapping[str, Any]],
     function: str,
     division: Division,
-    take: Callable[[int, Any], None],
     report: Report | None,
     shared: bytes = b"",
-) -> None:
-    """Do so many tasks, whose results are taken as they come; the first that fails for good ends them all."""
-    workers, done = min(division.workers(place), count), 0
+) -> list[Any]:
+    """The results of so many tasks, in their order; the first that fails for good ends them all."""
+    workers, found = min(division.workers(place), count), dict[int, Any]()
     with map_unordered(
         function, map(task, range(count)), workers=workers, threads=division.cores, shared=shared, on_ray=place.on_ray
     ) as outcomes:
@@ -211,10 +212,10 @@ def do_all(
                 )
             if outcome.problem is not None:
                 raise CofillError(outcome.problem)
-            take(outcome.task, outcome.result)
-            done += 1
+            found[outcome.task] = outcome.result
             if report is not None:
-                report(done / count)
+                report(len(found) / count)
+    return [found[number] for number in range(count)]
 
 
 # The folder of parts
@@ -355,8 +356,7 @@ def recommend_everybody(
     asked = {"n": n, "by": by, "exclude_known": exclude_known, "rules": _plain(given)}
     folder = PartFolder(out, "lists", {"model": outline.digest, **asked})
     task = {
-        "model": str(outline.folder),
-        "digest": outline.digest,
+        **outline.named,
         "integers": (outline.users_are_integers, outline.items.integers),
         "rules": given,
         **{name: asked[name] for name in ("n", "by", "exclude_known")},
@@ -400,8 +400,7 @@ def predict_pairs(
     def task(part: Range) -> dict[str, Any]:
         own = slice(part.first, part.last)
         return {
-            "model": str(outline.folder),
-            "digest": outline.digest,
+            **outline.named,
             "pairs": pairs[order[own]],
             "people": people[own],
             "items": items[own],
@@ -429,9 +428,7 @@ def _score(
             path = str(folder.folder / f"part-{number:05d}.parquet")
             return {"path": path, "range": tuple(ranges[number]), **content(ranges[number])}
 
-        found: dict[int, dict[str, Any]] = {}
-        do_all(place, len(ranges), task, f"{__name__}:{function}", division, found.__setitem__, report)
-    results = [found[number] for number in range(len(ranges))]
+        results = do_all(place, len(ranges), task, f"{__name__}:{function}", division, report)
     parts = [Part(**result["part"]) for result in results]
     folder.finish(parts, **facts)
     return Scored(
