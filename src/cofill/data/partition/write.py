@@ -158,7 +158,7 @@ def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
     if not len(ratings):
         raise DataError(f"there are no {ratings.plural} to train on", "give at least one")
     users, items = ratings.users.column(), ratings.items.column()
-    runs.add_titles(pl.DataFrame({"item": list(map(str, ratings.titles)), "title": list(ratings.titles.values())}))
+    runs.titles |= {str(item): title for item, title in ratings.titles.items()}
     for begin in range(0, len(ratings), PIECE_ROWS):
         part = slice(begin, begin + PIECE_ROWS)
         found = {
@@ -198,27 +198,24 @@ class _Runs:
 
         self.folder, self.buckets = folder, buckets
         self._column, self._row = ("user", "item") if orientation == "item" else ("item", "user")
-        self._begins: list[Longs] = []  # (buckets + 1,) of each run: which entries each bucket has
+        self._runs: list[pl.LazyFrame] = []
+        self._counts: Longs = np.zeros(buckets, np.int64)
         self._times: set[str | None] = set()
-        self._titles = pl.DataFrame(schema={"item": pl.String, "title": pl.String})
+        self.titles: dict[str, str] = {}
+        """Those of items that were found, by their ids as text; of several, the first in alphabetical order."""
         self.rows = pl.Series("id", [], dtype=pl.Int64)
         """The ids of all rows, those of ratings that repeat a pair included."""
         self.integers = True
         """Whether the ids of all columns are integers."""
-
-    def add_titles(self, titles: "pl.DataFrame") -> None:
-        """Titles by the ids of items as text; of several of an item, the first in alphabetical order counts."""
-        import polars as pl
-
-        found = pl.concat([self._titles, titles.cast(pl.String).filter(pl.col("title").str.len_bytes() > 0)])
-        self._titles = found.group_by("item").agg(pl.col("title").min())
 
     def add(self, frame: "pl.DataFrame") -> None:
         """Write a run of entries: user, item, value, and time and title where there are any."""
         import polars as pl
 
         if "title" in frame.columns:
-            self.add_titles(frame.select(pl.col("item").cast(pl.String), "title"))
+            titled = frame.select(pl.col("item").cast(pl.String), "title").filter(pl.col("title").str.len_bytes() > 0)
+            for item, title in titled.group_by("item").agg(pl.col("title").min()).iter_rows():
+                self.titles[item] = min(title, self.titles.get(item, title))
         frame = frame.select(
             pl.col(self._column).alias("column"), pl.col(self._row).alias("row"), pl.col("value", "^time$")
         )
@@ -232,41 +229,34 @@ class _Runs:
         self._times.add(str(frame["time"].to_numpy().dtype) if "time" in frame.columns else None)
         ids = frame["column"].unique()
         places = pl.DataFrame({"column": ids, "bucket": buckets_of(ids.to_list(), self.buckets)})
-        bucket = (
-            frame.select("column").join(places, on="column", how="left", maintain_order="left")["bucket"].to_numpy()
-        )
-        begins = np.zeros(self.buckets + 1, np.int64)
-        np.cumsum(np.bincount(bucket, minlength=self.buckets), out=begins[1:])
-        path = self._path(len(self._begins))
+        frame = frame.join(places, on="column", how="left", maintain_order="left")
+        self._counts += np.bincount(frame["bucket"].to_numpy(), minlength=self.buckets)
+        path = self.folder / f"{len(self._runs):06d}.parquet"
         try:
-            ordered = frame[np.argsort(bucket, kind="stable")]
+            # Sorted, and with statistics of each group of rows: of these, only those of a bucket are read.
+            ordered = frame.sort("bucket", maintain_order=True)
             ordered.write_parquet(path, compression="lz4", row_group_size=_ROWS_AT_ONCE)
         except OSError as problem:
             raise DataError(explain_write_failure(path, problem)) from problem
-        self._begins.append(begins)
+        self._runs.append(pl.scan_parquet(path, glob=False))
 
     @property
     def time_type(self) -> Literal["int64", "float64"] | None:
         """That of all times; None if there are none."""
         return None if None in self._times else "float64" if "float64" in self._times else "int64"
 
-    def titles(self) -> "dict[str, str]":
-        """The titles of items that were found, by their ids as text."""
-        return dict(self._titles.iter_rows())
-
     def spread(self, middle: float) -> Spread:
         """How the values lie around the middle of what they span."""
         found = Spread()
-        for run in range(len(self._begins)):
-            found |= Spread.of(self._open(run).select("value").collect()["value"].to_numpy(), middle)
+        for run in self._runs:
+            found |= Spread.of(run.select("value").collect()["value"].to_numpy(), middle)
         return found
 
     def groups(self) -> Iterator[tuple[int, int]]:
         """Ranges of buckets that follow each other, with at most `GROUP` ratings, or one bucket each."""
-        counts = np.sum([np.diff(begins) for begins in self._begins], axis=0)
         first = 0
         while first < self.buckets:
-            last = max(first + 1, int(np.searchsorted(np.cumsum(counts[first:]), GROUP, "right")) + first)
+            last = max(first + 1, int(np.searchsorted(np.cumsum(self._counts[first:]), GROUP, "right")) + first)
             yield first, min(last, self.buckets)
             first = last
 
@@ -275,25 +265,12 @@ class _Runs:
         import polars as pl
 
         kinds: dict[Any, Any] = {"column": pl.Int64 if self.integers else pl.String, "row": self.rows.dtype}
+        kinds |= {"value": pl.Float32}
         kinds |= {} if self.time_type is None else {"time": pl.Float64 if self.time_type == "float64" else pl.Int64}
-        parts, buckets = [], []
-        for run, begins in enumerate(self._begins):
-            part = self._open(run).slice(int(begins[first]), int(begins[last] - begins[first]))
-            names = ["column", "row", "value", *(["time"] if "time" in kinds else [])]
-            parts.append(part.select(names).cast(kinds).collect())
-            buckets.append(np.repeat(np.arange(first, last), np.diff(begins[first : last + 1])))
-        bucket = np.concatenate(buckets)
-        ordered = pl.concat(parts)[np.argsort(bucket, kind="stable")]
-        ends = np.searchsorted(np.sort(bucket), np.arange(first, last + 1)).tolist()
-        return [ordered.slice(ends[at], ends[at + 1] - ends[at]) for at in range(last - first)]
-
-    def _open(self, run: int) -> "pl.LazyFrame":
-        import polars as pl
-
-        return pl.scan_parquet(self._path(run), glob=False)
-
-    def _path(self, run: int) -> Path:
-        return self.folder / f"{run:06d}.parquet"
+        own = pl.col("bucket").is_between(first, last - 1)
+        found = pl.concat([run.filter(own).select("bucket", *kinds).cast(kinds) for run in self._runs]).collect()
+        by_bucket = found.partition_by("bucket", maintain_order=True, include_key=False, as_dict=True)
+        return [by_bucket.get((bucket,), pl.DataFrame(schema=kinds)) for bucket in range(first, last)]
 
 
 # Buckets
@@ -327,7 +304,7 @@ class _Writer:
         for id, bucket in zip(more, buckets_of(more, runs.buckets).tolist(), strict=True):
             self._cold.setdefault(bucket, []).append(id)
         self._given = titles
-        found = runs.titles() | {str(id): title for id, title in titles.items()}
+        found = runs.titles | {str(id): title for id, title in titles.items()}
         self._titles = {id: title for id, title in found.items() if title}
         # What adds up over buckets
         self._sum = 0.0
