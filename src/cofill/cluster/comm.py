@@ -15,14 +15,13 @@ import math
 import re
 import signal
 import socket
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -226,8 +225,7 @@ class Worker:
     def __init__(self) -> None:
         self._meeting: Meeting | None = None
         self._exchange: Exchange | None = None  # kept to the end: closed connections would look like a failure of ours
-        self._news: list[Step | Warning] = []
-        self._speaking = threading.Lock()
+        self._news: SimpleQueue[Step | Warning] = SimpleQueue()
 
     def home(self, size: int) -> tuple[str, str]:
         """The version of cofill and the address of this machine; loads what takes long, so that all do it at once."""
@@ -243,9 +241,7 @@ class Worker:
 
     def news(self) -> "list[Step | Warning]":
         """What has happened since this was asked last."""
-        with self._speaking:
-            news, self._news = self._news, []
-        return news
+        return [self._news.get() for _ in range(self._news.qsize())]
 
     def run(
         self,
@@ -268,7 +264,7 @@ class Worker:
                 store = join_meeting(*meeting) if self._meeting is None else self._meeting.store
                 exchange = Gloo(store, rank, size, address=address, seconds=seconds)
             self._exchange = exchange
-            return act(exchange, arguments, self._tell if rank == 0 else unseen)
+            return act(exchange, arguments, self._news.put if rank == 0 else unseen)
         except Exception as error:
             cause: BaseException | None = error
             while cause is not None:  # the failed exchange may have been turned into an error of writing a file
@@ -277,14 +273,8 @@ class Worker:
                 cause = cause.__cause__
             raise
 
-    def _tell(self, step: Step) -> None:
-        measures = {name: float(value) for name, value in step.measures.items()}
-        with self._speaking:
-            self._news.append(replace(step, measures=measures))
-
     def _warned(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        with self._speaking:
-            self._news.append(message if isinstance(message, Warning) else category(message))
+        self._news.put(message if isinstance(message, Warning) else category(message))
 
 
 # What the driver does
