@@ -264,9 +264,10 @@ class _Runs:
         """Those of each bucket from `first` to `last`, without it, in the order in which they were found."""
         import polars as pl
 
-        kinds: dict[Any, Any] = {"column": pl.Int64 if self.integers else pl.String, "row": self.rows.dtype}
-        kinds |= {"value": pl.Float32}
-        kinds |= {} if self.time_type is None else {"time": pl.Float64 if self.time_type == "float64" else pl.Int64}
+        ids = pl.Int64 if self.integers else pl.String
+        kinds: dict[Any, Any] = {"column": ids, "row": self.rows.dtype, "value": pl.Float32}
+        if self.time_type is not None:
+            kinds["time"] = pl.Float64 if self.time_type == "float64" else pl.Int64
         own = pl.col("bucket").is_between(first, last - 1)
         found = pl.concat([run.filter(own).select("bucket", *kinds).cast(kinds) for run in self._runs]).collect()
         by_bucket = found.partition_by("bucket", maintain_order=True, include_key=False, as_dict=True)
