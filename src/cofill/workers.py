@@ -70,10 +70,6 @@ Report = Callable[[int, float], None]
 """(task, share): a task was begun (0) or made progress."""
 
 
-def _unseen(task: int, share: float) -> None:
-    """Progress that is not shown."""
-
-
 @contextmanager
 def map_unordered(
     function: str,
@@ -84,7 +80,7 @@ def map_unordered(
     shared: bytes = b"",
     on_ray: bool = False,
     muted: bool = False,
-    report: Report = _unseen,
+    report: Report = lambda task, share: None,
     look: Callable[[], None] = lambda: None,
 ) -> Iterator[Iterator[Outcome]]:
     """Do the tasks in so many processes at once; the outcomes come as they happen. See the module for the function.
@@ -278,7 +274,7 @@ def problem_of(error: BaseException) -> str:
 
 def behave_as_worker() -> None:
     """Call first in a worker: ignore interrupts, which the parent handles, and print each warning on one line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     warnings.showwarning = show_warning
 

@@ -434,8 +434,13 @@ def _run(
             try:
                 results[rank] = ray.get(call)
             except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, CofillError):
+                    raise error.cause from None
                 if not isinstance(error.cause, ExchangeError):
-                    raise _of_program(error.cause, rank, size) from None
+                    raise ClusterError(
+                        f"worker {rank + 1} of {size} ended with an exception: {problem_of(error.cause)}",
+                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                    ) from None
                 failures.append((False, str(error.cause)))
             except ray.exceptions.RayError as error:
                 failures.append((True, f"worker {rank + 1} of {size} ({ranked[rank][0]}): {how_ray_lost_it(error)}"))
@@ -444,15 +449,6 @@ def _run(
     if failures:  # not that of one that only waited for the others in vain
         raise _FailedError(max(failures, key=lambda one: one[0])[1])
     return [results[rank] for rank in range(size)]
-
-
-def _of_program(error: Exception, rank: int, size: int) -> CofillError:
-    if isinstance(error, CofillError):
-        return error
-    return ClusterError(
-        f"worker {rank + 1} of {size} ended with an exception: {problem_of(error)}",
-        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
-    )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Ratings in buckets of columns, as `write_partition` leaves them: what everybody needs, and any range of buckets.
+"""Ratings in buckets of columns, as `write_partition` leaves them: what all workers need, and any range of buckets.
 
     partition.json                  what the partition is: counts, scale, and the files that belong to it; written last
     bucket-00042.safetensors        columns of one bucket: their ids, ratings, times and features

@@ -200,20 +200,13 @@ class Streaming:
                     settled = self._wanted.settled(used, names)
                 for role, name in roles.items():
                     if name not in names:
-                        raise DataError(
-                            f"there is no column {quoted(name)} for the {role}, which {files[0].name} has",
-                            "give all files of the folder the same columns",
-                            where=str(file),
-                        )
-                for role in ("user", "item"):
-                    integers = schema[roles[role]].is_integer()
-                    if kinds.setdefault(role, integers) != integers:
-                        raise DataError(
-                            f"the ids in column {quoted(roles[role])} are {'' if integers else 'no '}integers, unlike "
-                            f"those in {files[0].name}",
-                            "write all files of the folder with ids of one type",
-                            where=str(file),
-                        )
+                        found = f"there is no column {quoted(name)} for the {role}, which {files[0].name} has"
+                        raise DataError(found, "give all files of the folder the same columns", where=str(file))
+                    integers = schema[name].is_integer()
+                    if role in ("user", "item") and kinds.setdefault(role, integers) != integers:
+                        are = "integers" if integers else "no integers"
+                        found = f"the ids in column {quoted(name)} are {are}, unlike those in {files[0].name}"
+                        raise DataError(found, "write all files of the folder with ids of one type", where=str(file))
                 height = int(scanned.select(pl.len()).collect().item())
                 for begin in range(0, height, self._piece_rows):
                     frame = scanned.select(list(dict.fromkeys(roles.values()))).slice(begin, self._piece_rows).collect()
