@@ -106,10 +106,7 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
                 if tasks:
                     bars.update(list(tasks.values())[-1], measures=before[0])  # what was left then is past
                 tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
-            if step.unit:
-                parts = [f"{step.unit} {step.done:g}/{step.total:g}", *_measured(step, short=not wide)]
-            else:
-                parts = [step.text or f"{step.done / step.total:.0%}"]
+            parts = _parts(step, "/", short=not wide)
             room = console.width - max(_NAME, len(step.what)) - 1 - (_BAR + 1 if wide else 0)
             text, before[0] = _within([*parts, *_left(step)], room), _within([*parts, ""], room).rstrip()
             bars.update(tasks[step.what], total=step.total, completed=step.done, measures=text)
@@ -146,11 +143,7 @@ class _LogLines:
         if not told and (now - last < pause or last == now):
             return
         self._last[step.what] = now
-        if step.unit:
-            parts = [f"{step.unit} {step.done:g} of {step.total:g}", *_measured(step)]
-        else:
-            parts = [step.text or f"{step.done / step.total:.0%}"]
-        _write(f"{step.what}: {'  '.join([*parts, *_left(step)])}")
+        _write(f"{step.what}: {'  '.join([*_parts(step, ' of '), *_left(step)])}")
 
 
 def _write(line: str) -> None:
@@ -166,9 +159,12 @@ def _within(parts: list[str], room: int) -> str:
     return "  ".join(kept)
 
 
-def _measured(step: Step, *, short: bool = False) -> list[str]:
+def _parts(step: Step, between: str, *, short: bool = False) -> list[str]:
+    """How far it is, and what has been measured."""
+    if not step.unit:
+        return [step.text or f"{step.done / step.total:.0%}"]
     found = step.measures
-    parts = []
+    parts = [f"{step.unit} {step.done:g}{between}{step.total:g}"]
     if "validation_rmse" in found:
         parts.append(f"{'RMSE' if short else 'validation RMSE'} {found['validation_rmse']:.4f}")
     if "loss" in found:
@@ -183,9 +179,7 @@ def _measured(step: Step, *, short: bool = False) -> list[str]:
 
 def _left(step: Step) -> list[str]:
     """Of the whole task, where a forecast knows."""
-    if not step.left:
-        return []
-    return [f"about {duration(step.left)} left"]
+    return [f"about {duration(step.left)} left"] if step.left else []
 
 
 def duration(seconds: float) -> str:
