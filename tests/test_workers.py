@@ -6,53 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cofill.errors import DataError
-from cofill.workers import Outcome, StoppedError, Work, how_it_ended, map_unordered, orderly_termination, stop_workers
+from cofill.workers import Outcome, how_it_ended, map_unordered, orderly_termination, stop_workers
 
-HERE = f"{__name__}:begin_work"
-
-
-def begin_work(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """What the workers of these tests can do."""
-    if shared == b"patient":
-        work.stop_between_steps()
-
-    def do(task: dict[str, Any]) -> Any:
-        match task["do"]:
-            case "add":
-                work.report(0.5)
-                print("not an answer")  # noqa: T201
-                return {"sum": sum(task["numbers"]), "of": len(shared), "in": os.getpid()}
-            case "threads":
-                return [work.threads, os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]]
-            case "refuse":
-                raise DataError("no good,\n  give another")
-            case "break":
-                raise KeyError("what")
-            case "die once" if Path(task["mark"]).exists():
-                return "the second time"
-            case "die once":
-                Path(task["mark"]).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "die":
-                os.kill(os.getpid(), signal.SIGKILL)
-            case "leave":
-                os._exit(3)
-            case "wait":
-                Path(task["begun"]).write_text(str(os.getpid()))
-                while work.wanted():
-                    time.sleep(0.01)
-                Path(task["ended"]).touch()
-                raise StoppedError
-        raise AssertionError(task)
-
-    return do
+HERE = "tests.cluster.bad_workers:begin_work"
 
 
 def outcomes_of(tasks: list[dict[str, Any]], workers: int = 1, **how: Any) -> list[Outcome]:

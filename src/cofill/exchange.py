@@ -9,7 +9,6 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[Any]
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
 
 

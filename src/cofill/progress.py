@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 _SECONDS_BETWEEN_LINES = 2.0
+_SECONDS_BETWEEN_TEXTS = 15.0
 _NAME = 23  # columns that the name of a phase has, at least
 _BAR = 16
 _WIDE = 116  # columns of a terminal that has room for a bar and the speed
@@ -39,6 +40,10 @@ class Step:
     """Seconds that the whole task will still take, as a `Forecast` expects."""
     note: str = ""
     """Something that happened on the way and is told on a line of its own."""
+    text: str = ""
+    """How things stand in words, which are shown instead of numbers."""
+    logged: bool = False
+    """Whether a log has the text at once; else now and then."""
 
 
 Progress = Callable[[Step], None]
@@ -101,10 +106,7 @@ def shown(quiet: bool = False, *, transient: bool = False) -> Iterator[Progress]
                 if tasks:
                     bars.update(list(tasks.values())[-1], measures=before[0])  # what was left then is past
                 tasks[step.what] = bars.add_task(step.what, total=step.total, measures="")
-            if step.unit:
-                parts = [f"{step.unit} {step.done:g}/{step.total:g}", *_measured(step, short=not wide)]
-            else:
-                parts = [f"{step.done / step.total:.0%}"]
+            parts = _parts(step, "/", short=not wide)
             room = console.width - max(_NAME, len(step.what)) - 1 - (_BAR + 1 if wide else 0)
             text, before[0] = _within([*parts, *_left(step)], room), _within([*parts, ""], room).rstrip()
             bars.update(tasks[step.what], total=step.total, completed=step.done, measures=text)
@@ -136,18 +138,12 @@ class _LogLines:
             return
         now = time.monotonic()
         last = self._last.setdefault(step.what, now)
-        told = step.unit and step.done in (1, step.total)
-        if not told and (now - last < _SECONDS_BETWEEN_LINES or last == now):
+        told = step.logged or (step.unit and step.done in (1, step.total))
+        pause = _SECONDS_BETWEEN_TEXTS if step.text else _SECONDS_BETWEEN_LINES
+        if not told and (now - last < pause or last == now):
             return
         self._last[step.what] = now
-        if step.unit:
-            parts = [
-                f"{step.unit} {step.done:g} of {step.total:g}",
-                *_measured(step),
-            ]
-        else:
-            parts = [f"{step.done / step.total:.0%}"]
-        _write(f"{step.what}: {'  '.join([*parts, *_left(step)])}")
+        _write(f"{step.what}: {'  '.join([*_parts(step, ' of '), *_left(step)])}")
 
 
 def _write(line: str) -> None:
@@ -163,9 +159,12 @@ def _within(parts: list[str], room: int) -> str:
     return "  ".join(kept)
 
 
-def _measured(step: Step, *, short: bool = False) -> list[str]:
+def _parts(step: Step, between: str, *, short: bool = False) -> list[str]:
+    """How far it is, and what has been measured."""
+    if not step.unit:
+        return [step.text or f"{step.done / step.total:.0%}"]
     found = step.measures
-    parts = []
+    parts = [f"{step.unit} {step.done:g}{between}{step.total:g}"]
     if "validation_rmse" in found:
         parts.append(f"{'RMSE' if short else 'validation RMSE'} {found['validation_rmse']:.4f}")
     if "loss" in found:
@@ -180,9 +179,7 @@ def _measured(step: Step, *, short: bool = False) -> list[str]:
 
 def _left(step: Step) -> list[str]:
     """Of the whole task, where a forecast knows."""
-    if not step.left:
-        return []
-    return [f"about {duration(step.left)} left"]
+    return [f"about {duration(step.left)} left"] if step.left else []
 
 
 def duration(seconds: float) -> str:

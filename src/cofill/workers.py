@@ -16,11 +16,12 @@ import time
 import traceback
 import warnings
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
+from itertools import islice
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -42,7 +43,6 @@ THREADS_OF_LIBRARIES = (
 ATTEMPTS = 3
 _SECONDS_BETWEEN_LOOKS = 0.5
 _SECONDS_TO_STOP = 1.5  # an interrupt ends everything within two
-_SECONDS_BETWEEN_LINES = 15.0
 _HANDED_ON = ("COFILL_", "NUMBA_CACHE_DIR")  # variables for workers on other machines, by how they begin
 
 
@@ -70,35 +70,33 @@ Report = Callable[[int, float], None]
 """(task, share): a task was begun (0) or made progress."""
 
 
-def _unseen(task: int, share: float) -> None:
-    """Progress that is not shown."""
-
-
 @contextmanager
 def map_unordered(
     function: str,
-    tasks: Sequence[Any],
+    tasks: Iterable[Any],
     *,
     workers: int,
     threads: int = 1,
     shared: bytes = b"",
     on_ray: bool = False,
     muted: bool = False,
-    report: Report = _unseen,
+    report: Report = lambda task, share: None,
     look: Callable[[], None] = lambda: None,
 ) -> Iterator[Iterator[Outcome]]:
     """Do the tasks in so many processes at once; the outcomes come as they happen. See the module for the function.
 
-    Each process has `threads` threads, 0: one for each core. `look` is called about twice a second. What `muted`
-    processes print is not shown. With `on_ray` the processes are of the Ray cluster to which this one is connected
-    (`cofill.cluster.session`), which tells of the begin and the end of a task only.
+    A task is taken when a process is free for it: together they may be as large as the data. Each process has `threads`
+    threads, 0: one for each core. `look` is called about twice a second. What `muted` processes print is not shown.
+    With `on_ray` the processes are of the Ray cluster to which this one is connected (`cofill.cluster.session`), which
+    tells of the begin and the end of a task only.
 
     At the end of the block, however it ends, all processes are stopped, and those that do not stop are killed.
     """
+    numbered = enumerate(tasks)
     if on_ray:
-        outcomes = _on_ray(function, tasks, workers, threads, shared, report, look)
+        outcomes = _on_ray(function, numbered, workers, threads, shared, report, look)
     else:
-        outcomes = _here(function, tasks, workers, threads, shared, muted, report, look)
+        outcomes = _here(function, numbered, workers, threads, shared, muted, report, look)
     try:
         yield outcomes
     finally:
@@ -107,7 +105,7 @@ def map_unordered(
 
 def _here(
     function: str,
-    tasks: Sequence[Any],
+    tasks: Iterator[tuple[int, Any]],
     workers: int,
     threads: int,
     shared: bytes,
@@ -115,16 +113,25 @@ def _here(
     report: Report,
     look: Callable[[], None],
 ) -> Generator[Outcome, None, None]:
-    waiting, begun = deque(range(len(tasks))), Counter[int]()
+    again, begun = deque[tuple[int, Any]](), Counter[int]()  # tasks whose process was killed; how often each was begun
     pool: dict[Connection, _Process] = {}
+
+    def begin(process: _Process | None = None) -> bool:
+        """Give the next task to a process, or to a new one; False if there is none."""
+        following = again.popleft() if again else next(tasks, None)
+        if following is None:
+            return False
+        process = process or _Process(function, threads, shared, muted)
+        pool[process.pipe] = process
+        process.begin(*following)
+        begun[process.task] += 1
+        report(process.task, 0.0)
+        return True
+
     try:
-        while waiting or pool:
-            while waiting and len(pool) < workers:
-                process = _Process(function, threads, shared, muted)
-                pool[process.pipe] = process
-                process.begin(waiting[0], tasks[waiting[0]])
-                begun[waiting[0]] += 1
-                report(waiting.popleft(), 0.0)
+        while len(pool) < workers and begin():
+            pass
+        while pool:
             ready = wait(list(pool), _SECONDS_BETWEEN_LOOKS)
             look()
             for pipe in ready:
@@ -135,28 +142,26 @@ def _here(
                 except (EOFError, ConnectionError):
                     code = pool.pop(pipe).end()
                     if code < 0 and begun[process.task] < ATTEMPTS:
-                        waiting.appendleft(process.task)
+                        again.append((process.task, process.content))
                     else:
                         yield Outcome(process.task, problem=how_it_ended(code, workers), killed=code < 0)
+                    begin()
                     continue
                 if what == "share":
                     report(process.task, value)
                     continue
-                seconds = time.monotonic() - process.began
-                if what == "result":
-                    yield Outcome(process.task, value, seconds)
-                else:
-                    yield Outcome(process.task, seconds=seconds, problem=value)
-                if waiting:
-                    process.begin(waiting[0], tasks[waiting[0]])
-                    begun[waiting[0]] += 1
-                    report(waiting.popleft(), 0.0)
-                else:
+                yield _outcome(process.task, what, value, process.began)
+                if not begin(process):
                     pool.pop(pipe).end()
     finally:
         stop_workers(process.process for process in pool.values())
         for process in pool.values():
             process.pipe.close()
+
+
+def _outcome(task: int, what: str, value: Any, began: float) -> Outcome:
+    seconds = time.monotonic() - began
+    return Outcome(task, value, seconds) if what == "result" else Outcome(task, seconds=seconds, problem=value)
 
 
 class _Process:
@@ -177,7 +182,7 @@ class _Process:
         self._send(shared)
 
     def begin(self, task: int, content: Any) -> None:
-        self.task, self.began = task, time.monotonic()
+        self.task, self.content, self.began = task, content, time.monotonic()
         self._send(content)
 
     def end(self) -> int:
@@ -269,7 +274,7 @@ def problem_of(error: BaseException) -> str:
 
 def behave_as_worker() -> None:
     """Call first in a worker: ignore interrupts, which the parent handles, and print each warning on one line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the parent decides
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     warnings.showwarning = show_warning
 
@@ -279,7 +284,7 @@ def behave_as_worker() -> None:
 
 def _on_ray(
     function: str,
-    tasks: Sequence[Any],
+    tasks: Iterator[tuple[int, Any]],
     workers: int,
     threads: int,
     shared: bytes,
@@ -299,13 +304,14 @@ def _on_ray(
         num_cpus=each, max_retries=ATTEMPTS - 1, runtime_env={"env_vars": variables}
     )
     about = [ray.put(shared)]  # in a list: it is fetched once by each process, and not for every task
-    waiting, running = deque(range(len(tasks))), dict[Any, tuple[int, float]]()
+    running = dict[Any, tuple[int, float]]()
     try:
-        while waiting or running:
-            while waiting and len(running) < workers:
-                task = waiting.popleft()
-                running[remote.remote(__version__, function, threads, about, tasks[task])] = task, time.monotonic()
+        while True:
+            for task, content in islice(tasks, workers - len(running)):
+                running[remote.remote(__version__, function, threads, about, content)] = task, time.monotonic()
                 report(task, 0.0)
+            if not running:
+                break
             ready, _ = ray.wait(list(running), timeout=_SECONDS_BETWEEN_LOOKS)
             look()
             for answer in ready:
@@ -320,11 +326,7 @@ def _on_ray(
                         f"a machine of the cluster has cofill {value}, and this one {__version__}; "
                         "install the same on all"
                     )
-                seconds = time.monotonic() - began
-                if what == "result":
-                    yield Outcome(task, value, seconds)
-                else:
-                    yield Outcome(task, seconds=seconds, problem=value)
+                yield _outcome(task, what, value, began)
     finally:
         with suppress(Exception):  # a cluster that is gone has stopped them
             for answer in running:
@@ -430,44 +432,6 @@ def orderly_termination() -> Iterator[None]:
 def _leave(number: int, _: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # a second one shall not interrupt the tidying up
     raise SystemExit(128 + number)
-
-
-# What a person sees
-
-
-Show = Callable[[str, float, int, bool], None]
-"""Called with how things stand in words, how many tasks are done, of how many, and whether a log has it at once."""
-
-
-@contextmanager
-def tasks_progress(what: str, quiet: bool = False) -> Iterator[Show]:
-    """Show the progress of all tasks on stderr: a live line on a terminal, occasional lines in a log."""
-    if quiet:
-        yield lambda told, done, total, now: None
-        return
-    if not sys.stderr.isatty():
-        yield _LogLines(what)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    columns = (TextColumn(f"[bold]{what}"), BarColumn(bar_width=20), TextColumn("{task.fields[told]}"))
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        task = bars.add_task("", total=None, told="preparing")
-        yield lambda told, done, total, now: bars.update(task, total=total, completed=done, told=told)
-
-
-class _LogLines:
-    def __init__(self, what: str) -> None:
-        self._what, self._last = what, 0.0
-
-    def __call__(self, told: str, done: float, total: int, now: bool) -> None:
-        moment = time.monotonic()
-        if not now and moment - self._last < _SECONDS_BETWEEN_LINES:
-            return
-        self._last = moment
-        sys.stderr.write(f"{self._what}: {told}\n")
-        sys.stderr.flush()
 
 
 if __name__ == "__main__":

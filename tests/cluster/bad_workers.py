@@ -2,14 +2,13 @@
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cofill.errors import DataError
-from cofill.workers import Work
+from cofill.workers import StoppedError, Work
 
 
 def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
@@ -27,17 +26,22 @@ def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
 
 
 def begin_work(work: Work, shared: bytes) -> Callable[[Any], Any]:
-    """Good ones and bad ones."""
+    """What the workers of these tests can do."""
+    if shared == b"patient":
+        work.stop_between_steps()
 
     def do(task: dict[str, Any]) -> Any:
         match task["do"]:
             case "add":
-                sys.stdout.write("not an answer\n")
-                return {"sum": sum(task["numbers"]), "of": len(shared)}
+                work.report(0.5)
+                print("not an answer")  # noqa: T201
+                return {"sum": sum(task["numbers"]), "of": len(shared), "in": os.getpid()}
             case "threads":
                 return [work.threads, os.environ["OMP_NUM_THREADS"], os.environ["NUMBA_NUM_THREADS"]]
             case "refuse":
                 raise DataError("no good,\n  give another")
+            case "break":
+                raise KeyError("what")
             case "die once" if Path(task["mark"]).exists():
                 return "the second time"
             case "die once":
@@ -45,12 +49,14 @@ def begin_work(work: Work, shared: bytes) -> Callable[[Any], Any]:
                 os.kill(os.getpid(), signal.SIGKILL)
             case "die":
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "leave":
+                os._exit(3)
             case "wait":
-                work.stop_between_steps()
-                Path(task["begun"]).touch()
+                Path(task["begun"]).write_text(str(os.getpid()))
                 while work.wanted():
                     time.sleep(0.01)
                 Path(task["ended"]).touch()
-        return None
+                raise StoppedError
+        raise AssertionError(task)
 
     return do

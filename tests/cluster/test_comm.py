@@ -24,10 +24,10 @@ NUMBERS = (np.float32, np.float64, np.int64, np.int32, np.int8, np.uint8, np.uin
 
 def together(size: int, act: Callable[[Gloo], Any], seconds: float = 60.0, most_in_ring: int = 8) -> list[Any]:
     """What `act` returns in each of so many workers: threads of this process, which gloo cannot tell from others."""
-    meeting = Meeting(LOOPBACK, seconds)
+    meeting = Meeting(LOOPBACK)
 
     def one(rank: int) -> Any:
-        store = meeting.store if rank == 0 else join_meeting(LOOPBACK, meeting.port, seconds)
+        store = meeting.store if rank == 0 else join_meeting(LOOPBACK, meeting.port)
         return act(Gloo(store, rank, size, address=LOOPBACK, seconds=seconds, most_in_ring=most_in_ring))
 
     with ThreadPoolExecutor(size) as pool:
@@ -126,9 +126,9 @@ def test_a_worker_that_does_not_come_is_not_waited_for_for_ever() -> None:
 
 
 def test_a_meeting_nobody_holds_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comm, "_SHORTEST_MEETING", 0.5)
+    monkeypatch.setattr(comm, "_SECONDS_TO_MEET", 0.5)
     with pytest.raises(ExchangeError, match=r"for worker 1 at 127\.0\.0\.1:9: "):
-        join_meeting(LOOPBACK, 9, 0.5)
+        join_meeting(LOOPBACK, 9)
 
 
 MEMBER = """

@@ -31,7 +31,6 @@ from cofill.cluster.score import (
     people_asked,
     predict_pairs,
     recommend_everybody,
-    write_part,
 )
 from cofill.data.datasets.world import make_world
 from cofill.data.features import Features
@@ -137,8 +136,7 @@ def test_all_people_are_cut_into_ranges(outline: ModelOutline, tasks: int) -> No
 def test_a_part_that_was_altered_is_made_again(tmp_path: Path) -> None:
     folder, path = PartFolder(tmp_path, "lists", {"n": 10}), tmp_path / "part-00000.parquet"
     folder.ranges(lambda: [Range(0, 9)])
-    write_part(path, {"user": pl.Int64}, iter([pl.DataFrame({"user": [1, 2]}), pl.DataFrame({"user": [3]})]))
-    assert pl.read_parquet(path)["user"].to_list() == [1, 2, 3]
+    pl.DataFrame({"user": [1, 2, 3]}).write_parquet(path)
     part = Part.of(path, Range(0, 9))
     assert (part.name, part.rows) == ("part-00000.parquet", 3)
     folder.finish([part])
@@ -149,16 +147,6 @@ def test_a_part_that_was_altered_is_made_again(tmp_path: Path) -> None:
     path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
     assert folder.ranges(lambda: []) == [Range(0, 9)]
     assert not path.exists()
-
-
-def test_what_goes_wrong_with_the_rows_is_told_and_leaves_no_part(tmp_path: Path) -> None:
-    def frames() -> Any:
-        yield pl.DataFrame({"user": [1]})
-        raise DataError("no good")
-
-    with pytest.raises(DataError, match="no good"):
-        write_part(tmp_path / "part-00000.parquet", {"user": pl.Int64}, frames())
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_folders_that_are_somebody_elses_are_refused(tmp_path: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from cofill.cluster import session as module
-from cofill.cluster.comm import cores_each, run_team
+from cofill.cluster.comm import run_team
 from cofill.cluster.score import Division
-from cofill.cluster.session import Workplace, ray_session
+from cofill.cluster.session import Workplace, cores_each, ray_session
 from cofill.errors import ClusterError
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -93,7 +93,7 @@ def test_an_address_where_something_else_answers(other_port: str) -> None:
 def test_a_cluster_that_cannot_be_joined() -> None:
     told = module._why_not_joined("10.0.0.9:6379", RuntimeError("Version mismatch: The cluster was\nstarted with"))
     assert told.startswith(
-        "the cluster at 10.0.0.9:6379 could not be joined (Version mismatch: The cluster was started"
+        "the cluster at 10.0.0.9:6379 could not be joined (RuntimeError: Version mismatch: The cluster was started"
     )
     assert "belongs to no Ray cluster" in module._why_not_joined("auto", ConnectionError())
 

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,7 @@ from cofill.data.partition import write_partition
 from cofill.errors import CheckpointError, SettingsError
 from cofill.models.persistence import ShardCard, SharedCard, read_card
 from cofill.models.shards import finish
-from cofill.progress import Step
-from tests.cluster.test_team import alive
+from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess, run_warm
 
@@ -131,9 +130,10 @@ def test_one_worker_trains_what_fit_trains(
     from cofill.data.partition import Partition
 
     partition, settings = cases[name]
-    data = Partition.open(partition).read_all()
+    data = Partition.open(partition)
+    users, items = data.read_features()
     model = CFN(CFNSettings.of({"threads": 1} | settings)).fit(
-        data.ratings, item_features=data.about_items, user_features=data.about_users
+        data.read_ratings(), item_features=items, user_features=users
     )
     assert_same(model, trained(1, name))
 
@@ -150,24 +150,12 @@ TROUBLES: dict[str, dict[str, tuple[int, str, int]]] = {
 KILLED = {"orientation": "item", "hidden": 12, "epochs": 5, "batch": 5, "checkpoint_seconds": 0.0, "threads": 1}
 
 
-class Heard(list[Step]):
-    def __call__(self, step: Step) -> None:
-        self.append(step)
-
-
 @pytest.fixture
 def cut(tmp_path: Path) -> Path:
     """A small partition beside which trouble can be told."""
     world = make_world(users=90, items=60, ratings=1_800, seed=5)
     write_partition(world.ratings, tmp_path / "partition", buckets=8)
     return tmp_path / "partition"
-
-
-@pytest.fixture(autouse=True)
-def nobody_is_left(tmp_path: Path) -> Iterator[None]:
-    yield
-    book = tmp_path / "processes.txt"
-    wait_until(lambda: not alive(*(map(int, book.read_text().split()) if book.exists() else ())))
 
 
 def digests(model: Path) -> list[str]:
@@ -196,8 +184,7 @@ def test_a_killed_worker_costs_nothing_but_time(
     heard = Heard()
     model = cut.parent / "model"
     train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, progress=heard)
-    notes = [step.note for step in heard if step.note]
-    assert sum("going on from the last checkpoint" in note for note in notes) == len(trouble), notes
+    assert sum("going on from the last checkpoint" in note for note in heard.notes) == len(trouble), heard.notes
     assert digests(model) == undisturbed
     assert not (model / train.CHECKPOINT).exists()
 

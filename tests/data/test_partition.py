@@ -25,7 +25,7 @@ from cofill.config import Orientation
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings
 from cofill.data.features import Features
-from cofill.data.interactions import read_ratings_or_interactions
+from cofill.data.interactions import Interactions, read_ratings_or_interactions
 from cofill.data.partition import Partition, Shard, write_partition
 from cofill.data.partition.folder import MANIFEST
 from cofill.data.partition.write import buckets_of
@@ -74,6 +74,12 @@ def assert_same(found: DescribedRatings, expected: DescribedRatings) -> None:
             assert about.words().equals(wanted.words())
 
 
+def read_all(partition: Partition) -> DescribedRatings:
+    """What an ordinary model is fitted on."""
+    users, items = partition.read_features()
+    return DescribedRatings.of(partition.read_ratings(), user_features=users, item_features=items)
+
+
 def outcome(read: Callable[[], Ratings]) -> tuple[object, list[tuple[str, str]]]:
     """What was read, or the error, and all warnings."""
     found: object
@@ -108,8 +114,6 @@ DIRTY_OPTIONS: list[dict[str, Any]] = [
     {"skip_bad_lines": 3},
     {"zero_means": "unrated"},
     {"wide": True, "unknown": 99},
-    {"event_weights": {"view": 1, "buy": 5, "cart": 0}},
-    {"rating": ""},
 ]
 
 
@@ -221,9 +225,9 @@ def test_everything_is_as_from_the_whole_file(
             item_features=items,
             piece_bytes=500,
         )
-    assert_same(partition.read_all(), expected)
+    found = read_all(partition)
+    assert_same(found, expected)
     assert partition.summary == expected.summary
-    found = partition.read_all()
     columns = Attributes.of_features(found.ratings.items, found.about_items).columns()
     assert columns == Attributes.of_features(expected.ratings.items, items).columns()
 
@@ -377,21 +381,25 @@ def test_one_rating_and_empty_buckets(tmp_path: Path) -> None:
     assert made.read(2, 2).by_row.nnz == 0
 
 
-def test_interactions_alone(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.*interactions")
+def test_interactions_are_refused(tmp_path: Path) -> None:
     path = written(tmp_path / "r.csv", ["1,2", "1,2", "2,3", "9,2"], "user,item\n")
-    with pytest.warns(UserWarning, match="interactions, not ratings"):
-        made = write_partition(path, tmp_path / "out", buckets=3, piece_bytes=16)
-    assert not made.rated
-    assert made.scale == (0.0, 2.0)
-    assert made.read_all().summary == made.summary
-    assert made.read_ratings().to_polars().rows() == [(1, 2, 2.0), (2, 3, 1.0), (9, 2, 1.0)]
+    same = written(tmp_path / "s.csv", [f"{at},{at},1,{at}" for at in range(30)])
+    for piece in (16, 1 << 20):
+        for source in (path, same):
+            error = str(refusal(write_partition, source, tmp_path / "out", piece_bytes=piece))
+            assert error.startswith(f"{source}: a partition is for several workers, which train on ratings"), error
+    cases: list[tuple[object, dict[str, Any]]] = [(Interactions.read(path), {}), (path, {"rating": ""})]
+    for data, options in (*cases, (path, {"count": "n"})):
+        assert "in one process" in str(refusal(write_partition, data, tmp_path / "out", **options))
+    assert write_partition(same, tmp_path / "out", rating="rating").scale == (0.0, 2.0)
 
 
 def test_ratings_in_memory(tmp_path: Path) -> None:
     ratings = Ratings.read(written(tmp_path / "r.csv", lines())).including(users=[-5], items=[100_000])
     for orientation in ("item", "user"):
         made = write_partition(ratings, tmp_path / orientation, buckets=4, orientation=orientation)
-        assert_same(made.read_all(), DescribedRatings.of(ratings, user_features=None, item_features=None))
+        assert_same(read_all(made), DescribedRatings.of(ratings, user_features=None, item_features=None))
 
 
 # What goes wrong
@@ -416,14 +424,14 @@ def test_altered_and_newer_manifests(tmp_path: Path) -> None:
     for change, said in (
         ({"orientation": "user"}, "altered since it was written"),
         ({"format_version": 99, "cofill_version": "9.9"}, "has format 99, … upgrade cofill (it was written by 9.9)"),
-        ({"format": "other"}, "not the description of a partition"),
+        ({"format": "other"}, "altered since it was written"),
         ({"rated": "perhaps"}, "altered since it was written"),
     ):
         path.write_text(json.dumps(json.loads(good) | change))
         error = str(refusal(Partition.open, partition.folder))
         assert all(part in error for part in said.split(" … ")), error
     path.write_text(good[: len(good) // 2])
-    assert "truncated or altered, it is not JSON" in str(refusal(Partition.open, partition.folder))
+    assert "truncated, altered or not readable" in str(refusal(Partition.open, partition.folder))
 
 
 def test_altered_buckets(tmp_path: Path) -> None:
@@ -438,7 +446,7 @@ def test_altered_buckets(tmp_path: Path) -> None:
     assert f"{path}: truncated or altered since it was written; copy it again" in str(error)
     assert str(copy.copy(error)) == str(error)  # as it is when a worker hands it on
     path.unlink()
-    assert f"{path}: missing" in str(refusal(partition.read_all))
+    assert f"{path}: missing" in str(refusal(partition.read_ratings))
 
 
 KILLED = """
@@ -561,7 +569,7 @@ def test_movielens_1m(tmp_path: Path) -> None:
     }
     partition = write_partition(tmp_path / "ratings.dat", tmp_path / "out", piece_bytes=3_000_000, **about)
     expected = DescribedRatings.of(tmp_path / "ratings.dat", **about)
-    assert_same(partition.read_all(), expected)
+    assert_same(read_all(partition), expected)
     assert partition.summary == expected.summary
     shards = [partition.read(first, last) for first, last in partition.cut(4)]
     assert sum(shard.by_row.nnz for shard in shards) == 1_000_209

@@ -34,7 +34,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "ratings",
         metavar="RATINGS",
-        help="a file of ratings or interactions, a folder of Parquet files, or a data set's name such as ml-1m; "
+        help="a file of ratings, a folder of Parquet files, or a data set's name such as ml-1m; "
         "Parquet and text in UTF-8 may be larger than memory, other files are read whole; of ratings "
         "that repeat a user and item the latest counts, and at equal times the last line",
     )

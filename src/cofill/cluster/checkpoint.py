@@ -13,7 +13,7 @@ import json
 import re
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from cofill.exchange import Exchange
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.models.cfn.network import BY_COLUMN, Weights
 
-_FORMAT = 1
 _MANIFEST = "checkpoint.json"
 _NUMBERED = re.compile(r"\.?(?:shard|shared)-(\d+)")  # files of a checkpoint, and drafts of them
 
@@ -43,7 +42,7 @@ class _Shard(BaseModel):
 class _Manifest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
-    format: int
+    format: Literal[1] = 1
     run: str
     number: int
     shared: str
@@ -89,7 +88,6 @@ class ShardedCheckpoint:
         if self._exchange.rank != 0:
             return
         manifest = _Manifest(
-            format=_FORMAT,
             run=self._run,
             number=number,
             shared=together.name,
@@ -113,8 +111,6 @@ class ShardedCheckpoint:
             manifest = _Manifest.model_validate(json_of(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, ValidationError) as error:
             raise _unreadable(path, error) from None
-        if manifest.format != _FORMAT:
-            raise CheckpointError(f"{path}: a checkpoint of another version of cofill", train_anew())
         if manifest.run != self._run:
             raise CheckpointError(
                 f"{path}: the checkpoint belongs to other ratings, side information or settings",
@@ -154,33 +150,25 @@ class ShardedCheckpoint:
     def _arrays(self, prefix: str) -> Weights:
         """The weights whose names begin so: those that all share, and the columns that this worker has now."""
         assert self._loaded is not None
-        found: Weights = {}
-        parts: dict[str, list[npt.NDArray[np.float32]]] = {}
-        covered = 0
         with _opened(self.folder / self._loaded.shared) as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (it is no mapping)
-            found |= {name.removeprefix(prefix): file.get_tensor(name) for name in names}
-        shapes: Weights = {}
+            found: Weights = {name.removeprefix(prefix): file.get_tensor(name) for name in names}
+        parts: dict[str, list[npt.NDArray[np.float32]]] = {}
         for shard in self._loaded.shards:
-            first = max(self._columns.start, shard.first)
-            last = min(self._columns.stop, shard.first + shard.columns)
-            if first >= last and shapes:
+            first = max(self._columns.start, shard.first) - shard.first
+            last = min(self._columns.stop - shard.first, shard.columns)
+            if first >= last and parts:  # one is read in any case, for the shapes
                 continue
-            path = self.folder / shard.file
-            with _opened(path, shard.bytes) as file:
-                for name in (f"{prefix}{name}" for name in BY_COLUMN):
-                    if name not in file.keys():  # noqa: SIM118
+            with _opened(self.folder / shard.file, shard.bytes) as file:
+                for name in BY_COLUMN:
+                    if prefix + name not in file.keys():  # noqa: SIM118
                         return {}  # no best weights were kept
-                    wanted = slice(first - shard.first, last - shard.first) if first < last else slice(0, 0)
-                    rows = file.get_slice(name)[wanted]
-                    shapes[name] = rows[:0]
-                    if first < last:
-                        parts.setdefault(name, []).append(rows)
-            covered += max(last - first, 0)
-        if covered != len(self._columns):
+                    rows = file.get_slice(prefix + name)[slice(first, last) if first < last else slice(0, 0)]
+                    parts.setdefault(name, []).append(rows)
+        by_column = {name: np.concatenate(some) for name, some in parts.items()}
+        if any(len(array) != len(self._columns) for array in by_column.values()):
             raise _unreadable(self.folder / _MANIFEST, "it lacks some columns")
-        by_column = {name: np.concatenate(parts.get(name, [empty])) for name, empty in shapes.items()}
-        return found | {name.removeprefix(prefix): array for name, array in by_column.items()}
+        return found | by_column
 
 
 def _write(path: Path, arrays: Weights) -> None:

@@ -15,21 +15,20 @@ import math
 import re
 import signal
 import socket
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import timedelta
 from importlib import import_module
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cofill import __version__
-from cofill.cluster.session import RaySession, ray_session
+from cofill.cluster.session import RaySession, cores_each, ray_session
 from cofill.errors import ClusterError, CofillError, Remedy
 from cofill.exchange import ALONE, Exchange
 from cofill.progress import Progress, Step, unseen
@@ -45,7 +44,7 @@ LOOPBACK = "127.0.0.1"
 MOST_IN_RING = 8
 # Bytes that are sent at once: a timeout is for one piece, and what gloo holds besides is bounded by it.
 _PIECE = 1 << 26
-_SHORTEST_MEETING = 30.0  # seconds; processes that have just been started do not arrive together
+_SECONDS_TO_MEET = 60.0  # at least: processes that have just been started do not arrive together
 _PLACE_IN_SOURCE = re.compile(r"\[[^]]*\.(?:cc|h|cpp):\d+\] ?")
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_START = 180.0  # of all actors, on machines that may be busy
@@ -62,27 +61,26 @@ class ExchangeError(RuntimeError):
 class Meeting:
     """Where the workers of a team find each other: a store in the process of worker 0, on a free port."""
 
-    def __init__(self, address: str, seconds: float = 60.0) -> None:
+    def __init__(self, address: str) -> None:
         family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
         # Bound by us: the store itself would listen on all interfaces, where it can be disturbed.
         listening = socket.create_server((address, 0), family=family, backlog=1024)
-        self.address = address
         self.port: int = listening.getsockname()[1]
         self.store: Store = _distributed().TCPStore(
             address,
             self.port,
             is_master=True,
-            timeout=_meeting_time(seconds),
+            timeout=timedelta(seconds=_SECONDS_TO_MEET),
             wait_for_workers=False,
             master_listen_fd=listening.detach(),
         )
 
 
-def join_meeting(address: str, port: int, seconds: float = 60.0) -> Store:
+def join_meeting(address: str, port: int) -> Store:
     """The store that worker 0 has opened at that address."""
     began = time.monotonic()
     try:
-        return _distributed().TCPStore(address, port, is_master=False, timeout=_meeting_time(seconds))
+        return _distributed().TCPStore(address, port, is_master=False, timeout=timedelta(seconds=_SECONDS_TO_MEET))
     except RuntimeError as error:
         waited = time.monotonic() - began
         raise ExchangeError(f"waited {waited:.0f} s for worker 1 at {address}:{port}: {_reason(error)}") from error
@@ -121,16 +119,14 @@ class Gloo:
         self._sum, self._max = distributed.AllreduceOptions(), distributed.AllreduceOptions()
         self._sum.reduceOp = distributed.ReduceOp.SUM
         self._max.reduceOp = distributed.ReduceOp.MAX
-        self._from = [distributed.BroadcastOptions() for _ in range(size)]
-        for root, options in enumerate(self._from):
-            options.rootRank = root
-            options.rootTensor = 0
-        for options in (self._sum, self._max, *self._from):
+        self._from = distributed.BroadcastOptions()
+        self._from.rootTensor = 0
+        for options in (self._sum, self._max, self._from):
             options.timeout = timedelta(seconds=seconds)
         began = time.monotonic()
         try:
             options = distributed.ProcessGroupGloo._Options()
-            options._timeout = _meeting_time(seconds)
+            options._timeout = timedelta(seconds=max(seconds, _SECONDS_TO_MEET))
             # By the address and not by the name of an interface: without either gloo asks for the address of the
             # host's name, which is 127.0.0.1 on many machines.
             options._devices = [distributed.ProcessGroupGloo.create_device(hostname=address)]
@@ -164,36 +160,37 @@ class Gloo:
             for rank, length in enumerate(self.sum_(lengths).tolist())
         ]
         for root, part in enumerate(gathered):
-            self._broadcast(part.reshape(-1).view(np.uint8), root)
+            flat = part.reshape(-1).view(np.uint8)
+            # torch wants to be able to write, also where it only reads.
+            self._broadcast(flat if flat.flags.writeable else flat.copy(), root)
         return gathered
 
     def _reduce(self, array: npt.NDArray[Any], options: Any, what: str) -> None:
         if not array.flags.c_contiguous:
             raise ValueError(f"{what} over workers is done in place, of a contiguous array")
-        began = time.monotonic()
-        flat = array.reshape(-1)
-        step = _PIECE // array.itemsize
-        try:
-            for start in range(0, len(flat), step):
-                for ring in self._rings:
-                    ring.allreduce([self._tensor(flat[start : start + step])], options).wait()
-        except RuntimeError as error:
-            raise self._failed(f"{what} of {array.shape} {array.dtype}", began, error) from error
+
+        def reduce(piece: Any) -> None:
+            for ring in self._rings:
+                ring.allreduce([piece], options).wait()
+
+        self._in_pieces(array.reshape(-1), f"{what} of {array.shape} {array.dtype}", reduce)
         self.sent += sum(2 * (ring.size() - 1) * array.nbytes // ring.size() for ring in self._rings)
-        self.seconds += time.monotonic() - began
 
     def _broadcast(self, flat: npt.NDArray[np.uint8], root: int) -> None:
-        began = time.monotonic()
-        try:
-            for start in range(0, len(flat), _PIECE):
-                piece = flat[start : start + _PIECE]
-                # torch wants to be able to write, also where it only reads.
-                tensor = self._tensor(piece if piece.flags.writeable else piece.copy())
-                self._group.broadcast([tensor], self._from[root]).wait()
-        except RuntimeError as error:
-            raise self._failed(f"{len(flat)} bytes of worker {root + 1}", began, error) from error
+        self._from.rootRank = root
+        what = f"{len(flat)} bytes of worker {root + 1}"
+        self._in_pieces(flat, what, lambda piece: self._group.broadcast([piece], self._from).wait())
         if root == self.rank:
             self.sent += (self.size - 1) * len(flat)
+
+    def _in_pieces(self, flat: npt.NDArray[Any], what: str, send: Callable[[Any], object]) -> None:
+        began = time.monotonic()
+        step = _PIECE // flat.itemsize
+        try:
+            for start in range(0, len(flat), step):
+                send(self._tensor(flat[start : start + step]))
+        except RuntimeError as error:
+            raise self._failed(what, began, error) from error
         self.seconds += time.monotonic() - began
 
     def _failed(self, what: str, began: float, error: RuntimeError) -> ExchangeError:
@@ -219,10 +216,6 @@ def _reason(error: Exception) -> str:
     return " ".join(_PLACE_IN_SOURCE.sub("", str(error)).split())[:300]
 
 
-def _meeting_time(seconds: float) -> timedelta:
-    return timedelta(seconds=max(seconds, _SHORTEST_MEETING))
-
-
 # A worker
 
 
@@ -232,8 +225,7 @@ class Worker:
     def __init__(self) -> None:
         self._meeting: Meeting | None = None
         self._exchange: Exchange | None = None  # kept to the end: closed connections would look like a failure of ours
-        self._news: list[Step | Warning] = []
-        self._speaking = threading.Lock()
+        self._news: SimpleQueue[Step | Warning] = SimpleQueue()
 
     def home(self, size: int) -> tuple[str, str]:
         """The version of cofill and the address of this machine; loads what takes long, so that all do it at once."""
@@ -249,9 +241,7 @@ class Worker:
 
     def news(self) -> "list[Step | Warning]":
         """What has happened since this was asked last."""
-        with self._speaking:
-            news, self._news = self._news, []
-        return news
+        return [self._news.get() for _ in range(self._news.qsize())]
 
     def run(
         self,
@@ -274,7 +264,7 @@ class Worker:
                 store = join_meeting(*meeting) if self._meeting is None else self._meeting.store
                 exchange = Gloo(store, rank, size, address=address, seconds=seconds)
             self._exchange = exchange
-            return act(exchange, arguments, self._tell if rank == 0 else unseen)
+            return act(exchange, arguments, self._news.put if rank == 0 else unseen)
         except Exception as error:
             cause: BaseException | None = error
             while cause is not None:  # the failed exchange may have been turned into an error of writing a file
@@ -283,14 +273,8 @@ class Worker:
                 cause = cause.__cause__
             raise
 
-    def _tell(self, step: Step) -> None:
-        measures = {name: float(value) for name, value in step.measures.items()}
-        with self._speaking:
-            self._news.append(replace(step, measures=measures))
-
     def _warned(self, message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
-        with self._speaking:
-            self._news.append(message if isinstance(message, Warning) else category(message))
+        self._news.put(message if isinstance(message, Warning) else category(message))
 
 
 # What the driver does
@@ -346,12 +330,6 @@ def run_team(
                     ) from failure
                 note = f"{failure}; going on from the last checkpoint"
                 progress(Step("workers", 0, workers, max(news.furthest, 0.0), note=note))
-
-
-def cores_each(machines: Sequence[int], workers: int) -> int:
-    """The most cores that each worker can have; 1 where there are not enough: a cluster may grow by itself."""
-    fitting = (each for each in range(max(machines, default=1), 1, -1) if sum(m // each for m in machines) >= workers)
-    return next(fitting, 1)
 
 
 class _FailedError(Exception):
@@ -456,8 +434,13 @@ def _run(
             try:
                 results[rank] = ray.get(call)
             except ray.exceptions.RayTaskError as error:
+                if isinstance(error.cause, CofillError):
+                    raise error.cause from None
                 if not isinstance(error.cause, ExchangeError):
-                    raise _of_program(error.cause, rank, size) from None
+                    raise ClusterError(
+                        f"worker {rank + 1} of {size} ended with an exception: {problem_of(error.cause)}",
+                        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
+                    ) from None
                 failures.append((False, str(error.cause)))
             except ray.exceptions.RayError as error:
                 failures.append((True, f"worker {rank + 1} of {size} ({ranked[rank][0]}): {how_ray_lost_it(error)}"))
@@ -466,15 +449,6 @@ def _run(
     if failures:  # not that of one that only waited for the others in vain
         raise _FailedError(max(failures, key=lambda one: one[0])[1])
     return [results[rank] for rank in range(size)]
-
-
-def _of_program(error: Exception, rank: int, size: int) -> CofillError:
-    if isinstance(error, CofillError):
-        return error
-    return ClusterError(
-        f"worker {rank + 1} of {size} ended with an exception: {problem_of(error)}",
-        Remedy.passing("what was saved is kept, go on with {resume}", resume=True),
-    )
 
 
 @contextmanager

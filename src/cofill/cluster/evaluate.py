@@ -1,6 +1,6 @@
 """A model measured by tasks over ranges of people on a Ray cluster: the numbers of `cofill.evaluation`.
 
-Two rounds of tasks. The first counts the training ratings of everybody and predicts the test ratings; then it is known
+Two rounds of tasks. The first counts the training ratings of all people and predicts the test ratings; then it is known
 which test ratings count, and which items are popular. The second makes and measures lists. What tasks give back is an
 entry for each rating or person, so this process holds as much as the test part and a number for each person.
 """
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cofill.arrays import Bools, Ints, Longs
-from cofill.cluster.score import Division, Lazy, ModelOutline, ModelParts, Range, Report, do_all, people_asked
+from cofill.cluster.score import Division, ModelOutline, ModelParts, Range, Report, cut_by_person, do_all, people_asked
 from cofill.cluster.session import Workplace, workplace
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError
@@ -116,17 +117,11 @@ def _counted(
     # People that the model does not know are with the first range: any can answer for them.
     ends = np.searchsorted(people[order], [0, *(one.first for one in ranges[1:]), outline.users])
     ends[0] = 0
-    within: Bools | None = np.zeros(len(test), np.bool_)
-    predicted = np.empty(len(test), np.float32)
-    found = _Counted(
-        users, items, np.zeros(outline.users, np.int64), np.zeros(0, np.int64), 0, np.zeros(len(test), np.bool_), None
-    )
 
     def task(number: int) -> Mapping[str, Any]:
         own = order[ends[number] : ends[number + 1]]
         return {
-            "model": str(outline.folder),
-            "digest": outline.digest,
+            **outline.named,
             "range": tuple(ranges[number]),
             "people": people[own],
             "items": items[own],
@@ -134,24 +129,25 @@ def _counted(
             "predict": predict,
         }
 
-    def take(number: int, result: Mapping[str, Any]) -> None:
-        nonlocal within
-        own = order[ends[number] : ends[number + 1]]
-        found.by_user[slice(*ranges[number])] = result["by_user"]
-        found.by_item = result["by_item"]
-        found.known += result["known"]
-        found.did[own] = result["did"]
-        if predict:
-            predicted[own] = result["ratings"]
-            if result["within"] is None:
-                within = None
-            elif within is not None:
-                within[own] = result["within"]
+    parts = do_all(place, len(ranges), task, f"{__name__}:begin_counting", division, report)
 
-    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_counting", division, take, report)
+    def all_of(name: str) -> npt.NDArray[Any]:
+        """Of all test ratings, in their order."""
+        found = np.concatenate([part[name] for part in parts])
+        return found[np.argsort(order)]
+
+    predictions = None
     if predict:
-        found.predictions = Predictions(predicted, within)
-    return found
+        predictions = Predictions(all_of("ratings"), None if parts[0]["within"] is None else all_of("within"))
+    return _Counted(
+        users,
+        items,
+        np.concatenate([part["by_user"] for part in parts]),
+        parts[0]["by_item"],
+        sum(part["known"] for part in parts),
+        all_of("did"),
+        predictions,
+    )
 
 
 def begin_counting(work: Work, shared: bytes) -> Callable[[Any], Any]:
@@ -211,7 +207,8 @@ def _ranked(
     # By the person's place in the model, so that a task is about people of one part; newcomers can be asked of any.
     people = found.users[wanted.people] if told is None else np.full(len(wanted.people), -1)
     order = np.argsort(people, kind="stable")
-    ranges = _cut(people[order], outline.whole_parts(), division.number(place, len(people)))
+    cut_at = people[order] if told is None else order  # all newcomers are -1
+    ranges = cut_by_person(cut_at, outline.whole_parts(), division.number(place, len(people)))
 
     def task(number: int) -> Mapping[str, Any]:
         places = order[slice(*ranges[number])]
@@ -221,8 +218,7 @@ def _ranked(
             ids = [test.users.id(person) for person in wanted.people[places].tolist()]
             newcomers = {"items": some.items, "values": some.values, "ends": some.ends, "ids": ids}
         return {
-            "model": str(outline.folder),
-            "digest": outline.digest,
+            **outline.named,
             "people": people[places],
             "newcomers": newcomers,
             "ends": own.ends,
@@ -233,24 +229,14 @@ def _ranked(
             "training_users": training_users,
         }
 
-    def take(number: int, result: Mapping[ListsBy, Any]) -> None:
-        places = order[slice(*ranges[number])]
-        for by, (ours, popular) in result.items():
-            tallies[by].ours.join(places, ours)
-            tallies[by].popular.join(places, popular)
-
     counts = np.ascontiguousarray(found.by_item, np.int64).tobytes()
-    do_all(place, Lazy(len(ranges), task), f"{__name__}:begin_ranking", division, take, report, counts)
+    results = do_all(place, len(ranges), task, f"{__name__}:begin_ranking", division, report, counts)
+    for own, result in zip(ranges, results, strict=True):
+        for by, (ours, popular) in result.items():
+            tallies[by].ours.join(order[slice(*own)], ours)
+            tallies[by].popular.join(order[slice(*own)], popular)
     groups = popularity_groups(found.by_item, found.items)
     return {by: one.result(by, groups) for by, one in tallies.items()}
-
-
-def _cut(people: Longs, parts: Sequence[Range], tasks: int) -> list[Range]:
-    """Places of people, ascending, in about so many ranges of the same size, none of which lies in two parts."""
-    wanted = np.linspace(0, len(people), min(tasks, len(people)) + 1).astype(np.int64)
-    at_parts = np.searchsorted(people, [part.first for part in parts[1:]])
-    ends = np.unique(np.concatenate([wanted, at_parts])).astype(np.int64).tolist()
-    return [Range(*ends[at : at + 2]) for at in range(len(ends) - 1)]
 
 
 def _some_of(wanted: Relevant, places: Longs) -> Relevant:

@@ -1,4 +1,4 @@
-"""Everybody's lists, or the predictions of many pairs, by tasks over ranges of people on a Ray cluster.
+"""The lists of all people, or the predictions of many pairs, by tasks over ranges of people on a Ray cluster.
 
 Each task loads the model, or the part of it with its people, scores them in chunks of bounded memory, and writes one
 Parquet file. A task whose worker is killed is begun again; a command that was stopped goes on where it was when it is
@@ -12,7 +12,7 @@ given again. The folder:
 import hashlib
 import json
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date
 from functools import cached_property
@@ -33,7 +33,7 @@ from cofill.errors import ClusterError, CofillError, DataError, ModelFileError, 
 from cofill.files import json_of, replacing
 from cofill.memory import peak_bytes
 from cofill.models.lists.rules import By, Catalogue, Rules
-from cofill.models.persistence import read_outline, read_people
+from cofill.models.persistence import read_outline, read_people, sha256_of
 from cofill.models.results import check_count, list_columns, list_schema
 from cofill.workers import Work, map_unordered
 
@@ -72,6 +72,8 @@ class ModelOutline:
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         found = read_outline(folder)
+        self.named = {"model": str(self.folder), "digest": found.digest}
+        """What a task says of the model that it is about."""
         self.digest, self.rated, self.users = found.digest, found.rated, found.users
         self.users_are_integers = found.users_are_integers
         self.scale: Scale = found.scale
@@ -187,49 +189,33 @@ class Division:
         return self.tasks or max(_TASKS_A_CORE * self.workers(place), -(-size // most))
 
 
-class Lazy(Sequence[Any]):
-    """Tasks, each made when a worker is free for it: together they may be as large as the data."""
-
-    def __init__(self, size: int, make: Callable[[int], Mapping[str, Any]]) -> None:
-        self._size, self._make = size, make
-
-    def __len__(self) -> int:
-        return self._size
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._make(number)
-
-
 def do_all(
     place: Workplace,
-    tasks: Sequence[Any],
+    count: int,
+    task: Callable[[int], Mapping[str, Any]],
     function: str,
     division: Division,
-    take: Callable[[int, Any], None],
     report: Report | None,
     shared: bytes = b"",
-) -> None:
-    """Do all tasks, whose results are taken as they come; the first that fails for good ends them all."""
-    workers, done = min(division.workers(place), len(tasks)), 0
+) -> list[Any]:
+    """The results of so many tasks, in their order; the first that fails for good ends them all."""
+    workers, found = min(division.workers(place), count), dict[int, Any]()
     with map_unordered(
-        function, tasks, workers=workers, threads=division.cores, shared=shared, on_ray=place.on_ray
+        function, map(task, range(count)), workers=workers, threads=division.cores, shared=shared, on_ray=place.on_ray
     ) as outcomes:
         for outcome in outcomes:
             if outcome.killed:
+                remedy = "the same command goes on; if memory is short, with more of {tasks} or {cores}"
                 raise ClusterError(
-                    f"task {outcome.task + 1} of {len(tasks)}: {outcome.problem}",
-                    Remedy.passing(
-                        "the same command goes on; if memory is short, with more of {tasks} or {cores}",
-                        tasks=...,
-                        cores=...,
-                    ),
+                    f"task {outcome.task + 1} of {count}: {outcome.problem}",
+                    Remedy.passing(remedy, tasks=..., cores=...),
                 )
             if outcome.problem is not None:
                 raise CofillError(outcome.problem)
-            take(outcome.task, outcome.result)
-            done += 1
+            found[outcome.task] = outcome.result
             if report is not None:
-                report(done / len(tasks))
+                report(len(found) / count)
+    return [found[number] for number in range(count)]
 
 
 # The folder of parts
@@ -252,35 +238,7 @@ class Part:
         import polars as pl
 
         rows = int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
-        return cls(path.name, *people, rows, path.stat().st_size, _sha256(path))
-
-
-def part_name(number: int) -> str:
-    return f"part-{number:05d}.parquet"
-
-
-def write_part(
-    path: Path, schema: "Mapping[str, pl.DataType | type[pl.DataType]]", frames: "Iterator[pl.DataFrame]"
-) -> None:
-    """Write the rows of a task as they come."""
-    from polars.io.plugins import register_io_source
-
-    failed: list[BaseException] = []
-
-    def source(*_: Any) -> "Iterator[pl.DataFrame]":
-        try:
-            yield from frames
-        except BaseException as error:
-            failed.append(error)
-            raise
-
-    try:
-        with replacing(path, ClusterError) as draft:
-            register_io_source(source, schema=schema).sink_parquet(draft, maintain_order=True, row_group_size=100_000)
-    except ClusterError:
-        if failed:  # it was not the writing that failed
-            raise failed[0] from None
-        raise
+        return cls(path.name, *people, rows, path.stat().st_size, sha256_of(path))
 
 
 class PartFolder:
@@ -296,14 +254,26 @@ class PartFolder:
         """The ranges of all parts: those of the same command before, or new ones; another question is refused."""
         before = _read(self._manifest) or _read(self._begun)
         if before is None:
-            self._refuse_strangers()
+            if self.folder.exists() and not self.folder.is_dir():
+                raise DataError(f"{self.folder}: this is a file; {self.name} of a cluster are written into a folder")
+            if self.folder.exists() and (others := sorted(self.folder.iterdir())):
+                raise DataError(
+                    f"{self.folder}: holds {others[0].name}, which does not belong to {self.name} of a cluster",
+                    Remedy.passing("name an empty or a new folder with {out}", out=...),
+                )
             found = list(cut())
         else:
-            self._refuse_other_question(before)
+            asked, wanted = before["question"], self.question
+            if differing := sorted(key for key in {*asked, *wanted} if asked.get(key) != wanted.get(key)):
+                raise DataError(
+                    f"{self.folder}: holds the {self.name} of another question (another "
+                    f"{', '.join(key.replace('_', ' ') for key in differing)})",
+                    Remedy.passing("name another folder with {out}, or remove this one", out=...),
+                )
             found = [Range(*pair) for pair in before["ranges"]]
             for part in (Part(**one) for one in before.get("parts", ())):
                 path = self.folder / part.name
-                if path.exists() and _sha256(path) != part.sha256:  # damaged since: made again
+                if path.exists() and sha256_of(path) != part.sha256:  # damaged since: made again
                     path.unlink()
         _write_json(self._begun, self._document(found))
         self._manifest.unlink(missing_ok=True)
@@ -328,27 +298,6 @@ class PartFolder:
             "ranges": [list(one) for one in ranges],
         }
 
-    def _refuse_other_question(self, before: Mapping[str, Any]) -> None:
-        asked = before["question"]
-        if asked == self.question:
-            return
-        differing = sorted(key for key in {*asked, *self.question} if asked.get(key) != self.question.get(key))
-        raise DataError(
-            f"{self.folder}: holds the {self.name} of another question (another "
-            f"{', '.join(key.replace('_', ' ') for key in differing)})",
-            Remedy.passing("name another folder with {out}, or remove this one", out=...),
-        )
-
-    def _refuse_strangers(self) -> None:
-        if self.folder.exists() and not self.folder.is_dir():
-            raise DataError(f"{self.folder}: this is a file; {self.name} of a cluster are written into a folder")
-        strange = next(iter(sorted(self.folder.iterdir())), None) if self.folder.exists() else None
-        if strange is not None:
-            raise DataError(
-                f"{self.folder}: holds {strange.name}, which does not belong to {self.name} of a cluster",
-                Remedy.passing("name an empty or a new folder with {out}", out=...),
-            )
-
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
@@ -367,11 +316,6 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _write_json(path: Path, document: Mapping[str, Any]) -> None:
     with replacing(path, ClusterError) as draft:
         draft.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass(frozen=True)
@@ -412,8 +356,7 @@ def recommend_everybody(
     asked = {"n": n, "by": by, "exclude_known": exclude_known, "rules": _plain(given)}
     folder = PartFolder(out, "lists", {"model": outline.digest, **asked})
     task = {
-        "model": str(outline.folder),
-        "digest": outline.digest,
+        **outline.named,
         "integers": (outline.users_are_integers, outline.items.integers),
         "rules": given,
         **{name: asked[name] for name in ("n", "by", "exclude_known")},
@@ -457,8 +400,7 @@ def predict_pairs(
     def task(part: Range) -> dict[str, Any]:
         own = slice(part.first, part.last)
         return {
-            "model": str(outline.folder),
-            "digest": outline.digest,
+            **outline.named,
             "pairs": pairs[order[own]],
             "people": people[own],
             "items": items[own],
@@ -483,12 +425,10 @@ def _score(
         ranges = folder.ranges(lambda: cut(place))
 
         def task(number: int) -> Mapping[str, Any]:
-            path = str(folder.folder / part_name(number))
+            path = str(folder.folder / f"part-{number:05d}.parquet")
             return {"path": path, "range": tuple(ranges[number]), **content(ranges[number])}
 
-        found: dict[int, dict[str, Any]] = {}
-        do_all(place, Lazy(len(ranges), task), f"{__name__}:{function}", division, found.__setitem__, report)
-    results = [found[number] for number in range(len(ranges))]
+        results = do_all(place, len(ranges), task, f"{__name__}:{function}", division, report)
     parts = [Part(**result["part"]) for result in results]
     folder.finish(parts, **facts)
     return Scored(
@@ -501,15 +441,15 @@ def _score(
     )
 
 
-def _plain(value: Any) -> Any:
-    """As JSON, for a digest."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(one) for key, one in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, str | int | float | bool | None):
-        return value
-    return value.isoformat() if isinstance(value, date) else [_plain(one) for one in value]
+def _plain(rules: Mapping[str, Any]) -> Any:
+    """As they are when they are read from JSON."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            return value.tolist()
+        return value.isoformat() if isinstance(value, date) else list(value)
+
+    return json.loads(json.dumps(rules, default=plain))
 
 
 def _digest(frame: "pl.DataFrame") -> str:
@@ -521,23 +461,20 @@ def _digest(frame: "pl.DataFrame") -> str:
 
 # What a worker does
 
-Write = Callable[[Mapping[str, Any], Held, Report], "Iterator[pl.DataFrame]"]
-
 
 def begin_lists(work: Work, shared: bytes) -> Callable[[Any], Any]:
     """Entry point of a worker that writes lists."""
-    return _begin(work, _schema_of_lists, _lists, lambda task: Range(*task["range"]))
+    return _begin(work, _lists, lambda task: Range(*task["range"]))
 
 
 def begin_predictions(work: Work, shared: bytes) -> Callable[[Any], Any]:
     """Entry point of a worker that writes predictions."""
-    return _begin(work, _schema_of_predictions, _predictions, lambda task: people_asked(task["people"]))
+    return _begin(work, _predictions, lambda task: people_asked(task["people"]))
 
 
 def _begin(
     work: Work,
-    schema: "Callable[[Mapping[str, Any], Held], Mapping[str, Any]]",
-    write: Write,
+    rows: "Callable[[Mapping[str, Any], Held, Report], pl.DataFrame]",
     needed: Callable[[Mapping[str, Any]], Range],
 ) -> Callable[[Any], Any]:
     parts = ModelParts()
@@ -546,19 +483,17 @@ def _begin(
         path = Path(task["path"])
         kept = path.exists()
         if not kept:
-            held = parts.held_for(task, needed(task))
-            write_part(path, schema(task, held), write(task, held, work.report))
+            found = rows(task, parts.held_for(task, needed(task)), work.report)
+            with replacing(path, ClusterError) as draft:
+                found.write_parquet(draft, row_group_size=100_000)
         return {"part": vars(Part.of(path, Range(*task["range"]))), "kept": kept, "peak_bytes": peak_bytes()}
 
     return do
 
 
-def _schema_of_lists(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":
-    integers = [name for name, yes in zip(("user", "item"), task["integers"], strict=True) if yes]
-    return list_schema(list_columns(held.model.rated), integers=integers)
+def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "pl.DataFrame":
+    import polars as pl
 
-
-def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.DataFrame]":
     model, own = held.model, Range(*task["range"])
     people = [model.users.id(index - held.offset) for index in range(own.first, own.last)]
     lists = model.recommend_many(
@@ -570,29 +505,24 @@ def _lists(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.
         **task["rules"],
     )
     # A part may have numbers alone where the whole model has texts too.
-    schema: dict[Any, Any] = dict(_schema_of_lists(task, held))
-    for frame in lists.frames():
-        yield frame.cast(schema)
+    integers = [name for name, yes in zip(("user", "item"), task["integers"], strict=True) if yes]
+    schema: dict[Any, Any] = dict(list_schema(list_columns(model.rated), integers=integers))
+    return pl.concat([pl.DataFrame(schema=schema), *(frame.cast(schema) for frame in lists.frames())])
 
 
-def _schema_of_predictions(task: Mapping[str, Any], held: Held) -> "Mapping[str, Any]":
+def _predictions(task: Mapping[str, Any], held: Held, report: Report) -> "pl.DataFrame":
     import polars as pl
 
-    ends = ("low", "high") if task["with_interval"] else ()
-    return {**task["pairs"].schema, **dict.fromkeys(("rating", *ends), pl.Float32)}
-
-
-def _predictions(task: Mapping[str, Any], held: Held, report: Report) -> "Iterator[pl.DataFrame]":
-    import polars as pl
-
-    pairs, items, people = task["pairs"], task["items"], task["people"]
+    pairs: pl.DataFrame = task["pairs"]
+    items, people = task["items"], task["people"]
     users = np.where(people < 0, -1, people - held.offset).astype(np.int32)
+    found = []
     for first in range(0, len(pairs), _PAIRS_AT_ONCE):
         own = slice(first, first + _PAIRS_AT_ONCE)
         if task["with_interval"]:
-            found = held.model.predict_intervals(users[own], items[own])
-            columns = {"rating": found.ratings, "low": found.low, "high": found.high}
+            some = held.model.predict_intervals(users[own], items[own])
+            found.append(pl.DataFrame({"rating": some.ratings, "low": some.low, "high": some.high}))
         else:
-            columns = {"rating": held.model.predict_indices(users[own], items[own])}
-        yield pairs[own].with_columns(**{name: pl.Series(values) for name, values in columns.items()})
+            found.append(pl.DataFrame({"rating": held.model.predict_indices(users[own], items[own])}))
         report(min(len(pairs), first + _PAIRS_AT_ONCE) / len(pairs))
+    return pl.concat([pairs, pl.concat(found)], how="horizontal", strict=True)

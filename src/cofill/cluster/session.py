@@ -12,15 +12,14 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofill.errors import ClusterError, quoted
-from cofill.workers import cores
+from cofill.workers import cores, problem_of
 
 INSTALL = "pip install 'cofill[cluster]'"
 LOCAL = "local"
@@ -72,6 +71,12 @@ class Workplace(NamedTuple):
         return sum(self.machines)
 
 
+def cores_each(machines: Sequence[int], workers: int) -> int:
+    """The most cores that each worker can have; 1 where there are not enough: a cluster may grow by itself."""
+    fitting = (each for each in range(max(machines, default=1), 1, -1) if sum(m // each for m in machines) >= workers)
+    return next(fitting, 1)
+
+
 @contextmanager
 def workplace(address: str | None) -> Iterator[Workplace]:
     """This machine, or the Ray cluster at an address."""
@@ -96,31 +101,41 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STO
     ray = require_ray()
     address = None if address == LOCAL else address
     if ray.is_initialized():
-        _check_same(address, ray.get_runtime_context().gcs_address)
+        joined = ray.get_runtime_context().gcs_address
+        # A host may have several names, so the port decides.
+        if address is not None and ":" in address and address.rpartition(":")[2] != joined.rpartition(":")[2]:
+            raise ClusterError(f"this process works on the Ray cluster at {joined}, not at {address}; leave it first")
         yield RaySession(ray, local=False)
         return
-    if not os.environ.get("COFILL_TRACE"):
+    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+    traced = bool(os.environ.get("COFILL_TRACE"))
+    if not traced:
         logging.getLogger("ray").setLevel(logging.ERROR)  # it tells much while it starts
-    folder = None if address is not None else _temporary_folder()
+    if address is None:
+        usual = tempfile.gettempdir()
+        folder = tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp")
+        options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
+        options["_temp_dir"] = folder
+    elif not address.startswith(_CLIENT) and address != "auto":
+        _ask(address)
     try:
-        with _own_handler_of_termination():
-            if address is not None:
-                _join(ray, address)
-            else:
-                _start(ray, cpus, folder, store_bytes)
+        try:
+            with _own_handler_of_termination(), _environment({} if address else SETTINGS_OF_OUR_OWN):
+                # "local": not a cluster that RAY_ADDRESS or an earlier `ray start` may name
+                ray.init(address or LOCAL, **options)
+        except Exception as error:
+            raise ClusterError(
+                _why_not_joined(address, error)
+                if address
+                else f"no Ray could be started on this machine ({problem_of(error)[:300]}); "
+                "see whether memory and the space in /tmp are enough"
+            ) from error
         with _no_words_of_ray():
             yield RaySession(ray, local=address is None)
     finally:
         ray.shutdown()  # of what this process has started or joined, never of the machine
-        if folder is not None and not os.environ.get("COFILL_TRACE"):  # its logs
+        if address is None and not traced:  # its logs
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _check_same(address: str | None, joined: str) -> None:
-    """Refuse another cluster while one is joined; a host may have several names, so the port decides."""
-    if address is None or ":" not in address or address.rpartition(":")[2] == joined.rpartition(":")[2]:
-        return
-    raise ClusterError(f"this process works on the Ray cluster at {joined}, and not at {address}; leave that one first")
 
 
 def require_ray() -> Any:
@@ -139,34 +154,6 @@ def require_ray() -> Any:
             f"Ray {ray.__version__} is installed, and from {NEWEST}.{OLDEST} up to {NEWEST}.x is needed. Run: {INSTALL}"
         )
     return ray
-
-
-def _start(ray: Any, cpus: int, folder: Path | None, store_bytes: int) -> None:
-    try:
-        with _environment(SETTINGS_OF_OUR_OWN):
-            ray.init(
-                "local",  # not a cluster that RAY_ADDRESS or an earlier `ray start` may name
-                num_cpus=cpus,
-                include_dashboard=False,
-                log_to_driver=False,
-                configure_logging=False,
-                object_store_memory=store_bytes,
-                _temp_dir=str(folder),
-            )
-    except Exception as error:
-        raise ClusterError(
-            f"no Ray could be started on this machine ({_one_line(error)}); "
-            "see whether memory and the space in /tmp are enough"
-        ) from error
-
-
-def _join(ray: Any, address: str) -> None:
-    if not address.startswith(_CLIENT) and address != "auto":
-        _ask(address)
-    try:
-        ray.init(address, log_to_driver=False, configure_logging=False)
-    except Exception as error:
-        raise ClusterError(_why_not_joined(address, error)) from error
 
 
 def _ask(address: str) -> None:
@@ -191,19 +178,13 @@ def _ask(address: str) -> None:
 
 
 def _why_not_joined(address: str, error: Exception) -> str:
-    said = _one_line(error)
     if address == "auto" and isinstance(error, ConnectionError):
         return "this machine belongs to no Ray cluster; run `ray start --address=HOST:PORT`, or name HOST:PORT"
     return (
-        f"the cluster at {address} could not be joined ({said}); see that Ray and Python have the same versions here, "
-        "that RAY_AUTH_TOKEN or ~/.ray/auth_token has its token, and that this machine is part of it "
-        "(`ray start --address=HOST:PORT`)"
+        f"the cluster at {address} could not be joined ({problem_of(error)[:300]}); see that Ray and Python have the "
+        "same versions here, that RAY_AUTH_TOKEN or ~/.ray/auth_token has its token, and that this machine is part of "
+        "it (`ray start --address=HOST:PORT`)"
     )
-
-
-def _temporary_folder() -> Path:
-    usual = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp"))
 
 
 @contextmanager
@@ -238,16 +219,10 @@ def _environment(wanted: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def _own_handler_of_termination() -> Iterator[None]:
     """Ray takes over SIGTERM; give it back."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield
     finally:
-        with suppress(TypeError):  # a handler that was not set from Python
-            signal.signal(signal.SIGTERM, before)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__
+        if threading.current_thread() is threading.main_thread():
+            with suppress(TypeError):  # a handler that was not set from Python
+                signal.signal(signal.SIGTERM, before)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from os import PathLike
@@ -21,7 +22,7 @@ from cofill.arrays import Floats
 from cofill.cluster.checkpoint import ShardedCheckpoint
 from cofill.cluster.comm import run_team
 from cofill.cluster.session import LOCAL, require_ray
-from cofill.config import CFNSettings, Orientation
+from cofill.config import CFNSettings
 from cofill.data.attributes import Attributes
 from cofill.data.described import SideFeatures
 from cofill.data.partition import Partition, Shard, is_partition, write_partition
@@ -88,12 +89,7 @@ def train_partition(
         "resume": resume,
     }
     results = run_team(
-        PROGRAM,
-        arguments,
-        workers=workers,
-        address=address,
-        threads=settings.threads,
-        progress=progress,
+        PROGRAM, arguments, workers=workers, address=address, threads=settings.threads, progress=progress
     )
     first = results[0]
     shards = [ShardCard.model_validate(card) for result in results for card in result["shards"]]
@@ -132,48 +128,31 @@ class Cluster:
         resume: bool,
     ) -> CFN:
         """The fitted model, loaded whole; what a `Recommender` calls."""
-        if self.folder is not None:
-            return self._fit_in(Path(self.folder), model, ratings, user_features, item_features, progress, resume)
-        if self.address not in (None, LOCAL):
+        require_ray()  # before the ratings are cut
+        if self.folder is None and self.address not in (None, LOCAL):
             raise SettingsError(
                 "workers on several machines need a folder that all of them see; give Cluster(..., folder=...)"
             )
-        if resume:
+        if self.folder is None and resume:
             raise SettingsError("resume needs the folder of the run to go on with; give Cluster(..., folder=...)")
-        with temporary_folder("cofill-cluster") as folder:
-            return self._fit_in(folder, model, ratings, user_features, item_features, progress, resume)
-
-    def _fit_in(
-        self,
-        folder: Path,
-        model: CFN,
-        ratings: object,
-        user_features: object,
-        item_features: object,
-        progress: Progress,
-        resume: bool,
-    ) -> CFN:
-        require_ray()  # before the ratings are cut
-        partition, out = folder / "partition", folder / "model"
-        if isinstance(ratings, str | PathLike) and is_partition(Path(ratings)):
-            if user_features is not None or item_features is not None:
-                raise DataError("the features of a partition are in it; leave out item_features and user_features")
-            partition = Path(ratings)
-        else:  # also to go on with a run: whether it was about the same ratings is told by what is cut
-            side: Orientation = "user" if model.orientation == "user" else "item"
-            source = ratings if isinstance(ratings, Ratings | str | PathLike) else Ratings.read(ratings)
-            write_partition(
-                source,
-                partition,
-                orientation=side,
-                user_features=user_features,
-                item_features=item_features,
-                progress=progress,
-            )
-        train_partition(
-            partition, out, model.settings, workers=self.workers, address=self.address, progress=progress, resume=resume
-        )
-        return type(model).load(out)
+        with temporary_folder("cofill-cluster") if self.folder is None else nullcontext(Path(self.folder)) as folder:
+            partition, out = folder / "partition", folder / "model"
+            if isinstance(ratings, str | PathLike) and is_partition(Path(ratings)):
+                if user_features is not None or item_features is not None:
+                    raise DataError("the features of a partition are in it; leave out item_features and user_features")
+                partition = Path(ratings)
+            else:  # also to go on with a run: whether it was about the same ratings is told by what is cut
+                write_partition(
+                    ratings if isinstance(ratings, Ratings | str | PathLike) else Ratings.read(ratings),
+                    partition,
+                    orientation="user" if model.orientation == "user" else "item",
+                    user_features=user_features,
+                    item_features=item_features,
+                    progress=progress,
+                )
+            where: dict[str, Any] = {"workers": self.workers, "address": self.address}
+            train_partition(partition, out, model.settings, **where, progress=progress, resume=resume)
+            return type(model).load(out)
 
 
 def check_settings(settings: CFNSettings, partition: Partition) -> None:
@@ -188,10 +167,6 @@ def check_settings(settings: CFNSettings, partition: Partition) -> None:
             f"{partition.folder} was cut for a network whose rows are {partition.orientation}s, and the setting "
             f"'orientation' is {settings.orientation!r}; cut the ratings again with cofill partition --orientation "
             f"{settings.orientation}, or set orientation to {partition.orientation}"
-        )
-    if not partition.rated:
-        raise SettingsError(
-            f"{partition.folder} holds interactions, and several workers train on ratings; train on one machine"
         )
     if settings.half_life and not partition.timed:
         raise SettingsError(

@@ -7,12 +7,12 @@ from functools import partial
 from statistics import fmean
 from typing import Any
 
-from cofill.cluster.session import Workplace, workplace
+from cofill.cluster.session import Workplace, cores_each, workplace
 from cofill.errors import CofillError
 from cofill.experiments.experiment_data import ExperimentData
 from cofill.experiments.runs import Record, Run, Store
-from cofill.progress import duration
-from cofill.workers import Work, map_unordered, problem_of, tasks_progress
+from cofill.progress import Step, duration, shown
+from cofill.workers import Work, map_unordered, problem_of
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,9 @@ def finish(
     with workplace(ray) as place:
         if others and not here:
             several = workers or len(place.machines)
-            _finish_elsewhere(others, content, store, watch, place, several, _threads_each(place, several))
+            _finish_elsewhere(others, content, store, watch, place, several, cores_each(place.machines, several))
         for run in alone:
             _finish_elsewhere([run], content, store, watch, place, 1, 0)
-
-
-def _threads_each(place: Workplace, workers: int) -> int:
-    """The most threads of each worker with which all find a place at once; at least 1."""
-    for threads in range(place.machines[0], 1, -1):
-        if sum(cores // threads for cores in place.machines) >= workers:
-            return threads
-    return 1
 
 
 def _finish_here(runs: Sequence[Run], data: ExperimentData, store: Store, watch: Watch) -> None:
@@ -197,14 +189,15 @@ Begin = Callable[[list[Run], dict[str, float], int], Watch]
 @contextmanager
 def experiment_progress(what: str, quiet: bool = False) -> Iterator[Begin]:
     """Show finished runs, running ones and the time left; a log gets a line for every finished run."""
-    with tasks_progress(what, quiet) as show:
+    with shown(quiet) as progress:
 
         def begin(runs: list[Run], finished: dict[str, float], workers: int) -> Watch:
             standing = Standing(runs, finished, workers)
 
             def watch(event: Event) -> None:
                 standing.take(event)
-                show(standing.told(), standing.completed, len(runs), event.record is not None)
+                done, text = standing.completed, standing.told()
+                progress(Step(what, done, len(runs), done / len(runs), text=text, logged=event.record is not None))
 
             return watch
 

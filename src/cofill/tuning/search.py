@@ -11,13 +11,13 @@ from optuna.trial import TrialState
 from cofill.cluster.session import workplace
 from cofill.errors import CofillError, Remedy
 from cofill.interrupts import postponed
-from cofill.progress import duration
+from cofill.progress import Step, duration, shown
 from cofill.tuning.goals import Goal
 from cofill.tuning.list_search_data import ListSearchData
 from cofill.tuning.search_data import SearchData
 from cofill.tuning.storage import absolute_url, check_within_reach, storage_explained
 from cofill.tuning.study import FINISHED, Plan, fail_the_dead, open_study
-from cofill.workers import map_unordered, tasks_progress
+from cofill.workers import map_unordered
 
 
 @dataclass(frozen=True)
@@ -104,15 +104,16 @@ def search_progress(quiet: bool = False) -> Iterator[Watch | None]:
         yield None
         return
     clock = _Clock()
-    shown = -1
-    with tasks_progress("searching") as show:
+    last = -1
+    with shown() as progress:
 
         def watch(standing: Standing) -> None:
-            nonlocal shown
-            left = clock.left(standing)
-            if standing.finished != shown:
-                shown = standing.finished
-                show(_told(standing, left), shown, standing.trials, shown >= standing.trials)
+            nonlocal last
+            left, done, trials = clock.left(standing), standing.finished, standing.trials
+            if done != last:
+                last = done
+                text = _told(standing, left)
+                progress(Step("searching", done, trials, done / trials, text=text, logged=done >= trials))
 
         yield watch
 

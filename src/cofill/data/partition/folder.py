@@ -1,4 +1,4 @@
-"""Ratings in buckets of columns, as `write_partition` leaves them: what everybody needs, and any range of buckets.
+"""Ratings in buckets of columns, as `write_partition` leaves them: what all workers need, and any range of buckets.
 
     partition.json                  what the partition is: counts, scale, and the files that belong to it; written last
     bucket-00042.safetensors        columns of one bucket: their ids, ratings, times and features
@@ -17,6 +17,7 @@ import io
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -27,11 +28,10 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Bools, Ints, Longs
 from cofill.config import Orientation
-from cofill.data.described import DescribedRatings, SideFeatures, side_of
+from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
-from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item
@@ -41,7 +41,6 @@ from cofill.files import explain_write_failure, json_of
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT = "cofill-partition"
 FORMAT_VERSION = 1
 MANIFEST = "partition.json"
 _REMEDY = "copy it again, or run `cofill partition` again"
@@ -109,11 +108,10 @@ class Manifest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    format: str = FORMAT
+    format: Literal["cofill-partition"] = "cofill-partition"
     format_version: int = FORMAT_VERSION
     cofill_version: str = __version__
     orientation: Orientation
-    rated: bool
     scale: tuple[float, float]
     times: Literal["int64", "float64"] | None
     integer_columns: bool
@@ -142,26 +140,20 @@ class Manifest(BaseModel):
         except (FileNotFoundError, NotADirectoryError):
             found = f"not a partition, there is no {MANIFEST} in it"
             raise DataError(found, "make one with `cofill partition`", where=str(folder)) from None
-        except OSError as error:
-            raise DataError(f"cannot be read ({error.strerror})", "check its permissions", where=str(path)) from None
-        except ValueError as error:
-            raise DataError(f"truncated or altered, it is not JSON ({error})", _REMEDY, where=str(path)) from None
-        if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise DataError("not the description of a partition", "check the path", where=str(path))
-        version = document.get("format_version")
-        if not isinstance(version, int) or version > FORMAT_VERSION:
+        except (OSError, ValueError) as error:
+            raise DataError(f"truncated, altered or not readable ({error})", _REMEDY, where=str(path)) from None
+        if isinstance(document, dict) and document.get("format_version", FORMAT_VERSION) != FORMAT_VERSION:
             raise DataError(
-                f"the partition has format {version}, this cofill {__version__} reads up to {FORMAT_VERSION}",
+                f"the partition has format {document['format_version']}, this cofill {__version__} reads "
+                f"{FORMAT_VERSION}",
                 f"upgrade cofill (it was written by {document.get('cofill_version')})",
                 where=str(path),
             )
-        try:
+        with suppress(ValidationError):
             manifest = cls.model_validate(document)
-        except ValidationError:
-            manifest = None
-        if manifest is None or manifest.sha256 != manifest.digest():
-            raise DataError("altered since it was written", _REMEDY, where=str(path))
-        return manifest
+            if manifest.sha256 == manifest.digest():
+                return manifest
+        raise DataError("altered since it was written", _REMEDY, where=str(path))
 
 
 def is_partition(folder: Path) -> bool:
@@ -192,8 +184,6 @@ class Partition:
         self.orientation: Orientation = manifest.orientation
         """Which side the rows are; the other side are the columns."""
         self.scale = Scale(*manifest.scale)
-        self.rated = manifest.rated
-        """Whether the values are ratings; else these are interactions, and the values are weights."""
         self.timed = manifest.times is not None
         self.buckets = len(manifest.buckets)
         self.summary: dict[str, Any] = manifest.summary
@@ -207,8 +197,7 @@ class Partition:
         return cls(Path(folder), Manifest.read(Path(folder)))
 
     def __repr__(self) -> str:
-        what = "ratings" if self.rated else "interactions"
-        counts = f"{self.ratings_by_bucket.sum()} {what}, {self.columns_by_bucket.sum()} columns"
+        counts = f"{self.ratings_by_bucket.sum()} ratings, {self.columns_by_bucket.sum()} columns"
         return f"Partition({counts} in {self.buckets} buckets)"
 
     @property
@@ -280,29 +269,73 @@ class Partition:
 
         Without `times`, those are left out, which spares memory.
         """
-        found = self._read(first, last, times=times)
-        by_column = SparseRows(found.ends, found.rows, found.values, len(self.rows))
-        in_order = None
-        if found.times is not None:
-            in_order = found.times[np.argsort(found.rows, kind="stable")]
-        return Shard(_vocabulary(found.ids), by_column.transpose(), by_column, in_order, found.features)
+        if not 0 <= first <= last <= self.buckets:
+            raise DataError(
+                f"there is no range of buckets from {first} to {last}",
+                f"give one from 0 to {self.buckets}",
+                where=str(self.folder),
+            )
+        manifest = self._manifest
+
+        def bucket(file: File) -> Arrays:
+            found = file.arrays(self.folder)
+            return found if times else {name: array for name, array in found.items() if name != "times"}
+
+        with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
+            parts = list(threads.map(bucket, manifest.buckets[first:last]))
+
+        def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
+            arrays = [part.pop(name) for part in parts]  # no longer than needed: twice the memory
+            return np.concatenate([np.empty(0, kind), *arrays]).astype(kind, copy=False)
+
+        if manifest.integer_columns:
+            columns = Vocabulary(all_of("ids", np.int64))
+        else:
+            columns = Vocabulary([id for part in parts for id in unpacked_ids(part.pop("ids"))])
+        counts = np.concatenate([np.empty(0, np.int64), *(np.diff(part.pop("ends")) for part in parts)])
+        ends = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        features = SideFeatures.none(len(columns))
+        if self.about_columns is not None:
+            vectors = np.zeros((len(columns), self.about_columns.width), np.float32)
+            described = all_of("described", np.bool_)
+            vectors[described] = np.concatenate([vectors[:0], *(part.pop("features") for part in parts)])
+            features = SideFeatures(vectors, described)
+        by_column = SparseRows(ends, all_of("rows", np.int32), all_of("values", np.float32), len(self.rows))
+        when = None
+        if times and manifest.times is not None:
+            when = all_of("times", np.dtype(manifest.times))[np.argsort(by_column.indices, kind="stable")]
+        return Shard(columns, by_column.transpose(), by_column, when, features)
 
     def read_ratings(self) -> Ratings:
-        """All ratings in one process, as they would be read from the source; features are apart."""
-        return self._ratings(self._read(0, self.buckets))
+        """All ratings in one process, as they would be read from the source; features are apart.
+
+        Ids are in ascending order; then come those without ratings and features, if there are any.
+        """
+        shard = self.read(0, self.buckets)
+        by_row = shard.by_row
+        rows = np.repeat(np.arange(by_row.rows), by_row.counts())
+        found = {
+            self.orientation: _rated(self.rows.array(), rows, self.row_features().described),
+            self._column_side: _rated(shard.columns.array(), by_row.indices, shard.column_features.described),
+        }
+        (users, user_index, more_users), (items, item_index, more_items) = found["user"], found["item"]
+        user_index, item_index, order = by_user_then_item(user_index, item_index, (len(users), len(items)))
+        times = None if shard.times is None else shard.times[order]
+        values = by_row.values[order]
+        ratings = Ratings(users, items, user_index, item_index, values, times, self.scale, self.titles)
+        return ratings.including(users=more_users, items=more_items)
 
     def read_features(self) -> tuple[Features | None, Features | None]:
-        """The features of all users, and of all items."""
-        about_columns = None if self.about_columns is None else self._about_all_columns(self._read(0, self.buckets))
-        by_side = {self.orientation: self.about_rows, self._column_side: about_columns}
-        return by_side["user"], by_side["item"]
-
-    def read_all(self) -> DescribedRatings:
-        """Everything in one process: what an ordinary model is fitted on."""
-        found = self._read(0, self.buckets)
-        about_columns = None if self.about_columns is None else self._about_all_columns(found)
-        by_side = {self.orientation: self.about_rows, self._column_side: about_columns}
-        return DescribedRatings.of(self._ratings(found), user_features=by_side["user"], item_features=by_side["item"])
+        """The features of all users, and of all items, in the order in which they were given."""
+        found = {self.orientation: self.about_rows, self._column_side: None}
+        if (learned := self._learned("column")) is not None:
+            words, ids = self._with_ids("column_words")
+            shard = self.read(0, self.buckets, times=False)
+            described = np.flatnonzero(shard.column_features.described)
+            values = np.zeros((len(ids), shard.column_features.width), np.float32)
+            values[ids.find(shard.columns.array()[described])] = shard.column_features.values[described]
+            found[self._column_side] = self._restored("column", learned | {"values": values}, ids).with_words(words)
+        return found["user"], found["item"]
 
     @property
     def _column_side(self) -> Orientation:
@@ -321,98 +354,16 @@ class Partition:
         frame = self._manifest.files[part].frame(self.folder)
         return frame, _vocabulary(frame["id"].to_numpy())
 
-    def _read(self, first: int, last: int, *, times: bool = True) -> "_Buckets":
-        if not 0 <= first <= last <= self.buckets:
-            raise DataError(
-                f"there is no range of buckets from {first} to {last}",
-                f"give one from 0 to {self.buckets}",
-                where=str(self.folder),
-            )
 
-        def bucket(file: File) -> Arrays:
-            found = file.arrays(self.folder)
-            return found if times else {name: array for name, array in found.items() if name != "times"}
-
-        with ThreadPoolExecutor(_READERS) as threads:  # reading and checking let go of the interpreter
-            found = list(threads.map(bucket, self._manifest.buckets[first:last]))
-        width = None if self.about_columns is None else self.about_columns.width
-        return _Buckets.joined(found, self._manifest, width, times=times)
-
-    def _ratings(self, found: "_Buckets") -> Ratings:
-        """With ids in ascending order; then those without ratings and features, if there are any."""
-        column_counts, column_ids = np.diff(found.ends), found.ids
-        row_ids = self.rows.array()
-        row_counts = np.bincount(found.rows, minlength=len(row_ids))
-        rated_columns = np.flatnonzero(column_counts)
-        rated_columns = rated_columns[np.argsort(column_ids[rated_columns], kind="stable")]
-        rated_rows = np.flatnonzero(row_counts)
-        new_column, new_row = _numbers(rated_columns, len(column_ids)), _numbers(rated_rows, len(row_ids))
-        columns = new_column[np.repeat(np.arange(len(column_ids)), column_counts)]
-        rows = new_row[found.rows]
-        by_item = self.orientation == "item"
-        ids = (column_ids[rated_columns], row_ids[rated_rows])
-        users, items = (_vocabulary(one) for one in (ids if by_item else ids[::-1]))
-        pairs = (columns, rows) if by_item else (rows, columns)
-        user_index, item_index, order = by_user_then_item(*pairs, (len(users), len(items)))
-        times = None if found.times is None else found.times[order]
-        kind = Ratings if self.rated else Interactions
-        about = (user_index, item_index, found.values[order], times, self.scale, self.titles)
-        ratings = kind(users, items, *about)
-        bare = column_ids[(column_counts == 0) & ~found.features.described]
-        no_features = np.ones(len(row_ids), np.bool_) if self.about_rows is None else ~self.row_features().described
-        bare_rows = row_ids[(row_counts == 0) & no_features]
-        if not len(bare) and not len(bare_rows):
-            return ratings
-        more = (bare.tolist(), bare_rows.tolist())
-        return ratings.including(users=more[0 if by_item else 1], items=more[1 if by_item else 0])
-
-    def _about_all_columns(self, found: "_Buckets") -> Features:
-        """The features of all columns, in the order in which they were given."""
-        (words, ids), learned = self._with_ids("column_words"), self._learned("column")
-        assert learned is not None
-        described = np.flatnonzero(found.features.described)
-        values = np.zeros((len(ids), found.features.width), np.float32)
-        at = ids.find(found.ids[described])
-        values[at] = found.features.values[described]
-        return self._restored("column", learned | {"values": values}, ids).with_words(words)
-
-
-@dataclass(frozen=True)
-class _Buckets:
-    """Buckets one after the other."""
-
-    ids: Longs | npt.NDArray[np.object_]
-    ends: Longs
-    rows: Ints
-    values: Floats
-    times: Times | None
-    features: SideFeatures
-
-    @classmethod
-    def joined(cls, parts: list[Arrays], manifest: Manifest, width: int | None, *, times: bool) -> "_Buckets":
-        def all_of(name: str, kind: Any) -> npt.NDArray[Any]:
-            return _end_to_end([part.pop(name) for part in parts], kind)  # no longer than needed: twice the memory
-
-        ids: npt.NDArray[Any] = (
-            all_of("ids", np.int64)
-            if manifest.integer_columns
-            else np.array([id for part in parts for id in unpacked_ids(part.pop("ids"))], np.object_)
-        )
-        counts = _end_to_end([np.diff(part.pop("ends")) for part in parts], np.int64)
-        if width is None:
-            features = SideFeatures.none(len(ids))
-        else:
-            vectors, described = np.zeros((len(ids), width), np.float32), all_of("described", np.bool_)
-            vectors[described] = np.concatenate([np.empty((0, width)), *(part.pop("features") for part in parts)])
-            features = SideFeatures(vectors, described)
-        return cls(
-            ids,
-            np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-            all_of("rows", np.int32),
-            all_of("values", np.float32),
-            all_of("times", np.dtype(manifest.times)) if times and manifest.times is not None else None,
-            features,
-        )
+def _rated(ids: npt.NDArray[Any], index: npt.NDArray[Any], described: Bools) -> tuple[Vocabulary, Ints, list[Id]]:
+    """The ids that `index` (n,) has, in ascending order; the same index among these; and the ids that have neither
+    ratings nor features."""
+    counts = np.bincount(index, minlength=len(ids))
+    rated = np.flatnonzero(counts)
+    rated = rated[np.argsort(ids[rated], kind="stable")]
+    numbers = np.empty(len(ids), np.int32)
+    numbers[rated] = np.arange(len(rated), dtype=np.int32)
+    return _vocabulary(ids[rated]), numbers[index], ids[(counts == 0) & ~described].tolist()
 
 
 def packed_ids(ids: "pl.Series") -> npt.NDArray[Any]:
@@ -426,17 +377,6 @@ def packed_ids(ids: "pl.Series") -> npt.NDArray[Any]:
 
 def unpacked_ids(array: npt.NDArray[np.uint8]) -> list[str]:
     return array.tobytes().decode().split(_BETWEEN) if len(array) else []
-
-
-def _end_to_end(arrays: list[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
-    return np.concatenate([np.empty(0, kind), *arrays]).astype(kind, copy=False)
-
-
-def _numbers(chosen: Longs, count: int) -> Ints:
-    """(count,): the place of each index among the chosen."""
-    numbers = np.full(count, -1, np.int32)
-    numbers[chosen] = np.arange(len(chosen), dtype=np.int32)
-    return numbers
 
 
 def _vocabulary(ids: npt.NDArray[Any]) -> Vocabulary:

@@ -1,10 +1,9 @@
-"""Ratings or interactions of a source that is never whole in memory: a large text, Parquet, or a folder of Parquet.
+"""Ratings of a source that is never whole in memory: a large text, Parquet, or a folder of Parquet.
 
-It is read once. The first piece decides: separator, header, columns, decimal commas, how times are written, whether
-these are ratings. A later line that contradicts it is refused with its number.
+It is read once. The first piece decides: separator, header, columns, decimal commas, how times are written. A later
+line that contradicts it is refused with its number.
 """
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,23 +23,18 @@ from cofill.data.delimited import (
     nothing_below,
     too_many,
 )
-from cofill.data.interaction_columns import EitherColumns, InteractionColumns
-from cofill.data.interactions import (
-    all_the_same_note,
-    checked_weights,
-    first_events,
-    interactions_note,
-    none_left,
-    refuse_others,
-    refuse_unweighted,
-)
+from cofill.data.interaction_columns import EitherColumns
 from cofill.data.layout import TextOptions
 from cofill.data.other_formats import refuse_other_formats
 from cofill.data.ratings import (
     FEW_LINES,
+    Scale,
     Spread,
+    ZeroMeans,
     check_reading,
     only_zeros,
+    refuse_unknown_alone,
+    usual_scale,
     warn_of_skipped,
     warn_of_unusual,
     warn_of_zeros,
@@ -58,27 +52,31 @@ from cofill.data.table import (
     is_json_lines,
     is_packed,
 )
-from cofill.errors import DataError, Place, Remedy, quoted
+from cofill.errors import DataError, Place, quoted
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-@dataclass
+@dataclass(frozen=True)
 class Whole:
     """What all of a source turned out to be."""
 
     name: str
-    count: int = 0
+    count: int
     """How many ratings were taken, those that repeat a pair included."""
-    rated: bool = True
+    scale: Scale
     by_position: bool = False
     """Whether the columns were told by their order alone."""
-    low: float = math.inf
-    high: float = -math.inf
-    limits: tuple[float, float] | None = None
-    one_each: bool = False
-    """Whether each counts 1, whatever its value: the ratings were all the same, and so are interactions."""
+
+
+def interactions_error(name: str | None, reason: str = "these are interactions") -> DataError:
+    """The refusal of a source without ratings."""
+    return DataError(
+        f"a partition is for several workers, which train on ratings, and {reason}",
+        "train on interactions in one process, without a partition",
+        where=name,
+    )
 
 
 def in_pieces(path: Path, piece_bytes: int, reading: Mapping[str, Any]) -> bool:
@@ -94,57 +92,44 @@ def in_pieces(path: Path, piece_bytes: int, reading: Mapping[str, Any]) -> bool:
 
 
 class Streaming:
-    """One reading of a file or a folder of Parquet files, with the arguments of `read_ratings_or_interactions`."""
+    """One reading of a file or a folder of Parquet files, with the arguments of `Ratings.read`."""
 
-    def __init__(self, path: Path, piece_bytes: int, piece_rows: int, reading: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        piece_bytes: int,
+        piece_rows: int,
+        *,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        rating: str | int | None = None,
+        time: str | int | None = None,
+        title: str | int | None = None,
+        separator: str | None = None,
+        header: bool | None = None,
+        encoding: str = "utf-8",
+        scale: tuple[float, float] | None = None,
+        wide: bool = False,
+        unknown: float | None = None,
+        zero_means: ZeroMeans | None = None,
+        skip_bad_lines: int = 0,
+    ) -> None:
+        check_reading(skip_bad_lines, zero_means)
+        refuse_unknown_alone(unknown, wide)
         self._path, self._name = path, str(path)
         self._piece_bytes, self._piece_rows = piece_bytes, piece_rows
-        given = {name: value for name, value in reading.items() if value is not None}
-        given.pop("encoding", None)
-        options = {name: given.pop(name, None) for name in ("separator", "header")}
-        self._skip = int(given.pop("skip_bad_lines", 0))
-        self._options = TextOptions(**options, skip_bad_lines=self._skip)
-        self._zero_means = given.pop("zero_means", None)
-        check_reading(self._skip, self._zero_means)
-        self._limits = cells.checked_scale(given.pop("scale")) if "scale" in given else None
-        weights = given.pop("event_weights", None)
-        self._weights = checked_weights(weights) if weights else None
-        self._wanted = self._columns(given, weights)
-        self._whole = Whole(self._name, limits=self._limits)
-        self._ends = list[tuple[float, Origin, int]]()  # the least and the greatest value, and where they are
-        self._skipped: list[int] = []
-        self._events: dict[str, Place] = {}
-        self._zeros = self._lines = 0
+        self._options = TextOptions(separator, header, encoding, skip_bad_lines)
+        self._skip, self._zero_means = skip_bad_lines, zero_means
+        self._limits = None if scale is None else cells.checked_scale(scale)
+        given: Given = {"user": user, "item": item, "time": time, "title": title}
+        self._wanted = EitherColumns(given) if rating is None else Wanted({**given, "rating": rating})
+        self._named = user is not None or item is not None
+        self._first: Table | None = None  # what the first piece is, without its rows
         self._decimal: bool | None = None
         self._form: TimeForm | None = None
-        self._first: Table | None = None
-
-    def _columns(self, given: dict[str, Any], weights: object) -> Wanted:
-        """The columns that the source must have; DataError for arguments that do not go together."""
-        rating, unknown = given.pop("rating", None), given.pop("unknown", None)
-        given.pop("wide", None)
-        of_interactions = {name: given.pop(name, None) for name in ("count", "event")} | {
-            "event_weights": weights or None
-        }
-        self._of_ratings = {"scale": self._limits, "zero_means": self._zero_means}
-        self._said = "ratings" if rating not in (None, "") else None
-        if rating == "" or any(value is not None for value in of_interactions.values()):
-            self._said = self._said or "interactions"
-        if unknown is not None:
-            raise DataError(
-                "a number for unknown is for wide tables", Remedy.passing("pass {wide} too, or leave it out", wide=True)
-            )
-        either: Given = {role: given.pop(role, None) for role in ("user", "item", "time", "title")}
-        if given:
-            raise TypeError(f"{next(iter(given))} is no argument of reading")
-        self._named = either["user"] is not None or either["item"] is not None
-        if self._said == "ratings":
-            refuse_others(of_interactions, "ratings have no counts and events")
-            return Wanted({**either, "rating": rating})
-        if self._said == "interactions":
-            refuse_others(self._of_ratings, "interactions have no ratings")
-            return InteractionColumns({**either, "count": of_interactions["count"], "event": of_interactions["event"]})
-        return EitherColumns(either)
+        self._count = self._zeros = self._lines = 0
+        self._ends = list[tuple[float, Origin, int]]()  # the least and the greatest value, and where they are
+        self._skipped: list[int] = []
 
     def frames(self) -> "Iterator[tuple[pl.DataFrame, float]]":
         """All of it, piece by piece, with the columns user, item, value, and time and title where there are any;
@@ -215,20 +200,13 @@ class Streaming:
                     settled = self._wanted.settled(used, names)
                 for role, name in roles.items():
                     if name not in names:
-                        raise DataError(
-                            f"there is no column {quoted(name)} for the {role}, which {files[0].name} has",
-                            "give all files of the folder the same columns",
-                            where=str(file),
-                        )
-                for role in ("user", "item"):
-                    integers = schema[roles[role]].is_integer()
-                    if kinds.setdefault(role, integers) != integers:
-                        raise DataError(
-                            f"the ids in column {quoted(roles[role])} are {'' if integers else 'no '}integers, unlike "
-                            f"those in {files[0].name}",
-                            "write all files of the folder with ids of one type",
-                            where=str(file),
-                        )
+                        found = f"there is no column {quoted(name)} for the {role}, which {files[0].name} has"
+                        raise DataError(found, "give all files of the folder the same columns", where=str(file))
+                    integers = schema[name].is_integer()
+                    if role in ("user", "item") and kinds.setdefault(role, integers) != integers:
+                        are = "integers" if integers else "no integers"
+                        found = f"the ids in column {quoted(name)} are {are}, unlike those in {files[0].name}"
+                        raise DataError(found, "write all files of the folder with ids of one type", where=str(file))
                 height = int(scanned.select(pl.len()).collect().item())
                 for begin in range(0, height, self._piece_rows):
                     frame = scanned.select(list(dict.fromkeys(roles.values()))).slice(begin, self._piece_rows).collect()
@@ -247,16 +225,12 @@ class Streaming:
             raise DataError("there are no rows", needed, where=self._name)
 
     def _read(self, table: Table) -> "pl.DataFrame | None":
+        """A piece as a frame, without its bad lines; None if nothing is left of it."""
         if self._first is None:
-            self._first = table.only(np.zeros(table.height, np.bool_))  # what it is, without its rows
+            self._first = table.only(np.zeros(table.height, np.bool_))
             self._decide(table)
         self._lines += table.height
-        if self._weights is not None:
-            self._events |= first_events(table, self._events)
-            refuse_unweighted(self._events, self._weights)
-            out = [event for event, weight in self._weights.items() if weight == 0]
-            table = table.only(~cells.words(table.series("event")).is_in(out).fill_null(False).to_numpy())
-        if self._zero_means == "unrated" and table.height:
+        if self._zero_means == "unrated":
             table = table.only(~zeros_in(table.series("rating"), self._decimal))
         while table.height:
             try:
@@ -264,7 +238,7 @@ class Streaming:
                 break
             except BadCellsError as error:
                 bad = len(self._skipped) + int(np.count_nonzero(error.rows))
-                if not self._skip or (error.rows.all() and not self._whole.count):
+                if not self._skip or (error.rows.all() and not self._count):
                     raise
                 if bad > self._skip:
                     raise too_many(error, bad) from error
@@ -273,7 +247,7 @@ class Streaming:
         else:
             return None
         values = frame["value"].to_numpy()
-        self._whole.count += len(values)
+        self._count += len(values)
         self._zeros += int(np.count_nonzero(values == 0))
         for row in (int(values.argmin()), int(values.argmax())):
             self._ends.append((float(values[row]), table.origin, row))
@@ -284,19 +258,15 @@ class Streaming:
         """What the first piece decides for all of them."""
         import polars as pl
 
-        if self._said is None and "rating" not in table.names:
-            reasons = self._wanted.reasons if isinstance(self._wanted, EitherColumns) else []
-            found = f"interactions, not ratings: {(reasons or ['there are no ratings beside users and items'])[0]}"
-            refuse_others(self._of_ratings, found, self._name)
-            interactions_note(found, self._name)
-        for role in ("rating", "count"):
-            if role in table.names and (column := table.series(role)).dtype == pl.String:
-                use = CommaUse()
-                use.see(column)
-                self._decimal = use.decimal
-        if "time" in table.names and (column := table.series("time")).dtype == pl.String:
+        if "rating" not in table.names:
+            raise interactions_error(self._name, "there is no column of ratings")
+        if (ratings := table.series("rating")).dtype == pl.String:
+            use = CommaUse()
+            use.see(ratings)
+            self._decimal = use.decimal
+        if "time" in table.names and (times := table.series("time")).dtype == pl.String:
             form = TimeUse()
-            form.see(column)
+            form.see(times)
             self._form = form.form
 
     def _frame(self, table: Table) -> "pl.DataFrame":
@@ -304,18 +274,7 @@ class Streaming:
         import polars as pl
 
         columns, origin = {role: table.series(role) for role in table.names}, table.origin
-        if "rating" in columns:
-            values = cells.ratings(columns["rating"], origin, self._limits, self._decimal)
-        else:
-            values = np.ones(table.height, np.float32)
-            if "count" in columns:
-                values = cells.counts(columns["count"], origin, self._decimal)
-            if "event" in columns:
-                events = cells.events(columns["event"], origin)
-                if self._weights is not None:
-                    of_events = events.replace_strict(list(self._weights), list(self._weights.values()), default=1.0)
-                    values = np.asarray(values * of_events.to_numpy(), np.float32)
-        found: dict[str, Any] = {"value": values}
+        found: dict[str, Any] = {"value": cells.ratings(columns["rating"], origin, self._limits, self._decimal)}
         if "time" in columns:
             found["time"] = cells.times(columns["time"], origin, self._form)
         for role in ("user", "item"):
@@ -329,31 +288,24 @@ class Streaming:
 
         `spread` tells how all values lie around a middle.
         """
-        whole, first = self._whole, self._first
+        first = self._first
         assert first is not None
-        if not whole.count and self._weights is not None:
-            raise none_left(self._events, self._name)
-        if not whole.count:
+        if not self._count:
             raise only_zeros(self._lines, self._name)
-        (whole.low, _, _), (whole.high, _, _) = self._ends
-        whole.rated = "rating" in first.names
-        whole.by_position = first.text and not first.headed and not self._named
-        same = whole.rated and self._said is None and self._limits is None and whole.low == whole.high
-        if same and whole.count >= FEW_LINES:
-            all_the_same_note(whole.count, whole.low, self._name)
-            whole.rated, whole.one_each = False, True
-        unit = first.origin.unit
-        what = "ratings" if whole.rated else "lines" if unit == "line" else "rows"
+        (low, _, _), (high, _, _) = self._ends
+        unclear = isinstance(self._wanted, EitherColumns) and self._limits is None
+        if unclear and low == high and self._count >= FEW_LINES:
+            raise interactions_error(self._name, f"all {self._count:,} ratings are {low:g}")
         origin = replace(first.origin, name=self._name)
-        warn_of_skipped(sorted(self._skipped), origin, f"{whole.count:,} {what} are left")
-        if whole.rated:
-            if self._limits is None:
-                around = spread((whole.low + whole.high) / 2)
-                if (upper := around.far_side) is not None:
-                    warn_of_unusual(around, upper, *self._ends[upper])
-            if self._zero_means is None:
-                warn_of_zeros(self._zeros, whole.count, self._name)
-        return whole
+        warn_of_skipped(sorted(self._skipped), origin, f"{self._count:,} ratings are left")
+        if self._limits is None:
+            around = spread((low + high) / 2)
+            if (upper := around.far_side) is not None:
+                warn_of_unusual(around, upper, *self._ends[upper])
+        if self._zero_means is None:
+            warn_of_zeros(self._zeros, self._count, self._name)
+        scale = Scale(*self._limits) if self._limits else usual_scale(low, high)
+        return Whole(self._name, self._count, scale, first.text and not first.headed and not self._named)
 
 
 def parquet_files(folder: Path) -> list[Path]:

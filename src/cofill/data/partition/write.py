@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
@@ -21,14 +20,14 @@ from uuid import uuid4
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Ints, Longs
 from cofill.config import Orientation
 from cofill.data.described import learned_features, matched_counts, refuse_without_columns
 from cofill.data.features import Features
-from cofill.data.interactions import added_up, read_ratings_or_interactions
+from cofill.data.interactions import read_ratings_or_interactions
 from cofill.data.partition.folder import MANIFEST, Arrays, File, Manifest, Partition, is_partition, packed_ids
-from cofill.data.partition.pieces import Streaming, Whole, in_pieces
-from cofill.data.ratings import Ratings, Scale, Spread, Times, usual_scale, warn_of_repeats
+from cofill.data.partition.pieces import Streaming, Whole, in_pieces, interactions_error
+from cofill.data.ratings import Ratings, Spread, Times, warn_of_repeats
 from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item, id_keys, last_of_each_pair
 from cofill.errors import DataError, Remedy
 from cofill.files import explain_write_failure
@@ -50,6 +49,7 @@ _OURS = re.compile(
 _ROWS_AT_ONCE = 1 << 15  # that are read of a run, at least
 READING, FINISHING = "reading", "writing buckets"
 READING_SHARE = 0.6  # of the whole work
+SIDES: tuple[Orientation, Orientation] = ("user", "item")
 
 
 def write_partition(
@@ -67,11 +67,11 @@ def write_partition(
     piece_rows: int = PIECE_ROWS,
     **reading: Any,
 ) -> Partition:
-    """Write ratings or interactions into `buckets` of columns, for trainings that share the columns among machines.
+    """Write ratings into `buckets` of columns, for trainings that share the columns among machines.
 
     `source` is the path of a file, or of a folder of Parquet files; or Ratings. Parquet and text in UTF-8 may be larger
-    than memory. `reading` are the arguments of `read_ratings_or_interactions`. The columns are users if the
-    `orientation` is "item", else items. Features are those of `fit`; ids that have features and no rating belong to the
+    than memory. `reading` are the arguments of `Ratings.read`. The columns are users if the `orientation` is "item",
+    else items. Features are those of `fit`; ids that have features and no rating belong to the
     partition, too. `titles` of items win over those that are found beside the ratings; with a `titles_source`, which an
     error names, one of them has to be of use. Of ratings that repeat a user and item the latest counts, and at equal
     times, or without any, the last line. If nothing comes of it, a partition that was there before is as it was.
@@ -85,12 +85,14 @@ def write_partition(
         raise DataError(found, Remedy.passing(f"give from 1 to {MOST_BUCKETS} with {{buckets}}", buckets=256))
     check_folder(out)
     features = {"user": learned_features(user_features, "user"), "item": learned_features(item_features, "item")}
-    if features["user"] is not None:
-        refuse_without_columns(features["user"], "user")
-    if features["item"] is not None:
-        refuse_without_columns(features["item"], "item")
+    for side in SIDES:
+        if (about := features[side]) is not None:
+            refuse_without_columns(about, side)
     if not isinstance(source, (str, os.PathLike, Ratings)):
         raise DataError(f"cannot partition {type(source).__name__}", "pass a path, or Ratings")
+    name = None if isinstance(source, Ratings) else str(source)
+    if reading.get("rating") == "" or any(reading.pop(one, None) for one in ("count", "event", "event_weights")):
+        raise interactions_error(name)
     if not isinstance(source, Ratings):
         source = Path(source)
         if is_partition(source):
@@ -100,6 +102,8 @@ def write_partition(
             source = read_ratings_or_interactions(source, **reading)
     place = out.resolve()
     draft = place.with_name(f"{place.name}.part-{uuid4().hex[:12]}")
+    if isinstance(source, Ratings) and not source.rated:
+        raise interactions_error(name)
     with unfinished(draft):
         try:
             (draft / "runs").mkdir(parents=True)
@@ -109,7 +113,7 @@ def write_partition(
         if isinstance(source, Ratings):
             whole = _taken(source, runs)
         else:
-            streaming = Streaming(source, piece_bytes, piece_rows, reading)
+            streaming = Streaming(source, piece_bytes, piece_rows, **reading)
             for frame, share in streaming.frames():
                 runs.add(frame)
                 progress(Step(READING, share, 1.0, READING_SHARE * share))
@@ -154,7 +158,7 @@ def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
     if not len(ratings):
         raise DataError(f"there are no {ratings.plural} to train on", "give at least one")
     users, items = ratings.users.column(), ratings.items.column()
-    runs.add_titles(pl.DataFrame({"item": list(map(str, ratings.titles)), "title": list(ratings.titles.values())}))
+    runs.titles |= {str(item): title for item, title in ratings.titles.items()}
     for begin in range(0, len(ratings), PIECE_ROWS):
         part = slice(begin, begin + PIECE_ROWS)
         found = {
@@ -163,7 +167,7 @@ def _taken(ratings: Ratings, runs: "_Runs") -> Whole:
             "value": ratings.values[part],
         }
         runs.add(pl.DataFrame(found | ({} if ratings.times is None else {"time": ratings.times[part]})))
-    return Whole("the ratings", len(ratings), ratings.rated, False, *ratings.scale, ratings.scale)
+    return Whole("the ratings", len(ratings), ratings.scale)
 
 
 def _put_in_place(draft: Path, out: Path) -> None:
@@ -194,27 +198,24 @@ class _Runs:
 
         self.folder, self.buckets = folder, buckets
         self._column, self._row = ("user", "item") if orientation == "item" else ("item", "user")
-        self._begins: list[Longs] = []  # (buckets + 1,) of each run: which entries each bucket has
+        self._runs: list[pl.LazyFrame] = []
+        self._counts: Longs = np.zeros(buckets, np.int64)
         self._times: set[str | None] = set()
-        self._titles = pl.DataFrame(schema={"item": pl.String, "title": pl.String})
+        self.titles: dict[str, str] = {}
+        """Those of items that were found, by their ids as text; of several, the first in alphabetical order."""
         self.rows = pl.Series("id", [], dtype=pl.Int64)
         """The ids of all rows, those of ratings that repeat a pair included."""
         self.integers = True
         """Whether the ids of all columns are integers."""
-
-    def add_titles(self, titles: "pl.DataFrame") -> None:
-        """Titles by the ids of items as text; of several of an item, the first in alphabetical order counts."""
-        import polars as pl
-
-        found = pl.concat([self._titles, titles.cast(pl.String).filter(pl.col("title").str.len_bytes() > 0)])
-        self._titles = found.group_by("item").agg(pl.col("title").min())
 
     def add(self, frame: "pl.DataFrame") -> None:
         """Write a run of entries: user, item, value, and time and title where there are any."""
         import polars as pl
 
         if "title" in frame.columns:
-            self.add_titles(frame.select(pl.col("item").cast(pl.String), "title"))
+            titled = frame.select(pl.col("item").cast(pl.String), "title").filter(pl.col("title").str.len_bytes() > 0)
+            for item, title in titled.group_by("item").agg(pl.col("title").min()).iter_rows():
+                self.titles[item] = min(title, self.titles.get(item, title))
         frame = frame.select(
             pl.col(self._column).alias("column"), pl.col(self._row).alias("row"), pl.col("value", "^time$")
         )
@@ -228,41 +229,34 @@ class _Runs:
         self._times.add(str(frame["time"].to_numpy().dtype) if "time" in frame.columns else None)
         ids = frame["column"].unique()
         places = pl.DataFrame({"column": ids, "bucket": buckets_of(ids.to_list(), self.buckets)})
-        bucket = (
-            frame.select("column").join(places, on="column", how="left", maintain_order="left")["bucket"].to_numpy()
-        )
-        begins = np.zeros(self.buckets + 1, np.int64)
-        np.cumsum(np.bincount(bucket, minlength=self.buckets), out=begins[1:])
-        path = self._path(len(self._begins))
+        frame = frame.join(places, on="column", how="left", maintain_order="left")
+        self._counts += np.bincount(frame["bucket"].to_numpy(), minlength=self.buckets)
+        path = self.folder / f"{len(self._runs):06d}.parquet"
         try:
-            ordered = frame[np.argsort(bucket, kind="stable")]
+            # Sorted, and with statistics of each group of rows: of these, only those of a bucket are read.
+            ordered = frame.sort("bucket", maintain_order=True)
             ordered.write_parquet(path, compression="lz4", row_group_size=_ROWS_AT_ONCE)
         except OSError as problem:
             raise DataError(explain_write_failure(path, problem)) from problem
-        self._begins.append(begins)
+        self._runs.append(pl.scan_parquet(path, glob=False))
 
     @property
     def time_type(self) -> Literal["int64", "float64"] | None:
         """That of all times; None if there are none."""
         return None if None in self._times else "float64" if "float64" in self._times else "int64"
 
-    def titles(self) -> "dict[str, str]":
-        """The titles of items that were found, by their ids as text."""
-        return dict(self._titles.iter_rows())
-
     def spread(self, middle: float) -> Spread:
         """How the values lie around the middle of what they span."""
         found = Spread()
-        for run in range(len(self._begins)):
-            found |= Spread.of(self._open(run).select("value").collect()["value"].to_numpy(), middle)
+        for run in self._runs:
+            found |= Spread.of(run.select("value").collect()["value"].to_numpy(), middle)
         return found
 
     def groups(self) -> Iterator[tuple[int, int]]:
         """Ranges of buckets that follow each other, with at most `GROUP` ratings, or one bucket each."""
-        counts = np.sum([np.diff(begins) for begins in self._begins], axis=0)
         first = 0
         while first < self.buckets:
-            last = max(first + 1, int(np.searchsorted(np.cumsum(counts[first:]), GROUP, "right")) + first)
+            last = max(first + 1, int(np.searchsorted(np.cumsum(self._counts[first:]), GROUP, "right")) + first)
             yield first, min(last, self.buckets)
             first = last
 
@@ -270,57 +264,17 @@ class _Runs:
         """Those of each bucket from `first` to `last`, without it, in the order in which they were found."""
         import polars as pl
 
-        kinds: dict[Any, Any] = {"column": pl.Int64 if self.integers else pl.String, "row": self.rows.dtype}
-        kinds |= {} if self.time_type is None else {"time": pl.Float64 if self.time_type == "float64" else pl.Int64}
-        parts, buckets = [], []
-        for run, begins in enumerate(self._begins):
-            part = self._open(run).slice(int(begins[first]), int(begins[last] - begins[first]))
-            names = ["column", "row", "value", *(["time"] if "time" in kinds else [])]
-            parts.append(part.select(names).cast(kinds).collect())
-            buckets.append(np.repeat(np.arange(first, last), np.diff(begins[first : last + 1])))
-        bucket = np.concatenate(buckets)
-        ordered = pl.concat(parts)[np.argsort(bucket, kind="stable")]
-        ends = np.searchsorted(np.sort(bucket), np.arange(first, last + 1)).tolist()
-        return [ordered.slice(ends[at], ends[at + 1] - ends[at]) for at in range(last - first)]
-
-    def _open(self, run: int) -> "pl.LazyFrame":
-        import polars as pl
-
-        return pl.scan_parquet(self._path(run), glob=False)
-
-    def _path(self, run: int) -> Path:
-        return self.folder / f"{run:06d}.parquet"
+        ids = pl.Int64 if self.integers else pl.String
+        kinds: dict[Any, Any] = {"column": ids, "row": self.rows.dtype, "value": pl.Float32}
+        if self.time_type is not None:
+            kinds["time"] = pl.Float64 if self.time_type == "float64" else pl.Int64
+        own = pl.col("bucket").is_between(first, last - 1)
+        found = pl.concat([run.filter(own).select("bucket", *kinds).cast(kinds) for run in self._runs]).collect()
+        by_bucket = found.partition_by("bucket", maintain_order=True, include_key=False, as_dict=True)
+        return [by_bucket.get((bucket,), pl.DataFrame(schema=kinds)) for bucket in range(first, last)]
 
 
 # Buckets
-
-
-@dataclass
-class _Totals:
-    """What adds up over buckets."""
-
-    ratings: int = 0
-    sum: float = 0.0
-    greatest: float = 0.0
-    first_time: float | int | None = None
-    last_time: float | int | None = None
-    columns: int = 0
-    """Those with ratings."""
-    described: int = 0
-    """Those of them with features."""
-    first: Id | None = None
-    titles: dict[Id, str] = field(default_factory=dict)
-
-    def add(self, values: Floats, times: Times | None) -> None:
-        if not len(values):
-            return
-        self.ratings += len(values)
-        self.sum += float(values.sum(dtype=np.float64))
-        self.greatest = max(self.greatest, float(values.max()))
-        if times is not None:
-            first, last = times.min().item(), times.max().item()
-            self.first_time = first if self.first_time is None else min(self.first_time, first)
-            self.last_time = last if self.last_time is None else max(self.last_time, last)
 
 
 class _Writer:
@@ -351,14 +305,20 @@ class _Writer:
         for id, bucket in zip(more, buckets_of(more, runs.buckets).tolist(), strict=True):
             self._cold.setdefault(bucket, []).append(id)
         self._given = titles
-        found = runs.titles() | {str(id): title for id, title in titles.items()}
+        found = runs.titles | {str(id): title for id, title in titles.items()}
         self._titles = {id: title for id, title in found.items() if title}
-        self._totals = _Totals()
+        # What adds up over buckets
+        self._sum = 0.0
+        self._times: list[float | int] = []  # the first and the last of each bucket
+        self._rated = self._described = 0  # columns with ratings, and those of them with features
+        self._first_ids: list[Any] = []
+        self._used_titles: dict[Id, str] = {}
 
     def write(self, titles_source: str | None, progress: Progress) -> None:
-        runs, whole, totals = self._runs, self._whole, self._totals
+        runs, whole = self._runs, self._whole
         written: list[File] = []
-        columns_by_bucket, ratings_by_bucket = [], []
+        columns_by_bucket: list[int] = []
+        ratings_by_bucket: list[int] = []
         for first, last in runs.groups():
             for bucket, entries in enumerate(runs.entries(first, last), first):
                 arrays = self._bucket(bucket, entries)
@@ -367,28 +327,25 @@ class _Writer:
                 ratings_by_bucket.append(len(arrays["values"]))
             share = last / runs.buckets
             progress(Step(FINISHING, share, 1.0, READING_SHARE + (1 - READING_SHARE) * share))
-        extra = whole.count - totals.ratings
-        if whole.rated and extra:
+        ratings = sum(ratings_by_bucket)
+        if extra := whole.count - ratings:
             by_time = runs.time_type is not None
             warn_of_repeats(extra, whole.count, whole.name, by_time=by_time, by_position=whole.by_position)
         if self._row_side == "item":
             self._note_titles(self._rows)
-        if titles_source is not None and not {*map(str, self._given)} & {*map(str, totals.titles)}:
+        if titles_source is not None and not {*map(str, self._given)} & {*map(str, self._used_titles)}:
             raise DataError(
                 "none of its items is among those that are rated",
                 Remedy.passing("check the ids, or leave out {titles}", titles=...),
                 where=titles_source,
             )
-        scale = Scale(*whole.limits) if whole.limits else usual_scale(whole.low, whole.high)
-        scale = scale if whole.rated else Scale(0.0, totals.greatest)
         features, files = self._features()
         Manifest(
             orientation=self._row_side,
-            rated=whole.rated,
-            scale=(scale.low, scale.high),
+            scale=whole.scale,
             times=runs.time_type,
             integer_columns=runs.integers,
-            summary=self._summary(scale),
+            summary=self._summary(ratings),
             ratings_by_bucket=ratings_by_bucket,
             columns_by_bucket=columns_by_bucket,
             features=features,
@@ -406,10 +363,7 @@ class _Writer:
         index, rows, order = by_user_then_item(*places, (len(columns), len(self._rows)))
         values = entries["value"].to_numpy()[order]
         times: Times | None = entries["time"].to_numpy()[order] if "time" in entries.columns else None
-        if not self._whole.rated:
-            values = np.ones(len(values), np.float32) if self._whole.one_each else values
-            index, rows, values, times = added_up(index, rows, values, times, self._whole.name)
-        elif (keep := last_of_each_pair(index, rows, times)) is not None:
+        if (keep := last_of_each_pair(index, rows, times)) is not None:
             index, rows, values = index[keep], rows[keep], values[keep]
             times = None if times is None else times[keep]
         ends = np.zeros(len(columns) + 1, np.int64)
@@ -417,17 +371,15 @@ class _Writer:
         arrays: Arrays = {"ids": packed_ids(columns), "ends": ends, "rows": rows, "values": values}
         if times is not None:
             arrays["times"] = times
-        totals = self._totals
-        totals.add(values, times)
-        totals.columns += len(rated)
-        if len(rated):
-            least: Any = rated.min()
-            totals.first = least if totals.first is None else min(totals.first, least)
+            self._times += [times.min().item(), times.max().item()] if len(times) else []
+        self._sum += float(values.sum(dtype=np.float64))
+        self._rated += len(rated)
+        self._first_ids += [rated.min()] if len(rated) else []
         if (about := self._about_columns) is not None:
             found = about.ids.find(columns.to_list())
             arrays["described"] = found >= 0
             arrays["features"] = about.values[found[found >= 0]]
-            totals.described += int(np.count_nonzero((found >= 0) & (np.diff(ends) > 0)))
+            self._described += int(np.count_nonzero((found >= 0) & (np.diff(ends) > 0)))
         if self._column_side == "item":
             self._note_titles(columns)
         return arrays
@@ -435,40 +387,39 @@ class _Writer:
     def _note_titles(self, items: "pl.Series") -> None:
         if self._titles:
             found = ((id, self._titles.get(str(id))) for id in items.to_list())
-            self._totals.titles |= {id: title for id, title in found if title is not None}
+            self._used_titles |= {id: title for id, title in found if title is not None}
 
-    def _summary(self, scale: Scale) -> dict[str, Any]:
+    def _summary(self, ratings: int) -> dict[str, Any]:
         """That of DescribedRatings."""
-        totals, rated_rows = self._totals, self._runs.rows
-        features: dict[str, Any] = dict.fromkeys(("user", "item"))
+        rated_rows, scale = self._runs.rows, self._whole.scale
+        features: dict[str, Any] = dict.fromkeys(SIDES)
         if (about := self._about_rows) is not None:
             both = int(np.count_nonzero(about.ids.find(rated_rows.to_list()) >= 0))
             counts = (both, len(rated_rows), rated_rows.sort()[0])
             features[self._row_side] = matched_counts(about, self._row_side, *counts)
-        if (about := self._about_columns) is not None and totals.first is not None:
-            counts = (totals.described, totals.columns, totals.first)
+        if (about := self._about_columns) is not None:
+            counts = (self._described, self._rated, min(self._first_ids))
             features[self._column_side] = matched_counts(about, self._column_side, *counts)
-        sizes = {self._row_side: len(rated_rows), self._column_side: totals.columns}
-        summary = {
+        sizes = {self._row_side: len(rated_rows), self._column_side: self._rated}
+        return {
             "users": sizes["user"],
             "items": sizes["item"],
-            "ratings": totals.ratings,
-            "rated": self._whole.rated,
-            "density": totals.ratings / (sizes["user"] * sizes["item"]),
-            "mean": totals.sum / totals.ratings,
+            "ratings": ratings,
+            "rated": True,
+            "density": ratings / (sizes["user"] * sizes["item"]),
+            "mean": self._sum / ratings,
             "scale": [scale.low, scale.high],
-            "first_time": totals.first_time,
-            "last_time": totals.last_time,
+            "first_time": min(self._times, default=None),
+            "last_time": max(self._times, default=None),
+            "user_features": features["user"],
+            "item_features": features["item"],
         }
-        if not self._whole.rated:
-            summary |= {"interactions": totals.ratings, "total_weight": totals.sum}
-        return summary | {"user_features": features["user"], "item_features": features["item"]}
 
     def _features(self) -> tuple[dict[str, dict[str, Any]], dict[str, File]]:
         """What was learned about features, and all files but the buckets."""
         import polars as pl
 
-        folder, titles = self._folder, self._totals.titles
+        folder, titles = self._folder, self._used_titles
         files = {"rows": File.of_frame(folder / "rows.parquet", pl.DataFrame({"id": self._rows}))}
         if titles:
             items = pl.Series(sorted(titles), dtype=self._rows.dtype if self._row_side == "item" else self._kind)
