@@ -149,13 +149,12 @@ def _summary(out: Path, partition: "Partition", seconds: float) -> dict[str, Any
 
 
 def _lines(summary: Mapping[str, Any]) -> list[tuple[str, object]]:
-    what = "ratings" if summary["rated"] else "interactions"
     return [
-        (what, summary["ratings"]),
+        ("ratings", summary["ratings"]),
         ("users", summary["users"]),
         ("items", summary["items"]),
         ("buckets", summary["buckets"]),
-        (f"{what} in the largest bucket", summary["largest_bucket"]),
+        ("ratings in the largest bucket", summary["largest_bucket"]),
         ("on disk", Amount(data_size(summary["bytes"]))),
         ("time", Amount(duration(summary["seconds"]))),
         ("memory at the peak", Amount(data_size(summary["peak_memory_bytes"]))),

@@ -231,8 +231,8 @@ def _with_weighted_events(table: Table, weights: Mapping[str, float]) -> Table:
     return table.only(~left_out) if left_out.any() else table
 
 
-def first_events(table: Table, known: Collection[str] = ()) -> dict[str, Place]:
-    """Where each event is found first, apart from those that are `known`."""
+def first_events(table: Table) -> dict[str, Place]:
+    """Where each event is found first."""
     if "event" not in table.names:
         raise DataError(
             "there is no column of events, which the weights are for",
@@ -241,7 +241,7 @@ def first_events(table: Table, known: Collection[str] = ()) -> dict[str, Place]:
         )
     events, origin, found = cells.words(table.series("event")), table.origin, {}
     for event in events.unique().to_list():
-        if event and event not in known:
+        if event:
             row = int((events == event).fill_null(False).arg_max() or 0)
             found[event] = Place(origin.name, origin.unit, origin.line(row), origin.labels.get("event"))
     return found

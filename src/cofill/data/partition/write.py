@@ -405,7 +405,6 @@ class _Writer:
             "users": sizes["user"],
             "items": sizes["item"],
             "ratings": ratings,
-            "rated": True,
             "density": ratings / (sizes["user"] * sizes["item"]),
             "mean": self._sum / ratings,
             "scale": [scale.low, scale.high],
