@@ -45,10 +45,11 @@ from cofill.models.results import (
     UnknownUsers,
     UserLists,
     check_count,
-    item_map,
+    most_rated,
+    placed,
     users_asked,
 )
-from cofill.models.scoring import STRANGER, Described, Scoring, described, likeness_to, pair_indices, taken_in
+from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
 from cofill.models.shards import KeptByColumn, divided, save_in_shards
 from cofill.progress import Progress, Step, unseen
 
@@ -106,7 +107,6 @@ class Recommender(ABC):
         self.trained = self.item_places = self.part = None
         self._predictor: Predictor | None = None
         self._scorer: ListScorer | None = None
-        self._scoring_of: Scoring | None = None
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.unusual().items())
@@ -323,10 +323,7 @@ class Recommender(ABC):
 
     @property
     def _scoring(self) -> Scoring:
-        found = self._scoring_of
-        if found is None or found.predictor is not self.predictor or found.scorer is not self.scorer:
-            found = self._scoring_of = Scoring(self.predictor, self.scorer, self.items, self.rated)
-        return found
+        return Scoring(self.predictor, self.scorer, self.items, self.rated)
 
     @property
     def scale(self) -> Scale:
@@ -376,7 +373,10 @@ class Recommender(ABC):
 
         It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
         """
-        self.item_places = item_map(self.item_vectors(), self.item_counts(), progress)
+        vectors, tell = self.item_vectors(), progress or unseen
+        chosen = most_rated(self.item_counts(), vectors)
+        places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
+        self.item_places = ItemPlaces(chosen, places)
         return self.item_places
 
     # Predictions
@@ -475,12 +475,7 @@ class Recommender(ABC):
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of a user is ranked by of whom nothing is known."""
-        last: Floats = self._scoring.unrated_last(self._scoring.scores(STRANGER, by)[None])[0]
-        return last
-
-    def stranger_ratings(self) -> Floats:
-        """(items,): what a user of whom nothing is known would rate every item, not clipped to the scale."""
-        return self._scoring.ratings(STRANGER)
+        return self.new_user_scores(STRANGER.others, STRANGER.ratings, by=by)
 
     def _check_by(self, by: str) -> None:
         if by not in get_args(By):
@@ -586,7 +581,7 @@ class Recommender(ABC):
         some = cast(Rules, rules)  # each of them is one of lists
         best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
         entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
-        return RankedList(entries, Similar, integers=self.items.integers)
+        return RankedList(entries, Similar._fields, integers=self.items.integers)
 
     # Explanations
 
@@ -725,10 +720,12 @@ class Recommender(ABC):
 
         `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        told = self._described("item", source)
-        self.predictor.describe_items(told.indices, told.vectors)
-        self.item_attributes.describe(told.indices, told.words)
-        self._tell_scorer((), told.indices)
+        self._check_whole()
+        learned = self._learned("item")
+        indices, vectors, words = described(source, learned, self.items, self.predictor.item_features)
+        self.predictor.describe_items(indices, vectors)
+        self.item_attributes.describe(indices, words)
+        self._tell_scorer((), indices)
         return self
 
     def describe_users(self, source: object) -> Self:
@@ -736,17 +733,11 @@ class Recommender(ABC):
 
         `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        told = self._described("user", source)
-        self.predictor.describe_users(told.indices, told.vectors)
-        return self
-
-    def _described(self, side: Side, source: object) -> Described:
         self._check_whole()
-        predictor, learned = self.predictor, self._learned(side)
-        ids, features = (
-            (self.users, predictor.user_features) if side == "user" else (self.items, predictor.item_features)
-        )
-        return described(source, learned, ids, features)
+        learned = self._learned("user")
+        indices, vectors, _ = described(source, learned, self.users, self.predictor.user_features)
+        self.predictor.describe_users(indices, vectors)
+        return self
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})

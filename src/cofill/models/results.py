@@ -2,14 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
-from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
 from cofill.progress import Progress, Step, unseen
@@ -94,26 +92,20 @@ def list_schema(names: Iterable[str], *, integers: Iterable[str]) -> "dict[str, 
 class RankedList(list[_Entry], InFrames):
     """The entries of one list, best first: a Python list like any other, which can be had as a frame."""
 
-    def __init__(
-        self, entries: Iterable[_Entry], kind: type[_Entry], *, integers: bool, without: frozenset[str] = frozenset()
-    ) -> None:
-        """`integers`: the ids of items are numbers; `without`: fields that the frame leaves out."""
+    def __init__(self, entries: Iterable[_Entry], fields: Iterable[str], *, integers: bool) -> None:
+        """`fields` are those of the frame; `integers`: the ids of items are numbers."""
         super().__init__(entries)
-        self._names = [name for name in kind._fields if name not in without]
-        self._integers = ("item",) if integers else ()
+        self._fields, self._integers = tuple(fields), integers
 
     def to_polars(self) -> "pl.DataFrame":
         """A row for each entry: its rank from 1, and its fields."""
         import polars as pl
 
-        rows: list[tuple[Any, ...]] = [
-            (rank, *(getattr(entry, name) for name in self._names)) for rank, entry in enumerate(self, 1)
-        ]
-        schema = list_schema(("rank", *self._names), integers=self._integers)
+        columns: dict[str, Any] = {"rank": range(1, len(self) + 1)}
+        columns |= {name: [getattr(entry, name) for entry in self] for name in self._fields}
         if not self._integers:
-            place = 1 + self._names.index("item")
-            rows = [(*row[:place], str(row[place]), *row[place + 1 :]) for row in rows]
-        return pl.DataFrame(rows, schema=schema, orient="row")
+            columns["item"] = [str(entry.item) for entry in self]
+        return pl.DataFrame(columns, schema=list_schema(columns, integers=["item"] if self._integers else []))
 
 
 def best_of(scores: Floats, n: int) -> list[int]:
@@ -148,9 +140,9 @@ class BestItems(NamedTuple):
         ratings = [None] * len(ids) if self.ratings is None else self.ratings.tolist()
         columns = zip(ids, self.scores.tolist(), ratings, self.raters.tolist(), strict=True)
         entries = [Recommendation(*values, titles.get(values[0])) for values in columns]
-        without = frozenset(("rating",) if self.ratings is None else ())
+        fields = [name for name in Recommendation._fields if name != "rating" or self.ratings is not None]
         for end, length in zip(np.cumsum(self.lengths).tolist(), self.lengths.tolist(), strict=True):
-            yield RankedList(entries[end - length : end], Recommendation, integers=items.integers, without=without)
+            yield RankedList(entries[end - length : end], fields, integers=items.integers)
 
 
 UnknownUsers = Literal["refuse", "anybody", "skip"]
@@ -361,49 +353,6 @@ def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, ask
     return nothing
 
 
-def explanations(
-    given: Given,
-    asked: Ints,
-    shares: Shares,
-    *,
-    columns: Sequence[str],
-    predicted: Floats,
-    base: Floats,
-    items: Vocabulary,
-    titles: Mapping[Id, str],
-    scale: Scale | None,
-) -> list[Explanation]:
-    """One for each item asked about, given the names of the columns of features, the predictions (m,) and those for a
-    stranger (m,). `scale` is that of ratings; list scores have none.
-    """
-    rated = [items.id(int(index)) for index in given.others]
-    speakers: list[tuple[Id | None, float | None, str | None, str | None]] = [
-        (item, None if isnan(rating) else rating, titles.get(item), None)
-        for item, rating in zip(rated, given.ratings.tolist(), strict=True)
-    ]
-    speakers += [(None, None, None, column) for column in columns]
-    found = []
-    for place, index in enumerate(asked.tolist()):
-        amounts = np.append(shares.ratings[place], shares.features[place])
-        told = amounts != 0
-        told[: len(rated)] = True  # a column that moves nothing is one of which nothing is known
-        order = np.argsort(-np.abs(amounts), kind="stable")
-        item, value, start = items.id(index), float(predicted[place]), float(base[place])
-        found.append(
-            Explanation(
-                item=item,
-                by="list" if scale is None else "rating",
-                value=value,
-                clipped=value if scale is None else min(max(value, scale.low), scale.high),
-                base=start,
-                contributions=[Contribution(float(amounts[at]), *speakers[at]) for at in order[told[order]].tolist()],
-                remainder=value - start - float(amounts.sum()),
-                title=titles.get(item),
-            )
-        )
-    return found
-
-
 # The map of the items
 
 MOST_ITEMS = 1500  # more would take long and could not be told apart
@@ -416,14 +365,6 @@ class ItemPlaces(NamedTuple):
     items: Longs
     places: Floats
     """(items, 2): from 0 to 1; none where nothing makes one item like another."""
-
-
-def item_map(vectors: Floats, counts: Longs, progress: Progress | None = None) -> ItemPlaces:
-    """The most rated items, what is alike close together, from their vectors (items, width) and ratings (items,)."""
-    tell = progress or unseen
-    chosen = most_rated(counts, vectors)
-    places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
-    return ItemPlaces(chosen, places)
 
 
 def most_rated(counts: Longs, vectors: Floats) -> Longs:

@@ -5,8 +5,8 @@ A user is a `Given`: the index of a known one, or -1 and what is known of a new 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from math import isnan
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cofill.errors import DataError, UnknownIdError
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
 from cofill.models.lists.scorer import About, ListScorer
 from cofill.models.predictor import Predictor
-from cofill.models.results import BestItems, Explanation, Given, Shares, explanations
+from cofill.models.results import BestItems, Contribution, Explanation, Given, Shares
 from cofill.threads import on_all_cores
 
 # A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
@@ -87,8 +87,8 @@ class Scoring:
             return self.clipped(self.predictor.entries(np.full(len(items), given.number, np.int32), items))
         return self.clipped(self.predictor.new_user_at(given.others, given.ratings, given.features, items))
 
-    def half_widths(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
-        """(n,): half the intervals of predictions for a user; None where the model has no intervals."""
+    def interval_radius(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
+        """(n,): half the widths of the intervals of predictions for a user; None where the model has no intervals."""
         if given.number >= 0:
             return self.predictor.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
         return self.predictor.new_user_interval_radius(given.others, given.ratings, given.features, items, predicted)
@@ -118,13 +118,11 @@ class Scoring:
             return feedback.row(given.number)
         return given.others, feedback.main.grades.of(given.ratings)
 
-    @cached_property
-    def _spread(self) -> float:
-        return self.predictor.known.spread()
-
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
-        error = self._spread / np.sqrt(self.predictor.item_counts[: predicted.shape[1]] + _RATINGS_BEFORE)
+        error = self.predictor.known.spread() / np.sqrt(
+            self.predictor.item_counts[: predicted.shape[1]] + _RATINGS_BEFORE
+        )
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
 
@@ -208,26 +206,40 @@ class Scoring:
     ) -> list[Explanation]:
         """Why items are scored or rated as they are; `columns` are those of a user's features, and their widths."""
         given = given._replace(widths=tuple(width for _, width in columns))
-        told, shares = self._shares(given, asked, by)
-        value, base = (self.scores(one, by) if by == "list" else self.ratings(one) for one in (given, STRANGER))
-        found = explanations(
-            told,
-            asked,
-            shares,
-            columns=[name for name, _ in columns],
-            predicted=value[asked],
-            base=base[asked],
-            items=self.items,
-            titles=titles,
-            scale=None if by == "list" else self.predictor.scale,
+        done, shares = self._shares(given, asked, by)
+        value, base = (
+            (self.scores(one, by) if by == "list" else self.ratings(one))[asked] for one in (given, STRANGER)
         )
-        if by == "list" or not with_interval:
+        clipped = value if by == "list" else self.clipped(value)
+        radius = self.interval_radius(given, asked, clipped) if with_interval and by == "rating" else None
+        rated = [self.items.id(item) for item in done.others.tolist()]
+        sources: list[dict[str, Any]] = [
+            {"item": item, "rating": None if isnan(rating) else rating, "title": titles.get(item)}
+            for item, rating in zip(rated, done.ratings.tolist(), strict=True)
+        ]
+        sources += [{"feature": name} for name, _ in columns]
+        found = []
+        for place, index in enumerate(asked.tolist()):
+            amounts = np.append(shares.ratings[place], shares.features[place])
+            order = np.argsort(-np.abs(amounts), kind="stable").tolist()
+            # A column that moves nothing is one of which nothing is known.
+            shown = [at for at in order if at < len(rated) or amounts[at] != 0]
+            item = self.items.id(index)
+            found.append(
+                Explanation(
+                    item=item,
+                    by=by,
+                    value=float(value[place]),
+                    clipped=float(clipped[place]),
+                    base=float(base[place]),
+                    contributions=[Contribution(float(amounts[at]), **sources[at]) for at in shown],
+                    remainder=float(value[place]) - float(base[place]) - float(amounts.sum()),
+                    title=titles.get(item),
+                )
+            )
+        if radius is None:
             return found
-        ratings = np.array([one.clipped for one in found], np.float32)
-        half = self.half_widths(given, asked, ratings)
-        if half is None:
-            return found
-        ends = self.clipped(ratings - half).tolist(), self.clipped(ratings + half).tolist()
+        ends = self.clipped(clipped - radius).tolist(), self.clipped(clipped + radius).tolist()
         return [one._replace(low=low, high=high) for one, low, high in zip(found, *ends, strict=True)]
 
     def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
@@ -277,25 +289,19 @@ def taken_in(read: Ratings, users: Vocabulary, items: Vocabulary, titles: dict[I
     return user_index, item_index
 
 
-class Described(NamedTuple):
-    """Users or items, known or new, and what their features are from now on."""
-
-    indices: Ints  # (n,)
-    vectors: Floats  # (n, width)
-    words: Mapping[str, ReadableColumn]
-
-
-def described(source: object, learned: Features, ids: Vocabulary, features: SideFeatures) -> Described:
-    """From {id: {column: value}} or a table, by the columns that were learned; new ids are added."""
+def described(
+    source: object, learned: Features, ids: Vocabulary, features: SideFeatures
+) -> tuple[Ints, Floats, Mapping[str, ReadableColumn]]:
+    """Indices (n,), features (n, width) and their words, from {id: {column: value}} or a table. New ids are added."""
     words: Mapping[str, ReadableColumn]
     if isinstance(source, Mapping):
-        told: Any = list(source)
+        named: Any = list(source)
         vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
         vectors, words = vectors.reshape(len(source), learned.width), learned.in_words(list(source.values()))
     else:
         read = learned.encode_table(source, unmentioned=np.nan)
-        told, vectors, words = read.ids.array(), read.values, read.readable
-    known = ids.find(told)
+        named, vectors, words = read.ids.array(), read.values, read.readable
+    known = ids.find(named)
     # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
     before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
-    return Described(ids.add(told), np.where(np.isnan(vectors), before, vectors), words)
+    return ids.add(named), np.where(np.isnan(vectors), before, vectors), words
