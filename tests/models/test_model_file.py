@@ -18,7 +18,7 @@ from cofill import CFN, files
 from cofill.errors import ModelFileError
 from cofill.models import persistence
 from cofill.models.bias_models import Means
-from cofill.models.persistence import FORMAT_VERSION, Card, Kept
+from cofill.models.persistence import FORMAT_VERSION, Card, State
 from cofill.models.predictor import Predictor
 from tests.models.contract import all_pairs, assert_same_recommendations, cells, predict, small_cells
 
@@ -482,13 +482,13 @@ class Wide(Means):
     kind = "wide"
     wide = np.arange(16_000_000, dtype=np.float32)  # 64 MB
 
-    def _kept(self) -> Kept:
-        kept = super()._kept()
-        return kept._replace(weights={**kept.weights, "wide": self.wide})
+    def _state_dict(self) -> State:
+        state = super()._state_dict()
+        return state._replace(weights={**state.weights, "wide": self.wide})
 
-    def _restored(self, kept: Kept, scale: Any, users: Any, items: Any) -> Predictor:
-        self.wide = kept.weights["wide"]
-        return super()._restored(kept, scale, users, items)
+    def _load_state_dict(self, state: State, scale: Any, users: Any, items: Any) -> Predictor:
+        self.wide = state.weights["wide"]
+        return super()._load_state_dict(state, scale, users, items)
 
 
 def private_bytes() -> int:

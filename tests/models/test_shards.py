@@ -27,7 +27,7 @@ from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.evaluation.ratings import evaluate
 from cofill.models import persistence
 from cofill.models.lists.rules import By
-from cofill.models.persistence import FORMAT_VERSION, Card, ShardCard, SharedCard
+from cofill.models.persistence import FORMAT_VERSION, Card, ShardCard
 from cofill.models.shards import (
     Divided,
     cut_by_size,
@@ -247,7 +247,7 @@ def test_processes_that_have_a_part_each_write_one_model(folder: Path, tmp_path:
             cards.append(ShardCard.model_validate_json(written.model_dump_json()))
     shared = write_shared(tmp_path / "new", workers[1], run="7")
     assert len(cards) > 6
-    finish(tmp_path / "new", SharedCard.model_validate_json(shared.model_dump_json(exclude_unset=True)), cards)
+    finish(tmp_path / "new", Card.model_validate_json(shared.model_dump_json(exclude_unset=True)), cards)
     assert_equal(CFN.load(tmp_path / "new"), whole, pairs_of(whole))
     for about in parts_of(tmp_path / "new")[::4]:
         assert_answers_as(CFN.load(tmp_path / "new", part=about.number), whole)
@@ -442,7 +442,7 @@ def test_a_part_that_there_is_none_of(folder: Path, tmp_path: Path) -> None:
 def test_what_cannot_be_cut(tmp_path: Path) -> None:
     both = CFN(orientation="both", hidden=4, epochs=1, threads=1, validation=0).fit(ratings())
     others: list[tuple[Recommender, Any, str]] = [
-        (both, 2, "orientation 'both' is saved in one piece"),
+        (both, 2, "a model of 'cfn' is saved in one piece, unless it is one network"),
         (algorithm("als-wr")(rank=2, iterations=1).fit(ratings()), 2, "a model of 'als-wr' is saved in one piece"),
         (model("plain"), 0, "at least one shard. Got shards=0"),
         (model("plain"), [9, 4], r"cut at columns from 1 to 22, in ascending order. Got \[9, 4\]"),

@@ -37,7 +37,7 @@ from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
-from cofill.models.persistence import ShardCard, SharedCard
+from cofill.models.persistence import Card, ShardCard
 from cofill.models.portion import Portion
 from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
@@ -97,7 +97,7 @@ def train_partition(
     )
     first = results[0]
     shards = [ShardCard.model_validate(card) for result in results for card in result["shards"]]
-    finish(out, SharedCard.model_validate(first["shared"]), shards)
+    finish(out, Card.model_validate(first["shared"]), shards)
     shutil.rmtree(out / CHECKPOINT, ignore_errors=True)
     return Trained(
         first["measures"],

@@ -26,7 +26,6 @@ serve the same model share its memory, and what a process never asks for takes n
 
 import hashlib
 import json
-import mmap
 import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +45,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cofill import __version__
 from cofill.data.attributes import Attributes
+from cofill.data.cells import checked_scale
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
@@ -74,7 +74,6 @@ _DTYPES: dict[str, Any] = {
     **{"F64": np.float64, "F32": np.float32, "F16": np.float16, "BOOL": np.bool_},
     **{f"{sign}{bits}": np.dtype(f"{sign.lower()}{bits // 8}") for sign in "IU" for bits in (8, 16, 32, 64)},
 }  # of safetensors
-_OF_NETWORKS = "networks"  # in the settings of a model file
 BESIDE = "beside."  # interactions beside ratings, in the file of the list scorer
 
 
@@ -103,8 +102,8 @@ class ShardCard(BaseModel):
     files: dict[str, FileCard]
 
 
-class SharedCard(BaseModel):
-    """What model.json says of a model, apart from its shards."""
+class Card(BaseModel):
+    """model.json"""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -113,8 +112,9 @@ class SharedCard(BaseModel):
     cofill_version: str = __version__
     kind: str
     settings: dict[str, Any]
+    networks: Mapping[str, Mapping[str, Any]] = {}  # of two networks: settings that each has of its own
     scale: tuple[float, float]
-    numbers: dict[str, float]  # what was learned and is no array; of two networks with their names, as in item.unit
+    numbers: Mapping[str, float]  # what was learned and is no array; of two networks with their names, as in item.unit
     data: dict[str, Any]
     measures: dict[str, float | int | None]
     history: list[dict[str, Any]]
@@ -124,12 +124,7 @@ class SharedCard(BaseModel):
     ratings: int | None = None  # of the training, in all shards
     changed: bool = False  # whether there are ratings, features or ids that came after the training
     run: str = ""
-    files: dict[str, FileCard] = {}
-
-
-class Card(SharedCard):
-    """model.json"""
-
+    files: dict[str, FileCard] = {}  # shared by the shards
     shards: list[ShardCard] = []
     sha256: str = ""  # of this document without this field and without the time: the same training is the same model
 
@@ -211,16 +206,26 @@ def part_of(folder: Path, card: Card, number: int) -> PartInfo:
 # A model taken apart
 
 
-class Kept(NamedTuple):
-    """What a model file keeps of an algorithm, apart from settings, ids and features: arrays by file, and numbers."""
+class Cut(NamedTuple):
+    """How a model is cut into shards, by the columns of its network."""
+
+    columns: Sides  # what the columns are
+    by_column: Sequence[str]  # weights that have an entry for each column of the training
+    by_rating: Sequence[str]  # those that have one for each rating, column by column
+    rows: Callable[[], Arrays]  # what all columns say of the rows, for a part of the model
+
+
+class State(NamedTuple):
+    """What a model folder stores of an algorithm, apart from settings, ids and features."""
 
     weights: Arrays
     ratings: Arrays
+    """What `known_arrays` gives; of a model that can be cut, of the ratings column by column."""
     numbers: Mapping[str, float] = {}
-    own_settings: Mapping[str, Mapping[str, Any]] = {}
-    """By part, where a model has several: settings that each has of its own, and the whole has not."""
-    by_column: bool = False
-    """Whether the ratings are column by column."""
+    networks: Mapping[str, Mapping[str, Any]] = {}
+    """Of a model of two networks: settings that each has of its own, and the whole has not."""
+    cut: Cut | None = None
+    """None: it is saved in one piece."""
     rows: Arrays | None = None
     """In part of a model: what all columns say of the rows."""
 
@@ -229,7 +234,7 @@ class Kept(NamedTuple):
 class Contents:
     """What a model's folder holds: a fitted model taken apart, all of it or, of some columns, a part."""
 
-    card: SharedCard  # its files aside
+    card: Card  # its files aside
     arrays: dict[str, Arrays]  # by kind of file
     users: Vocabulary
     items: Vocabulary
@@ -238,9 +243,8 @@ class Contents:
     part: PartInfo | None = None
 
 
-def contents_of(model: Model, kept: Kept | None = None) -> Contents:
-    """What a folder keeps of a model, with what its algorithm keeps in one piece, or this."""
-    kept = kept or model._kept()
+def contents_of(model: Model, state: State) -> Contents:
+    """What a folder stores of a model whose algorithm has this state."""
     features: Arrays = {}
     learned_of = {"users": model.user_features, "items": model.item_features}
     for side, vectors in (("users", model.predictor.user_features), ("items", model.predictor.item_features)):
@@ -253,19 +257,16 @@ def contents_of(model: Model, kept: Kept | None = None) -> Contents:
         lists["decay"] = feedback.main.decay.trained.values
     if feedback.beside is not None:
         lists |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
-    arrays = {"weights": kept.weights, "ratings": kept.ratings, "lists": lists}
+    arrays = {"weights": state.weights, "ratings": state.ratings, "lists": lists}
     arrays |= {"features": features} if features else {}
     arrays |= {} if model.item_places is None else {"map": dict(model.item_places._asdict())}
-    settings = model.settings.model_dump(mode="json")
-    if kept.own_settings:
-        taken = {name for part in kept.own_settings.values() for name in part}
-        settings = {name: value for name, value in settings.items() if name not in taken}
-        settings[_OF_NETWORKS] = kept.own_settings
-    card = SharedCard(
+    of_networks = {name for own in state.networks.values() for name in own}
+    card = Card(
         kind=model.kind,
-        settings=settings,
-        scale=(model.scale.low, model.scale.high),
-        numbers=dict(kept.numbers),
+        settings=model.settings.model_dump(mode="json", exclude=of_networks),
+        networks=state.networks,
+        scale=model.scale,
+        numbers=state.numbers,
         data=model.data_summary,
         measures=model.measures,
         history=[record.as_json() for record in model.history],
@@ -281,10 +282,8 @@ def put_together(asked: type[Model], contents: Contents) -> Model:
     `asked` is the class that was asked to load it.
     """
     card, arrays = contents.card, contents.arrays
-    settings = dict(card.settings)
-    own_settings = settings.pop(_OF_NETWORKS, {})
     made_by = _maker(asked, card.kind)
-    model = made_by(made_by.settings_class.of(settings))
+    model = made_by(made_by.settings_class.of(card.settings))
     model.part, model.trained = contents.part, card.trained
     model.users, model.items, model.titles = contents.users, contents.items, dict(contents.titles)
     known = contents.attributes
@@ -293,22 +292,20 @@ def put_together(asked: type[Model], contents: Contents) -> Model:
     model.measures, model.data_summary = dict(card.measures), dict(card.data)
     model.item_places = ItemPlaces(**arrays["map"]) if "map" in arrays else None
     features, rows, lists = arrays.get("features", {}), arrays.get("rows"), arrays["lists"]
-    kept = Kept(arrays["weights"], arrays["ratings"], card.numbers, own_settings, card.columns is not None, rows)
+    state = State(arrays["weights"], arrays["ratings"], card.numbers, card.networks, rows=rows)
     of_users, of_items = (_under(f"{side}.", features) for side in ("users", "items"))
-    scale, sizes = Scale(*card.scale), (len(model.users), len(model.items))
+    scale, sizes = Scale(*checked_scale(card.scale)), (len(model.users), len(model.items))
     _check_indices(arrays["ratings"], sizes)
-    model._predictor = model._restored(kept, scale, _side_from(of_users), _side_from(of_items))
+    model._predictor = model._load_state_dict(state, scale, _side_from(of_users), _side_from(of_items))
     if (model._predictor.known.rows, model._predictor.known.columns) != sizes:
         raise ValueError("there is another number of users and items than the ratings have")
     beside = None
     if own := _under(BESIDE, lists):
-        scale = Scale(*own["scale"].tolist())
-        whole = None if rows is None else all_columns(rows, BESIDE)
         _check_indices(own, sizes)
-        of_beside = known_from(own, *sizes, whole)
-        grades = model._grades(scale, rated=not of_beside.trained.nnz)
+        of_beside = known_from(own, *sizes, None if rows is None else all_columns(rows, BESIDE))
+        grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
         beside = GradedRatings.of(of_beside, grades, own.get("decay"))
-    model._scorer = model._restored_scorer(lists, model._feedback(lists.get("decay"), beside))
+    model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
     if "users" in card.features:
         model.user_features = _features_from(card.features["users"], of_users, model.users)
     if "items" in card.features:
@@ -382,7 +379,7 @@ def write_model(folder: Path, contents: Contents) -> None:
         files = write_arrays(folder, contents.arrays) | write_attributes(folder, contents)
         files["users"] = write_ids(folder, "users", contents.users.ids, contents)
         files["items"] = write_ids(folder, "items", contents.items.ids, contents)
-        write_card(folder, contents.card.model_copy(update={"files": files}), [])
+        write_card(folder, contents.card.model_copy(update={"files": files}))
     except BaseException:
         with suppress(ModelFileError):  # of another card
             before = read_card(folder).all_files() if (folder / CARD_NAME).exists() else []
@@ -390,9 +387,8 @@ def write_model(folder: Path, contents: Contents) -> None:
         raise
 
 
-def write_card(folder: Path, shared: SharedCard, shards: list[ShardCard]) -> None:
+def write_card(folder: Path, card: Card) -> None:
     """The last step: from here on the folder holds this model, and no longer the files of another."""
-    card = Card(**dict(shared), shards=shards)
     card.sha256 = card.digest()
     with replacing(folder / CARD_NAME, ModelFileError) as draft:
         draft.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -462,7 +458,6 @@ def copy_model(source: Path, folder: Path) -> None:
     """Put the model of one folder into another, in one piece, as hard links where the disk has them."""
     card = read_card(source)
     make_folder(folder)
-    before = read_card(folder).all_files() if (folder / CARD_NAME).exists() else []
     for file in card.all_files():
         try:
             _link(_path(source, file), folder / file.name)
@@ -471,12 +466,8 @@ def copy_model(source: Path, folder: Path) -> None:
         except OSError as error:
             raise ModelFileError(explain_write_failure(folder / file.name, error)) from None
     with replacing(folder / CARD_NAME, ModelFileError) as draft:
-        draft.write_bytes((source / CARD_NAME).read_bytes())
-        shutil.copystat(source / CARD_NAME, draft)
-    kept = {file.name for file in card.all_files()}
-    for file in before:
-        if file.name not in kept:
-            _path(folder, file).unlink(missing_ok=True)
+        shutil.copy2(source / CARD_NAME, draft)
+    _remove_leftovers(folder, {file.name for file in card.all_files()})
 
 
 def _link(source: Path, target: Path) -> None:
@@ -607,8 +598,8 @@ def _tables(folder: Path, card: Card, shards: Sequence[ShardCard]) -> dict[str, 
     """Users, items and attributes. The ids of columns are in the shards, and those that came later after them."""
     own = [*(shard.files for shard in shards), card.files]
     files = {kind: [some[kind] for some in own if kind in some] for kind in _TABLES}
-    frames = {kind: [load_frame(_path(folder, file)) for file in found] for kind, found in files.items()}
-    return {kind: pl.concat(found) for kind, found in frames.items() if found}
+    paths = {kind: [_path(folder, file) for file in found] for kind, found in files.items() if found}
+    return {kind: pl.concat(pl.read_parquet(path, glob=False) for path in found) for kind, found in paths.items()}
 
 
 def ids_in(frame: pl.DataFrame) -> Vocabulary:
@@ -652,10 +643,9 @@ def sha256_of(path: Path) -> str:
 def mapped(path: Path) -> Arrays:
     """The arrays of a safetensors file, in memory that is shared until it is written to (copy-on-write)."""
     try:
-        with path.open("rb") as file:
-            whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        whole = np.memmap(path, np.uint8, "c").view(np.ndarray)
         start = 8 + int.from_bytes(whole[:8], "little")
-        data, header = np.frombuffer(whole, np.uint8)[start:], json_of(whole[8:start])
+        data, header = whole[start:], json_of(whole[8:start].tobytes())
         return {
             name: data[slice(*about["data_offsets"])].view(_DTYPES[about["dtype"]]).reshape(about["shape"])
             for name, about in header.items()
@@ -665,10 +655,3 @@ def mapped(path: Path) -> Arrays:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
-
-
-def load_frame(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ModelFileError(f"{path}: not a Parquet file ({error}); {_AGAIN}") from None

@@ -2,7 +2,7 @@
 
 `CFN`, `Means`, `ListModel` and the baselines are recommenders: each says how it learns, and leaves behind a `Predictor`
 of users x items that predicts, and a `ListScorer` that ranks. An algorithm of another package is a subclass with
-`kind`, `settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
+`kind`, `settings_class`, `_learn`, `_state_dict` and `_load_state_dict`; docs/how-to/own-algorithm.md shows one.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
 from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
-from cofill.models.persistence import Kept as Kept  # what an algorithm of another package answers `_kept` with
+from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import Predictor
 from cofill.models.results import (
     BestItems,
@@ -50,7 +50,7 @@ from cofill.models.results import (
     users_asked,
 )
 from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
-from cofill.models.shards import KeptByColumn, divided, save_in_shards
+from cofill.models.shards import divided, save_in_shards
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
@@ -149,25 +149,23 @@ class Recommender(ABC):
         """
 
     @abstractmethod
-    def _kept(self) -> Kept:
-        """What a model file keeps of a fitted model."""
+    def _state_dict(self) -> State:
+        """What a model folder stores of a fitted model."""
 
     @abstractmethod
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
-        """The predictor from what a file kept; settings and ids are there already, features where there were any.
+    def _load_state_dict(
+        self, state: State, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
+    ) -> Predictor:
+        """The predictor from what a folder stored; settings and ids are there already, features where there were any.
 
         Arrays are mapped from the file: what is written to them stays with this process.
         """
-
-    def _kept_by_column(self) -> KeptByColumn:
-        """What a file keeps of a model in shards; an algorithm whose models can be cut by columns has it."""
-        raise SettingsError(f"a model of {self.kind!r} is saved in one piece; leave out shards")
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
         return self._linear_scorer(feedback, done)
 
-    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
+    def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         return LinearScorer.restored(arrays, feedback, self._sides)
 
     def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
@@ -180,7 +178,7 @@ class Recommender(ABC):
 
     def parameters(self) -> int:
         """How many numbers were learned."""
-        return sum(array.size for array in self._kept().weights.values())
+        return sum(array.size for array in self._state_dict().weights.values())
 
     # Fitting
 
@@ -760,7 +758,7 @@ class Recommender(ABC):
         self._check_whole()
         self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
         if shards is None:
-            write_model(Path(folder), contents_of(self))
+            write_model(Path(folder), contents_of(self, self._state_dict()))
         else:
             save_in_shards(Path(folder), divided(self), shards)
 

@@ -12,28 +12,29 @@ Until the card is there, the folder holds the model that it held before. What ca
 features, ids) is not cut: it is in the shared files, and such a model is read whole.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from cofill.arrays import Longs
 from cofill.data.vocabulary import Vocabulary
 from cofill.errors import ModelFileError, SettingsError
+from cofill.models.observed import KnownRatings
 from cofill.models.persistence import (
     BESIDE,
     Arrays,
+    Card,
     Contents,
-    Kept,
+    Cut,
     Model,
     PartInfo,
     ShardCard,
-    SharedCard,
     Sides,
+    State,
     contents_of,
     make_folder,
     part_of,
@@ -45,23 +46,13 @@ from cofill.models.persistence import (
 )
 
 
-class KeptByColumn(NamedTuple):
-    """What a file keeps of an algorithm whose model can be cut by columns."""
-
-    kept: Kept  # with the ratings column by column
-    columns: Sides  # what the columns are
-    by_column: Sequence[str]  # weights that have a place for each column of the training
-    by_rating: Sequence[str]  # those that have one for each rating, column by column
-    ratings: int  # of the training, in all columns
-    rows: Callable[[], Arrays]  # what all columns say of the rows, for those who will have some columns only
-
-
 @dataclass(frozen=True)
 class Divided:
     """A model taken apart, ready to be cut; all of it, or the columns that one process has."""
 
     contents: Contents
-    by: KeptByColumn
+    cut: Cut
+    beside: KnownRatings | None = None  # interactions
 
     @property
     def ends(self) -> Longs:
@@ -75,12 +66,12 @@ class Divided:
     @property
     def ids(self) -> Vocabulary:
         """Of the columns, those that came after the training last."""
-        return self.contents.users if self.by.columns == "users" else self.contents.items
+        return self.contents.users if self.cut.columns == "users" else self.contents.items
 
     @cached_property
     def cuts(self) -> dict[tuple[str, str], Longs]:
         """By kind and name, the arrays that are cut: (columns + 1,), where what belongs to each column begins."""
-        by, arrays, each, ends = self.by, self.contents.arrays, np.arange(self.columns + 1), self.ends
+        by, arrays, each, ends = self.cut, self.contents.arrays, np.arange(self.columns + 1), self.ends
         places = {("weights", name): each for name in by.by_column} | {("weights", name): ends for name in by.by_rating}
         places |= {("ratings", "indptr"): each, ("ratings", "indices"): ends, ("ratings", "values"): ends}
         places |= {("features", f"{by.columns}.{name}"): each for name in ("trained", "described")}
@@ -114,7 +105,11 @@ class Divided:
             kind: {name: array for name, array in own.items() if (kind, name) not in self.cuts}
             for kind, own in self.contents.arrays.items()
         }
-        return found | {"rows": self.by.rows()}
+        rows = self.cut.rows()
+        if self.beside is not None:
+            rows[f"{BESIDE}counts"] = self.beside.trained_column_counts()
+            rows[f"{BESIDE}spread"] = np.array([self.beside.spread()])
+        return found | {"rows": rows}
 
     def changed(self) -> bool:
         """Whether there is anything that the training did not know."""
@@ -134,17 +129,14 @@ def divided(model: Model) -> Divided:
 
     The model may be part of another itself: that of one of several processes that trained it together.
     """
-    by_column: KeptByColumn = model._kept_by_column()
+    state: State = model._state_dict()
+    if state.cut is None:
+        raise SettingsError(
+            f"a model of {model.kind!r} is saved in one piece, unless it is one network, of one orientation; "
+            f"leave out shards"
+        )
     beside = model.scorer.feedback.beside
-
-    def rows() -> Arrays:
-        found: Arrays = by_column.rows()
-        if beside is not None:
-            counts, spread = beside.known.trained_column_counts(), beside.known.spread()
-            found |= {f"{BESIDE}counts": counts, f"{BESIDE}spread": np.array([spread])}
-        return found
-
-    return Divided(contents_of(model, by_column.kept), by_column._replace(rows=rows))
+    return Divided(contents_of(model, state), state.cut, None if beside is None else beside.known)
 
 
 def cut_evenly(model: Divided, shards: int) -> list[range]:
@@ -195,28 +187,26 @@ def write_shard(folder: Path, model: Divided, columns: range, *, run: str = "") 
     make_folder(folder)
     files = write_arrays(folder, model.of_shard(columns))
     ids = [model.ids.id(column) for column in columns]
-    files[model.by.columns] = write_ids(folder, model.by.columns, ids, model.contents)
+    files[model.cut.columns] = write_ids(folder, model.cut.columns, ids, model.contents)
     ratings = int(model.ends[columns.stop] - model.ends[columns.start])
     return ShardCard(run=run, first=0, columns=len(columns), ratings=ratings, files=files)
 
 
-def write_shared(folder: Path, model: Divided, *, run: str = "") -> SharedCard:
-    """Write what all shards share. Until `finish`, the folder holds the model that it held before.
-
-    What came after the training (ratings, features, ids) is not cut: such a model is read whole.
-    """
+def write_shared(folder: Path, model: Divided, *, run: str = "") -> Card:
+    """Write what all shards share. Until `finish`, the folder holds the model that it held before."""
     make_folder(folder)
-    contents, by = model.contents, model.by
-    files = write_arrays(folder, model.shared()) | write_attributes(folder, contents)
-    others: Sides = "items" if by.columns == "users" else "users"
+    contents, arrays, columns = model.contents, model.shared(), model.cut.columns
+    files = write_arrays(folder, arrays) | write_attributes(folder, contents)
+    others: Sides = "items" if columns == "users" else "users"
     files[others] = write_ids(folder, others, getattr(contents, others).ids, contents)
     if later := model.ids.ids[model.columns :]:
-        files[by.columns] = write_ids(folder, by.columns, later, contents)
-    of_shards = {"columns": by.columns, "ratings": by.ratings, "changed": model.changed(), "run": run}
-    return contents.card.model_copy(update=of_shards | {"files": files})
+        files[columns] = write_ids(folder, columns, later, contents)
+    ratings = int(arrays["rows"]["counts"].sum())
+    of_shards = {"columns": columns, "ratings": ratings, "changed": model.changed(), "run": run, "files": files}
+    return contents.card.model_copy(update=of_shards)
 
 
-def finish(folder: Path, shared: SharedCard, shards: Sequence[ShardCard]) -> None:
+def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
     """Make a model of what was written, in the order of these shards.
 
     ModelFileError if they are of several runs, or not all of one.
@@ -236,7 +226,7 @@ def finish(folder: Path, shared: SharedCard, shards: Sequence[ShardCard]) -> Non
             f"{folder}: the shards have {first} columns with {found} ratings, and the model has {shared.ratings} "
             f"ratings; write all of its shards first"
         )
-    write_card(folder, shared, placed)
+    write_card(folder, shared.model_copy(update={"shards": placed}))
 
 
 def parts_of(folder: Path | str) -> list[PartInfo]:
