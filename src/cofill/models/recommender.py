@@ -128,10 +128,7 @@ class Recommender(ABC):
     def set_params(self, **settings: Any) -> Self:
         """Change settings of a model that is not fitted; those that were not given still follow the others."""
         if settings and self._predictor is not None:
-            raise SettingsError(
-                "this model is fitted, and was so with the settings it has; set those of sklearn.base.clone(model), "
-                f"or of a new {type(self).__name__}"
-            )
+            raise SettingsError("cannot change settings of a fitted model; set those of sklearn.base.clone(model)")
         self._settings = self._settings.changed(settings)
         return self
 
@@ -196,16 +193,15 @@ class Recommender(ABC):
     ) -> Self:
         """Learn from ratings, or from anything that `Ratings.read` takes, and from side features where there are any.
 
-        `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
-        more. Ids with features and without a rating become known to the model: they are the cold ones.
+        `item_features` and `user_features` are Features, or anything that `Features.read` takes by itself. Ids with
+        features and without a rating are cold: the model predicts and ranks them by their features.
 
         `interactions` are what the same users did beside rating, Interactions or anything that `Interactions.read`
-        takes: lists learn from both. Those who rated nothing can be given as `ratings`, if the algorithm takes them.
+        takes: lists learn from both. Interactions alone are given as `ratings`, if the algorithm takes them.
 
-        `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
-        killed run go on with `resume=True`; remove it once the model is saved.
-
-        With a `cluster`, a `cofill.Cluster`, several workers do it, to the same model; it keeps checkpoints by itself.
+        `progress` is called with a `Step` at every step. `checkpoint` names a file from which a killed run goes on
+        with `resume=True`; remove it once the model is saved. With a `cluster`, a `cofill.Cluster`, several workers
+        fit the same model, and keep checkpoints of their own.
         """
         name = type(self).__name__
         if cluster is not None:
@@ -241,7 +237,11 @@ class Recommender(ABC):
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
         self._predictor, self.item_places, self.part = predictor, None, None
-        feedback = self._feedback(self._decay(data.ratings), self._beside(data.interactions))
+        beside, more = None, data.interactions
+        if more is not None:
+            known = KnownRatings(more.rows("user"), more.rows("item"))
+            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), self._decay(more))
+        feedback = self._feedback(self._decay(data.ratings), beside)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
         return self
@@ -282,13 +282,6 @@ class Recommender(ABC):
         """What users did, from the known ratings and their time decay, and from interactions beside them."""
         grades = self._grades(self.scale, rated=self.rated)
         return Feedback(GradedRatings.of(self.predictor.known, grades, decay), beside)
-
-    def _beside(self, interactions: Ratings | None) -> GradedRatings | None:
-        """The interactions of a training beside its ratings."""
-        if interactions is None:
-            return None
-        known = KnownRatings(interactions.rows("user"), interactions.rows("item"))
-        return GradedRatings.of(known, self._grades(interactions.scale, rated=False), self._decay(interactions))
 
     def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
@@ -403,14 +396,13 @@ class Recommender(ABC):
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
         ratings = self.predict_indices(users, items)
-        half_widths = self.predictor.interval_radius(users, items, ratings)
-        if half_widths is None:
+        radius = self.predictor.interval_radius(users, items, ratings)
+        if radius is None:
             raise DataError(
                 f"a model of {self.kind!r} does not know how far off its predictions are",
                 "train a CFN with the decoder process, which is the default",
             )
-        clipped = self._scoring.clipped
-        return Predicted(ratings, clipped(ratings - half_widths), clipped(ratings + half_widths))
+        return Predicted(ratings, *self._scoring.interval(ratings, radius))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
@@ -421,12 +413,11 @@ class Recommender(ABC):
         if isinstance(user, Mapping):
             if features is not None and not self.follows_features:
                 raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
-            vector = None if features is None else self._learned("user").encode(features)
-            return self._scoring.new_user(user, vector)
+            return self._scoring.new_user(user, None if features is None else self._learned("user").encode(features))
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
-                f"or tell the model about the user with describe_users first"
+                f"or describe the user with describe_users first"
             )
         index = int(self.users.find([user])[0])
         return STRANGER if index < 0 else self._scoring.known_user(index)
@@ -568,16 +559,13 @@ class Recommender(ABC):
         lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
         """
         check_count(n)
-        index = self.items.index(item)
-        known = self.predictor.item_known()
+        index, known, vectors = self.items.index(item), self.predictor.item_known(), self.item_vectors()
         if not known[index]:
             raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
-        vectors = self.item_vectors()
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
-        likeness = likeness_to(index, vectors, known)
-        some = cast(Rules, rules)  # each of them is one of lists
-        best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
+        likeness = likeness_to(index, vectors, known)[: len(self.items)]
+        best = self._selection("list", cast(Rules, rules)).nearest(likeness, n)  # each of the rules is one of lists
         entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
         return RankedList(entries, Similar._fields, integers=self.items.integers)
 

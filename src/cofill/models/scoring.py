@@ -73,6 +73,9 @@ class Scoring:
         scale = self.predictor.scale
         return np.clip(ratings, np.float32(scale.low), np.float32(scale.high))
 
+    def interval(self, ratings: Floats, radius: Floats) -> tuple[Floats, Floats]:
+        return self.clipped(ratings - radius), self.clipped(ratings + radius)
+
     def ratings(self, given: Given) -> Floats:
         """(items,): what a user would rate every item, not clipped to the scale."""
         if given.number >= 0:
@@ -239,8 +242,8 @@ class Scoring:
             )
         if radius is None:
             return found
-        ends = self.clipped(clipped - radius).tolist(), self.clipped(clipped + radius).tolist()
-        return [one._replace(low=low, high=high) for one, low, high in zip(found, *ends, strict=True)]
+        low, high = (ends.tolist() for ends in self.interval(clipped, radius))
+        return [one._replace(low=low[place], high=high[place]) for place, one in enumerate(found)]
 
     def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
         """What a user did, and how far each of it and their features move the scores or ratings of items."""
