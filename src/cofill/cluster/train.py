@@ -243,7 +243,7 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
 def own_part(model: CFN, exchange: Exchange) -> Divided:
     """What this worker has of the model, ready to be written in shards."""
     parts = divided(model)
-    lists = parts.contents.arrays["lists"]
+    lists = parts.arrays["lists"]
     if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
         lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
     return parts

@@ -26,11 +26,9 @@ serve the same model share its memory, and what a process never asks for takes n
 
 import hashlib
 import json
-import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -40,7 +38,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import polars as pl
-import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cofill import __version__
@@ -49,10 +46,9 @@ from cofill.data.cells import checked_scale
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
-from cofill.data.vocabulary import Id, Vocabulary
+from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, json_of, replacing
-from cofill.interrupts import unfinished
 from cofill.models import algorithm
 from cofill.models.history import EpochRecord
 from cofill.models.lists.feedback import GradedRatings
@@ -230,64 +226,22 @@ class State(NamedTuple):
     """In part of a model: what all columns say of the rows."""
 
 
-@dataclass(frozen=True)
-class Contents:
-    """What a model's folder holds: a fitted model taken apart, all of it or, of some columns, a part."""
-
-    card: Card  # its files aside
-    arrays: dict[str, Arrays]  # by kind of file
-    users: Vocabulary
-    items: Vocabulary
-    titles: Mapping[Id, str]
-    attributes: pl.DataFrame | None  # what items are in words
-    part: PartInfo | None = None
-
-
-def contents_of(model: Model, state: State) -> Contents:
-    """What a folder stores of a model whose algorithm has this state."""
-    features: Arrays = {}
-    learned_of = {"users": model.user_features, "items": model.item_features}
-    for side, vectors in (("users", model.predictor.user_features), ("items", model.predictor.item_features)):
-        learned = learned_of[side]
-        if learned is not None:
-            own = {name: array for name, array in learned.arrays().items() if name != "values"} | _side_arrays(vectors)
-            features |= {f"{side}.{name}": array for name, array in own.items()}
-    feedback, lists = model.scorer.feedback, model.scorer.arrays()
-    if feedback.main.decay is not None:
-        lists["decay"] = feedback.main.decay.trained.values
-    if feedback.beside is not None:
-        lists |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
-    arrays = {"weights": state.weights, "ratings": state.ratings, "lists": lists}
-    arrays |= {"features": features} if features else {}
-    arrays |= {} if model.item_places is None else {"map": dict(model.item_places._asdict())}
-    of_networks = {name for own in state.networks.values() for name in own}
-    card = Card(
-        kind=model.kind,
-        settings=model.settings.model_dump(mode="json", exclude=of_networks),
-        networks=state.networks,
-        scale=model.scale,
-        numbers=state.numbers,
-        data=model.data_summary,
-        measures=model.measures,
-        history=[record.as_json() for record in model.history],
-        trained=model.trained,
-        features={side: learned.card() for side, learned in learned_of.items() if learned is not None},
-    )
-    return Contents(card, arrays, model.users, model.items, model.titles, model.item_attributes.frame())
-
-
-def put_together(asked: type[Model], contents: Contents) -> Model:
+def put_together(
+    asked: type[Model], card: Card, arrays: Mapping[str, Arrays], tables: Mapping[str, pl.DataFrame]
+) -> Model:
     """The model of a folder, whole or in part; ValueError and the like where it does not fit together.
 
     `asked` is the class that was asked to load it.
     """
-    card, arrays = contents.card, contents.arrays
     made_by = _maker(asked, card.kind)
     model = made_by(made_by.settings_class.of(card.settings))
-    model.part, model.trained = contents.part, card.trained
-    model.users, model.items, model.titles = contents.users, contents.items, dict(contents.titles)
-    known = contents.attributes
-    model.item_attributes = Attributes(model.items) if known is None else Attributes.restored(model.items, known)
+    model.users, model.items = ids_in(tables["users"]), ids_in(tables["items"])
+    titles = zip(model.items, tables["items"]["title"], strict=True)
+    model.titles = {item: title for item, title in titles if title is not None}
+    model.item_attributes = Attributes(model.items)
+    if "attributes" in tables:
+        model.item_attributes = Attributes.restored(model.items, tables["attributes"])
+    model.trained = card.trained
     model.history = [EpochRecord(**record) for record in card.history]
     model.measures, model.data_summary = dict(card.measures), dict(card.data)
     model.item_places = ItemPlaces(**arrays["map"]) if "map" in arrays else None
@@ -306,10 +260,12 @@ def put_together(asked: type[Model], contents: Contents) -> Model:
         grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
         beside = GradedRatings.of(of_beside, grades, own.get("decay"))
     model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
-    if "users" in card.features:
-        model.user_features = _features_from(card.features["users"], of_users, model.users)
-    if "items" in card.features:
-        model.item_features = _features_from(card.features["items"], of_items, model.items)
+    for side, own, ids in (("users", of_users, model.users), ("items", of_items, model.items)):
+        if side in card.features:
+            described = np.flatnonzero(own["described"])
+            own["values"] = own["trained"][described]
+            learned = Features.restored(card.features[side], own, ids.only(described.tolist()))
+            setattr(model, f"{side[:-1]}_features", learned)
     return model
 
 
@@ -345,14 +301,6 @@ def _under(prefix: str, arrays: Arrays) -> Arrays:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _side_arrays(features: SideFeatures) -> Arrays:
-    """The vectors of one side; what is no longer described is NaN throughout."""
-    indices, values = features.later()
-    later = np.where(features.described[indices][:, None], values, np.float32(np.nan))
-    trained, described = features.trained, features.trained_described
-    return {"trained": trained, "described": described, "later.indices": indices, "later.values": later}
-
-
 def _side_from(arrays: Arrays) -> SideFeatures | None:
     """The vectors of one side, from their arrays; None where there are none."""
     if not arrays:
@@ -361,126 +309,6 @@ def _side_from(arrays: Arrays) -> SideFeatures | None:
     for index, vector in zip(arrays["later.indices"].tolist(), arrays["later.values"], strict=True):
         features.describe(index, vector)
     return features
-
-
-def _features_from(card: dict[str, Any], arrays: Arrays, ids: Vocabulary) -> Features:
-    """What was learned about the columns of one side, and the vectors that it was trained with."""
-    described = np.flatnonzero(arrays["described"])
-    return Features.restored(card, arrays | {"values": arrays["trained"][described]}, ids.only(described.tolist()))
-
-
-# Writing
-
-
-def write_model(folder: Path, contents: Contents) -> None:
-    """Write a model into a folder, in one piece."""
-    make_folder(folder)
-    try:
-        files = write_arrays(folder, contents.arrays) | write_attributes(folder, contents)
-        files["users"] = write_ids(folder, "users", contents.users.ids, contents)
-        files["items"] = write_ids(folder, "items", contents.items.ids, contents)
-        write_card(folder, contents.card.model_copy(update={"files": files}))
-    except BaseException:
-        with suppress(ModelFileError):  # of another card
-            before = read_card(folder).all_files() if (folder / CARD_NAME).exists() else []
-            _remove_leftovers(folder, {file.name for file in before})
-        raise
-
-
-def write_card(folder: Path, card: Card) -> None:
-    """The last step: from here on the folder holds this model, and no longer the files of another."""
-    card.sha256 = card.digest()
-    with replacing(folder / CARD_NAME, ModelFileError) as draft:
-        draft.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    _remove_leftovers(folder, {file.name for file in card.all_files()})
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of a model, if it is not there yet."""
-    if folder.exists() and not folder.is_dir():
-        raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ModelFileError(f"{folder}: cannot be made: {error.strerror}; choose another place") from None
-
-
-def write_arrays(folder: Path, arrays: Mapping[str, Arrays]) -> dict[str, FileCard]:
-    return {kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items()}
-
-
-def _save_arrays(arrays: Arrays, path: Path) -> None:
-    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
-
-
-def write_ids(folder: Path, side: Sides, ids: Sequence[Id], contents: Contents) -> FileCard:
-    """Ids of users or items; of the latter also the titles. Where strings have joined integers, which are which."""
-    known = contents.users if side == "users" else contents.items
-    if known.mixed:
-        columns = [pl.Series("id", map(str, ids), dtype=pl.String)]
-        columns.append(pl.Series("integer", [isinstance(id, int) for id in ids], dtype=pl.Boolean))
-    else:
-        columns = [pl.Series("id", ids, dtype=pl.Int64 if known.integers else pl.String)]
-    if side == "items":
-        columns.append(pl.Series("title", [contents.titles.get(item) for item in ids], dtype=pl.String))
-    return _write(folder, side, ".parquet", pl.DataFrame(columns).write_parquet)
-
-
-def write_attributes(folder: Path, contents: Contents) -> dict[str, FileCard]:
-    if contents.attributes is None or not contents.attributes.width:
-        return {}
-    return {"attributes": _write(folder, "attributes", ".parquet", contents.attributes.write_parquet)}
-
-
-def _write(folder: Path, kind: str, suffix: str, write: Callable[[Path], object]) -> FileCard:
-    """Write a file under the name of its content; one that is there already is left alone."""
-    # Not the number of the process: those of several machines may write into one folder.
-    draft = folder / f".{kind}.{secrets.token_hex(8)}{suffix}"
-    with unfinished(draft):
-        with replacing(draft, ModelFileError) as part:
-            write(part)
-        digest = sha256_of(draft)
-        target = draft.with_name(f"{kind}-{digest[:12]}{suffix}")
-        draft.replace(target)
-    return FileCard(name=target.name, bytes=target.stat().st_size, sha256=digest)
-
-
-def _remove_leftovers(folder: Path, current: set[str]) -> None:
-    """Files of the model that was here before, and drafts of writers that were stopped."""
-    drafts = [f".{CARD_NAME}.*.part", DRAFTS_OF_SAFETENSORS, *(f"..{kind}.*.part" for kind in FILE_KINDS)]
-    files = [pattern for kind in FILE_KINDS for pattern in (f"{kind}-????????????.*", f".{kind}.*")]
-    for path in [path for pattern in (*files, *drafts) for path in folder.glob(pattern)]:
-        if path.name not in current:
-            path.unlink(missing_ok=True)
-
-
-def copy_model(source: Path, folder: Path) -> None:
-    """Put the model of one folder into another, in one piece, as hard links where the disk has them."""
-    card = read_card(source)
-    make_folder(folder)
-    for file in card.all_files():
-        try:
-            _link(_path(source, file), folder / file.name)
-        except FileNotFoundError:
-            raise ModelFileError(f"{source}: was replaced while it was copied; try again") from None
-        except OSError as error:
-            raise ModelFileError(explain_write_failure(folder / file.name, error)) from None
-    with replacing(folder / CARD_NAME, ModelFileError) as draft:
-        shutil.copy2(source / CARD_NAME, draft)
-    _remove_leftovers(folder, {file.name for file in card.all_files()})
-
-
-def _link(source: Path, target: Path) -> None:
-    """Files are named after their content: one that is there already is the same."""
-    if target.exists():
-        return
-    try:
-        target.hardlink_to(source)
-    except FileNotFoundError:
-        raise
-    except OSError:  # another disk, or one without links
-        with replacing(target, ModelFileError) as draft:
-            shutil.copyfile(source, draft)
 
 
 # Reading
@@ -515,18 +343,9 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
             if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
                 own[f"{prefix}shape"] = np.array([columns, own[f"{prefix}shape"][1]], np.int64)
-        tables = _tables(folder, card, shards)
-        items, titles = ids_in(tables["items"]), tables["items"]["title"]
-        contents = Contents(
-            card,
-            arrays,
-            users=ids_in(tables["users"]),
-            items=items,
-            titles={item: title for item, title in zip(items, titles, strict=True) if title is not None},
-            attributes=tables.get("attributes"),
-            part=part,
-        )
-        return put_together(asked, contents)
+        model = put_together(asked, card, arrays, _tables(folder, card, shards))
+        model.part = part
+        return model
     except ModelFileError as error:
         raise ModelFileError(str(error) if str(folder) in str(error) else f"{folder}: {error}") from None
     except (CofillError, LookupError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError,
@@ -655,3 +474,55 @@ def mapped(path: Path) -> Arrays:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
     except (LookupError, ValueError, TypeError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
+
+
+# Copying
+
+
+def copy_model(source: Path, folder: Path) -> None:
+    """Put the model of one folder into another, in one piece, as hard links where the disk has them."""
+    card = read_card(source)
+    make_folder(folder)
+    for file in card.all_files():
+        try:
+            _link(_path(source, file), folder / file.name)
+        except FileNotFoundError:
+            raise ModelFileError(f"{source}: was replaced while it was copied; try again") from None
+        except OSError as error:
+            raise ModelFileError(explain_write_failure(folder / file.name, error)) from None
+    with replacing(folder / CARD_NAME, ModelFileError) as draft:
+        shutil.copy2(source / CARD_NAME, draft)
+    remove_leftovers(folder, card)
+
+
+def _link(source: Path, target: Path) -> None:
+    """Files are named after their content: one that is there already is the same."""
+    if target.exists():
+        return
+    try:
+        target.hardlink_to(source)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another disk, or one without links
+        with replacing(target, ModelFileError) as draft:
+            shutil.copyfile(source, draft)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of a model, if it is not there yet."""
+    if folder.exists() and not folder.is_dir():
+        raise ModelFileError(f"{folder}: a model is a folder, but there is a file of that name; choose another")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelFileError(f"{folder}: cannot be made: {error.strerror}; choose another place") from None
+
+
+def remove_leftovers(folder: Path, card: Card | None) -> None:
+    """Remove what is not of the model of this card: files of the one before, and drafts of stopped writers."""
+    drafts = [f".{CARD_NAME}.*.part", DRAFTS_OF_SAFETENSORS, *(f"..{kind}.*.part" for kind in FILE_KINDS)]
+    files = [pattern for kind in FILE_KINDS for pattern in (f"{kind}-????????????.*", f".{kind}.*")]
+    current = {file.name for file in card.all_files()} if card else set()
+    for path in [path for pattern in (*files, *drafts) for path in folder.glob(pattern)]:
+        if path.name not in current:
+            path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ of users x items that predicts, and a `ListScorer` that ranks. An algorithm of a
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_args, overload
@@ -30,7 +30,7 @@ from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
+from cofill.models.persistence import Arrays, PartInfo, read_model
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import Predictor
 from cofill.models.results import (
@@ -50,7 +50,7 @@ from cofill.models.results import (
     users_asked,
 )
 from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
-from cofill.models.shards import divided, save_in_shards
+from cofill.models.shards import save
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
@@ -736,19 +736,15 @@ class Recommender(ABC):
 
     # On disk
 
-    def save(self, folder: Path | str, *, shards: int | Sequence[int] | None = None) -> None:
+    def save(self, folder: Path | str, *, shards: int | None = None) -> None:
         """Write the model into a folder, whole or not at all; an older model there is replaced.
 
-        With `shards` it is cut by the columns of its network, which are users with orientation "item": into so many
-        shards with about as many ratings each, or at these columns. `load` takes either form, and a part of the
-        latter.
+        With `shards` it is cut by the columns of its network, which are users with orientation "item", into so many
+        shards with about as many ratings each. `load` takes either form, and a part of the latter.
         """
         self._check_whole()
         self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
-        if shards is None:
-            write_model(Path(folder), contents_of(self, self._state_dict()))
-        else:
-            save_in_shards(Path(folder), divided(self), shards)
+        save(Path(folder), self, shards)
 
     @classmethod
     def load(cls, folder: Path | str, *, part: int | None = None) -> Self:
