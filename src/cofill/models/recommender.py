@@ -140,10 +140,7 @@ class Recommender(ABC):
 
     @abstractmethod
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
-        """The predictor of users x items, in the order of the vocabularies of `data.ratings`.
-
-        `history` and `measures` may be set on the way.
-        """
+        """The predictor of users x items, in the order of the ids of `data.ratings`; sets `history` and `measures`."""
 
     @abstractmethod
     def _state_dict(self) -> State:
@@ -351,18 +348,15 @@ class Recommender(ABC):
         return int(self.predictor.known.contains(users, items).sum())
 
     def item_vectors(self) -> Floats:
-        """(items, width): item embeddings: similar items have similar vectors.
-
-        Those of the predictions, or of the lists where predictions know nothing that makes one item like another.
-        """
+        """(items, width): item embeddings, of the predictor, or of the list scorer where the predictor has none."""
         vectors = self.predictor.item_vectors()
         of_lists = None if vectors.shape[1] else self.scorer.item_vectors()
         return vectors if of_lists is None else of_lists
 
     def draw_map(self, progress: Progress | None = None) -> ItemPlaces:
-        """Place the most rated items in two dimensions (t-SNE), what is alike close together.
+        """Place the most rated items (at most 1,500) in two dimensions (t-SNE), similar items close together.
 
-        It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
+        It takes seconds, and is saved with the model, for the page of `cofill serve`.
         """
         vectors, tell = self.item_vectors(), progress or unseen
         chosen = most_rated(self.item_counts(), vectors)
@@ -382,7 +376,7 @@ class Recommender(ABC):
         """Ratings (n,) for pairs of user and item; unknown ids are allowed.
 
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
-        `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
+        `with_interval` also the prediction intervals, in which nine tenths of the true ratings are expected.
         """
         indices = pair_indices(pairs, self.users, self.items)
         return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
@@ -405,7 +399,7 @@ class Recommender(ABC):
         return Predicted(ratings, *self._scoring.interval(ratings, radius))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
+        """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
         return self.predictor.quickest_order(users, items)
 
     def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
@@ -423,7 +417,7 @@ class Recommender(ABC):
         return STRANGER if index < 0 else self._scoring.known_user(index)
 
     def _learned(self, side: Side) -> Features:
-        """What the model learned about the columns that describe its users or its items."""
+        """The features of users or items, as encoded in training."""
         if not self.follows_features:
             raise DataError(f"a model of {self.kind!r} cannot be told about {side}s by features; train a CFN for that")
         learned = self.user_features if side == "user" else self.item_features
@@ -439,31 +433,27 @@ class Recommender(ABC):
     def score(
         self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
     ) -> Floats:
-        """(items,): how a user would choose every item, or what they would rate it, by index; asked as `recommend`.
+        """(items,): the list scores of all items for a user given as to `recommend`, or their predicted ratings.
 
-        Ratings are predictions clipped to the scale, not their lower bounds.
+        Ratings are clipped to the scale; they are not the lower bounds that `recommend` ranks by.
         """
         self._check_by(by)
-        given = self._given(user, features)
-        scoring = self._scoring
+        given, scoring = self._given(user, features), self._scoring
         return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
 
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
-        """(n, items): what lists of some users, given by index, are ranked by, without rules.
-
-        Items without a rating come last, as in `recommend`: their scores are lowered below all others.
-        """
+        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last."""
         return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
-        """(items,): what the list of a new user is ranked by, who gave these ratings to items, given by index."""
+        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by."""
         order = np.argsort(items)
-        scores = self._scoring.scores(Given(items[order], ratings[order]), by)
-        last: Floats = self._scoring.unrated_last(scores[None])[0]
-        return last
+        scores = self._scoring.scores(Given(items[order], ratings[order]), by)[None]
+        alone: Floats = self._scoring.unrated_last(scores)[0]
+        return alone
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
-        """(items,): what the list of a user is ranked by of whom nothing is known."""
+        """(items,): what the list of an unknown user is ranked by."""
         return self.new_user_scores(STRANGER.others, STRANGER.ratings, by=by)
 
     def _check_by(self, by: str) -> None:
@@ -488,14 +478,12 @@ class Recommender(ABC):
     ) -> RankedList[Recommendation]:
         """The n items that a user would choose and like, best first.
 
-        `user` is an id, or the ratings {item: rating} of a user whom the model has never seen, described by `features`
-        {column: value} or not; {} with features is a user who has rated nothing. An id that is not known gets what is
-        recommended to a stranger.
+        `user` is an id, or the ratings {item: rating} of a new user, described by `features` {column: value} or not;
+        {} with features is a user without ratings. An unknown id gets the list of a user without ratings.
 
-        `by="rating"` ranks by what they would rate highest, to be on the safe side: by a lower bound of the rating,
-        so that an item of which little is known does not stand above one that thousands love. Items without a rating
-        come last, unless `new_items` gives them places. All rules are those of `Rules`: among, where, exclude,
-        min_ratings, boost, at_most, diversity, new_items.
+        `by="rating"` ranks by a lower bound of the predicted rating, so that an item with few ratings does not stand
+        above one that thousands love. Items without a rating come last, unless `new_items` gives them places. All
+        rules are those of `Rules`: among, where, exclude, min_ratings, boost, at_most, diversity, new_items.
         """
         check_count(n)
         self._check_by(by)
@@ -519,10 +507,9 @@ class Recommender(ABC):
 
         >>> model.recommend_many([42, 7], n=5).to_pandas()
 
-        They are what `recommend` gives each of them, made in batches of bounded memory. An id that the model does not
-        know is an error; `unknown_users="anybody"` gives it what a stranger is recommended, and `"skip"` leaves it
-        out, with a warning that counts them. `progress` is called with a `Step` after each batch. Rules are those of
-        `recommend`.
+        Each is the list of `recommend`, by the same rules; they are made in batches of bounded memory. An unknown id is
+        an error; `unknown_users="anybody"` gives it the list of a user without ratings, and `"skip"` leaves it out,
+        with a warning. `progress` is called with a `Step` after each batch.
         """
         check_count(n)
         self._check_by(by)
@@ -555,8 +542,8 @@ class Recommender(ABC):
     def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
-        An item without a rating can be asked about, and be an answer, if it has features. The rules are those of
-        lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
+        Items without a rating take part if they have features. The rules are those of `SimilarRules`: among, where,
+        exclude, min_ratings, at_most, diversity.
         """
         check_count(n)
         index, known, vectors = self.items.index(item), self.predictor.item_known(), self.item_vectors()
@@ -574,7 +561,7 @@ class Recommender(ABC):
     def explain(
         self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
     ) -> Explanation:
-        """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
+        """Explain the list score of an item, or its predicted rating: base + amounts + remainder = value.
 
         The user is given as to `recommend`. Amounts are exact for lists, which are linear in what a user did. A
         predicted rating comes with its interval, `low` to `high`, where the model has intervals.
@@ -606,8 +593,7 @@ class Recommender(ABC):
     def add_ratings(self, ratings: object) -> Self:
         """Add or replace ratings of known or new users and items; predictions follow at once, by fold-in.
 
-        `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
-        equal, nothing changes at all.
+        `ratings` is anything that `Ratings.read` takes. A rating replaces an earlier one of the same pair.
         """
         self._check_whole()
         read = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
@@ -626,9 +612,9 @@ class Recommender(ABC):
     def add_interactions(self, interactions: object, *, replacing: bool = False) -> Self:
         """Add what known or new users did with known or new items; lists follow at once.
 
-        `interactions` is anything that `Interactions.read` takes. What a user did again adds up, to at most the
-        greatest weight of the training. With `replacing`, they are all that happened to these pairs since the training:
-        what was added before is replaced, so that telling the same again changes nothing.
+        `interactions` is anything that `Interactions.read` takes. Weights of the same pair add up, to at most the
+        greatest weight of the training. With `replacing`, they replace all weights added to these pairs since the
+        training, so that adding the same again changes nothing.
 
         A model of ratings keeps them beside these, and its predictions stay. If it was trained on ratings alone, a
         weight of 5 or more counts for lists as the highest rating does, and less as a lower one.
@@ -656,9 +642,8 @@ class Recommender(ABC):
     def remove_ratings(self, pairs: object) -> Self:
         """Remove ratings, whether trained on or added later: predictions follow at once.
 
-        `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
-        that came after the training leaves no trace; of users and items the ids stay known. Interactions beside ratings
-        stay: that a user does not rate an item any more does not undo that they bought it.
+        `pairs` of user and item are anything that `predict` takes; those without a rating change nothing. Ids stay
+        known, and interactions beside ratings stay: to take back a rating does not undo a purchase.
         """
         self._check_whole()
         users, items = pair_indices(pairs, self.users, self.items)
@@ -677,28 +662,15 @@ class Recommender(ABC):
         return self
 
     def forget_users(self, users: Iterable[Id]) -> Self:
-        """Remove all that is known of users, trained on or told later: ratings, interactions and features.
+        """Remove ratings, interactions and features of users, trained on or added later. Unknown ids are ignored.
 
-        From then on they get what a stranger gets, and others get lists and predictions without them, as far as
-        these follow changes. What the model learned in training stays learned until the next one. Ids that are not
-        known do not count.
+        From then on they are users without ratings, and lists and predictions of others follow. What the model learned
+        from them in training stays until the next training.
         """
         self._check_whole()
         indices = self.users.find(list(users))
         indices = np.unique(indices[indices >= 0])
-        feedback, touched = self.scorer.feedback, set[int]()
-        for user in indices.tolist():
-            rated, done = self.predictor.known.row(user)[0], self.known_items(user)
-            self.predictor.remove(np.full(len(rated), user, np.int32), rated)
-            feedback.main.forget(user)
-            if feedback.beside is not None:
-                feedback.beside.remove(np.full(len(done), user, np.int32), done)
-                feedback.beside.forget(user)
-            touched |= set(done.tolist())
-        width = self.predictor.user_features.width
-        if width and len(indices):
-            self.predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
-        self._tell_scorer(indices, touched)
+        self._tell_scorer(indices, self._scoring.forget(indices))
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -750,9 +722,8 @@ class Recommender(ABC):
     def load(cls, folder: Path | str, *, part: int | None = None) -> Self:
         """A model from its folder, checked. Its arrays are mapped: processes that load the same model share them.
 
-        Of a model in shards, `part` is one of them: it predicts and recommends for its users as the whole model does,
-        and takes up no more memory than that. To it, all others are users whom it has never seen. It cannot change:
-        ratings are added to a whole model.
+        Of a model in shards, `part` is one of them, in no more memory than that. It predicts and recommends for its
+        users as the whole model does; all others are new users to it. It can be neither changed nor saved.
         """
         model = read_model(Path(folder), cls, part)
         if not isinstance(model, cls):

@@ -1,4 +1,4 @@
-"""What a fitted model says of users, known or new, in indices: ratings, scores, and the best items.
+"""What a fitted model says of users, known or new, in indices: ratings, scores, lists, and why.
 
 A user is a `Given`: the index of a known one, or -1 and what is known of a new one.
 """
@@ -194,6 +194,24 @@ class Scoring:
         if self.rated:
             ratings = self.clipped(self.predictor.entries(users[place].astype(np.int32), items))
         return BestItems(lengths, items, chosen, ratings, self.raters()[items])
+
+    # Forgetting
+
+    def forget(self, users: Ints) -> set[int]:
+        """Remove all ratings, interactions and features of users; the items that they did something with."""
+        predictor, feedback, touched = self.predictor, self.scorer.feedback, set[int]()
+        for user in users.tolist():
+            rated, done = predictor.known.row(user)[0], feedback.items_of(user)
+            predictor.remove(np.full(len(rated), user, np.int32), rated)
+            feedback.main.forget(user)
+            if feedback.beside is not None:
+                feedback.beside.remove(np.full(len(done), user, np.int32), done)
+                feedback.beside.forget(user)
+            touched |= set(done.tolist())
+        width = predictor.user_features.width
+        if width and len(users):
+            predictor.describe_users(users, np.full((len(users), width), np.nan, np.float32))
+        return touched
 
     # Why
 
