@@ -245,9 +245,9 @@ def test_processes_that_have_a_part_each_write_one_model(folder: Path, tmp_path:
     cards = []
     for worker in workers:
         for columns in cut_by_size(worker, 1_000):
-            written = write_shard(tmp_path / "new", worker, columns, run="7")
+            written = write_shard(tmp_path / "new", worker, columns)
             cards.append(ShardCard.model_validate_json(written.model_dump_json()))
-    shared = write_shared(tmp_path / "new", workers[1], run="7")
+    shared = write_shared(tmp_path / "new", workers[1])
     assert len(cards) > 6
     finish(tmp_path / "new", Card.model_validate_json(shared.model_dump_json(exclude_unset=True)), cards)
     assert_equal(CFN.load(tmp_path / "new"), whole, pairs_of(whole))
@@ -262,15 +262,6 @@ def test_a_process_without_a_column_adds_none(tmp_path: Path) -> None:
     assert len(parts_of(tmp_path)) == 1
     with pytest.raises(ModelFileError, match="the shards have 0 columns with 0 ratings, and the model has"):
         finish(tmp_path, write_shared(tmp_path, parts), cards[:1])
-
-
-def test_shards_of_two_runs_are_no_model(folder: Path) -> None:
-    parts = divided(model("plain"))
-    before = (folder / "model.json").read_bytes()
-    cards = [write_shard(folder, parts, range(9), run="1"), write_shard(folder, parts, range(9, USERS), run="2")]
-    with pytest.raises(ModelFileError, match="a shard is of the run '2', and what all share of '1'"):
-        finish(folder, write_shared(folder, parts, run="1"), cards)
-    assert (folder / "model.json").read_bytes() == before
 
 
 def test_a_writer_that_is_stopped_before_the_card_leaves_the_old_model(folder: Path) -> None:
@@ -376,9 +367,6 @@ def test_a_part_is_read_without_the_others(folder: Path) -> None:
         for file in document["shards"][number]["files"].values():
             (folder / file["name"]).unlink()
     assert_answers_as(CFN.load(folder, part=1), whole)
-    about = parts_of(folder)[1]
-    on_disk = sum(path.stat().st_size for path in folder.iterdir() if path.name != "model.json")
-    assert about.bytes + about.shared_bytes == on_disk
     with pytest.raises(ModelFileError, match="missing"):
         CFN.load(folder)
 

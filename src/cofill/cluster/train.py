@@ -226,14 +226,14 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     parts = own_part(model, exchange)
     ranges = cut_by_size(parts, _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
-        "shards": [write_shard(folder, parts, columns, run=run).model_dump(mode="json") for columns in ranges],
+        "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
         "sent": exchange.sent,
         "exchanging": exchange.seconds,
         "peak_bytes": peak_bytes(),
     }
     if exchange.rank == 0:
         found |= {
-            "shared": write_shared(folder, parts, run=run).model_dump(mode="json", exclude_unset=True),
+            "shared": write_shared(folder, parts).model_dump(mode="json", exclude_unset=True),
             "measures": model.measures,
             "data_summary": model.data_summary,
         }

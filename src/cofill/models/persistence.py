@@ -13,15 +13,14 @@
 A model in shards, cut by the columns of its network, may be larger than the memory of one machine. It has the weights,
 ratings, features and ids of columns once for each shard; all other files are shared by the shards, and one more:
 
-    rows-<hash>.safetensors       the rows as all columns read them, for whoever reads a part of the model
+    rows-<hash>.safetensors       the rows as all columns read them, to read a part of the model
 
-Files are named after their content, and model.json takes its place last: whoever reads the folder sees the old model
-or the new one, never a mixture, whenever the writer was stopped. Nothing is ever unpickled.
+Files are named after their content, and model.json takes its place last: a reader sees the old model or the new one,
+never a mixture, whenever the writer was stopped. Nothing is ever unpickled.
 
-Every file is read once when a model is loaded, as a stream, to compare its SHA-256; files side by side on all cores.
-That is always done: a remembered check would have to be stored beside the model, could not see a disk that goes bad,
-and saves little, for hashing is as fast as a disk. Arrays are then mapped, not read (copy-on-write): processes that
-serve the same model share its memory, and what a process never asks for takes none.
+Every file is read once when a model is loaded, to compare its SHA-256, files side by side on all cores: hashing is as
+fast as a disk, and a remembered check could not see a disk that goes bad. Arrays are then mapped, not read
+(copy-on-write): processes that serve the same model share its memory, and what a process never asks for takes none.
 """
 
 import hashlib
@@ -36,7 +35,6 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -53,6 +51,7 @@ from cofill.models import algorithm
 from cofill.models.history import EpochRecord
 from cofill.models.lists.feedback import GradedRatings
 from cofill.models.observed import AllColumns, known_from
+from cofill.models.observed import Arrays as Arrays
 from cofill.models.results import ItemPlaces
 
 FORMAT_VERSION = 1
@@ -60,7 +59,6 @@ CARD_NAME = "model.json"
 FILE_KINDS = ("weights", "ratings", "lists", "features", "users", "items", "attributes", "rows", "map")
 """What the files of a model's folder are called, beside its card; a model has some of them."""
 Sides = Literal["users", "items"]
-Arrays = dict[str, npt.NDArray[Any]]
 Model = Any
 """A `Recommender`, whose module imports this one."""
 
@@ -91,7 +89,6 @@ class ShardCard(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    run: str  # what wrote it: shards of two runs do not become one model
     first: int = Field(ge=0)  # of its columns, among those of all shards
     columns: int = Field(ge=0)
     ratings: int = Field(ge=0)
@@ -119,7 +116,6 @@ class Card(BaseModel):
     columns: Sides | None = None  # what the shards are cut by
     ratings: int | None = None  # of the training, in all shards
     changed: bool = False  # whether there are ratings, features or ids that came after the training
-    run: str = ""
     files: dict[str, FileCard] = {}  # shared by the shards
     shards: list[ShardCard] = []
     sha256: str = ""  # of this document without this field and without the time: the same training is the same model
@@ -140,8 +136,6 @@ class PartInfo(NamedTuple):
     first: int  # of its users, among those of the whole model
     users: int
     ratings: int
-    bytes: int  # of the files that it alone has
-    shared_bytes: int  # of those that every part has
 
     def __str__(self) -> str:
         return f"part {self.number} of {self.parts}"
@@ -195,8 +189,7 @@ def part_of(folder: Path, card: Card, number: int) -> PartInfo:
             f"{folder}: there is no part {number}; the model has {len(card.shards)}, from 0 to {len(card.shards) - 1}"
         )
     shard = card.shards[number]
-    own, shared = (sum(file.bytes for file in some.files.values()) for some in (shard, card))
-    return PartInfo(number, len(card.shards), shard.first, shard.columns, shard.ratings, own, shared)
+    return PartInfo(number, len(card.shards), shard.first, shard.columns, shard.ratings)
 
 
 # A model taken apart
@@ -374,7 +367,6 @@ class Outline:
 
     digest: str
     """The same for the same model."""
-    kind: str
     rated: bool
     scale: Scale
     users: int
@@ -391,7 +383,6 @@ def read_outline(folder: Path) -> Outline:
     tables = _verified_tables(folder, card)
     return Outline(
         digest=card.sha256,
-        kind=card.kind,
         rated=bool(card.data.get("rated", True)),
         scale=Scale(*card.scale),
         users=len(tables["users"]),

@@ -40,12 +40,11 @@ class Predicted(NamedTuple):
 
 # Lists
 
-_MOST_PEOPLE = 256
+_MOST_USERS = 256
 _SCORES_AT_ONCE = 32_000_000  # 128 MB, however many items there are
-_TYPES = {
-    **{"rank": "Int32", "score": "Float32", "similarity": "Float32", "rating": "Float32", "raters": "Int64"},
-    "title": "String",
-}
+_TYPES = {"rank": "Int32", "raters": "Int64", "title": "String"} | dict.fromkeys(
+    ("score", "similarity", "rating"), "Float32"
+)
 """Of the columns of lists, ids aside."""
 
 
@@ -54,13 +53,13 @@ class Recommendation(NamedTuple):
 
     item: Id
     score: float
-    """What the list is ranked by; higher is better. With `by="list"` it says how likely somebody is to choose and like
-    the item, on no scale; with `by="rating"` it is the lower bound of the rating.
+    """What the list is ranked by; higher is better. With `by="list"` it is on no scale; with `by="rating"` it is the
+    lower bound of the rating.
     """
     rating: float | None
     """The predicted rating; None if the model knows interactions alone."""
     raters: int
-    """How many people rated it, or did something with it."""
+    """How many users rated it, or did something with it."""
     title: str | None = None
     """Where the data has one."""
 
@@ -178,17 +177,16 @@ def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownU
 
 
 class UserLists(InFrames):
-    """What many people are recommended, by `recommend_many`.
+    """The lists of many users, by `recommend_many`.
 
     Iterate over it for pairs of a user and their list, call `to_polars` or `to_pandas` for all lists in one frame, or
-    `frames` for one frame after the other where they are too many for memory. Lists are made when they are asked for,
-    each time anew.
+    `frames` for one frame after the other where they are too many for memory. Lists are computed on every call.
     """
 
     def __init__(
         self,
         users: Sequence[Id],
-        people: Longs,
+        indices: Longs,
         best: Callable[[Longs], BestItems],
         *,
         items: Vocabulary,
@@ -197,14 +195,14 @@ class UserLists(InFrames):
         rated: bool,
         progress: Progress | None,
     ) -> None:
-        """`users` are `people` by id; `best` makes the lists of some of `people`; `integers`: the users are numbers."""
-        self._users, self._people, self._best = users, people, best
+        """`users` and their `indices`, of some of which `best` makes the lists; `integers`: the users are numbers."""
+        self._users, self._indices, self._best = users, indices, best
         self._items, self._titles, self._rated = items, titles, rated
         self._integers = [name for name, yes in (("user", integers), ("item", items.integers)) if yes]
         self._progress = progress or unseen
 
     def __len__(self) -> int:
-        """How many people there are."""
+        """How many users there are."""
         return len(self._users)
 
     def __repr__(self) -> str:
@@ -217,7 +215,7 @@ class UserLists(InFrames):
     def to_polars(self) -> "pl.DataFrame":
         """A row for each entry of each list: user, rank (from 1), item, score, rating, raters, title.
 
-        There is no column of ratings if the model knows interactions alone. Users follow each other as they were given.
+        Users are in the order in which they were given. A model of interactions has no column of ratings.
         """
         import polars as pl
 
@@ -225,7 +223,7 @@ class UserLists(InFrames):
         return pl.concat(frames) if frames else pl.DataFrame(schema=self.schema)
 
     def frames(self) -> "Iterator[pl.DataFrame]":
-        """The same in parts, each of a few hundred people."""
+        """The same in parts, each of a few hundred users."""
         import polars as pl
 
         schema, known = self.schema, self._items.array()
@@ -252,11 +250,11 @@ class UserLists(InFrames):
         return list_schema(list_columns(self._rated), integers=self._integers)
 
     def _batches(self) -> Iterator[tuple[Sequence[Id], BestItems]]:
-        size = max(1, min(_MOST_PEOPLE, _SCORES_AT_ONCE // max(1, len(self._items))))
+        size = max(1, min(_MOST_USERS, _SCORES_AT_ONCE // max(1, len(self._items))))
         total = len(self._users)
         for first in range(0, total, size):
             last = min(total, first + size)
-            yield self._users[first:last], self._best(self._people[first:last])
+            yield self._users[first:last], self._best(self._indices[first:last])
             self._progress(Step("recommending", last, total, last / total))
 
 
@@ -292,7 +290,7 @@ class Explanation(NamedTuple):
     clipped: float
     """A rating as `predict` and `recommend` tell it; a list score as it is."""
     base: float
-    """What somebody without ratings and features gets for the item."""
+    """What a user without ratings and features gets for the item."""
     contributions: list[Contribution]
     """All ratings and features of the user, those that move it most first."""
     remainder: float
@@ -322,11 +320,11 @@ class Shares(NamedTuple):
 
 
 def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
-    """Shares of the predictions of any model that can fold in: tell every prediction from some ratings.
+    """Shares of the predictions of any model that can fold in: predict everything from some ratings.
 
-    A rating moves a prediction by what would be lost if it had been that of a stranger, of whom nothing is known. What
-    prediction there is beyond the stranger's if all ratings had been so is owed to all of them alike. Where there
-    are very many, those that are most like the stranger's are replaced together.
+    A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What remains
+    beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many ratings, those
+    that are nearest to the unknown user's are replaced together.
     """
     others, ratings = given.others, given.ratings
     by_rating = np.zeros((len(asked), len(others)))

@@ -4,8 +4,8 @@ Shards are cut by the columns of the network. Each process writes the columns th
 process writes what all shards share; the card, last, makes a model of them:
 
     parts = divided(model)                                       # in every process, of its own columns
-    cards = [write_shard(folder, parts, columns, run=run) for columns in cut_by_size(parts, most)]
-    shared = write_shared(folder, parts, run=run)                # in one of them
+    cards = [write_shard(folder, parts, columns) for columns in cut_by_size(parts, most)]
+    shared = write_shared(folder, parts)                         # in one of them
     finish(folder, shared, [*cards of process 0, *cards of process 1, ...])
 
 Until the card is there, the folder holds the model that it held before. What came after the training (ratings,
@@ -219,20 +219,17 @@ def save(folder: Path, model: Model, shards: int | None) -> None:
         raise
 
 
-def write_shard(folder: Path, model: Divided, columns: range, *, run: str = "") -> ShardCard:
-    """Write some of the columns that a process has.
-
-    `run` is the same for all shards of one model: `finish` makes none of those of two.
-    """
+def write_shard(folder: Path, model: Divided, columns: range) -> ShardCard:
+    """Write some of the columns that a process has."""
     assert model.cut is not None
     make_folder(folder)
     files, side = _write_arrays(folder, model.of_shard(columns)), model.cut.columns
     files[side] = _write_ids(folder, side, columns, model.model)
     ratings = int(model.ends[columns.stop] - model.ends[columns.start])
-    return ShardCard(run=run, first=0, columns=len(columns), ratings=ratings, files=files)
+    return ShardCard(first=0, columns=len(columns), ratings=ratings, files=files)
 
 
-def write_shared(folder: Path, model: Divided, *, run: str = "") -> Card:
+def write_shared(folder: Path, model: Divided) -> Card:
     """Write what all shards share. Until `finish`, the folder holds the model that it held before."""
     make_folder(folder)
     arrays, by = model.shared(), model.cut
@@ -248,21 +245,14 @@ def write_shared(folder: Path, model: Divided, *, run: str = "") -> Card:
     if by is None:
         return model.card.model_copy(update={"files": files})
     ratings = int(arrays["rows"]["counts"].sum())
-    of_shards = {"columns": by.columns, "ratings": ratings, "changed": model.changed(), "run": run, "files": files}
+    of_shards = {"columns": by.columns, "ratings": ratings, "changed": model.changed(), "files": files}
     return model.card.model_copy(update=of_shards)
 
 
 def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
-    """Make a model of what was written, in the order of these shards.
-
-    ModelFileError if they are of several runs, or not all of one.
-    """
+    """Make a model of what was written, in the order of these shards; ModelFileError if they are not all."""
     first, placed = 0, []
     for shard in shards:
-        if shard.run != shared.run:
-            raise ModelFileError(
-                f"{folder}: a shard is of the run {shard.run!r}, and what all share of {shared.run!r}; write all again"
-            )
         if shard.columns:  # a process may have had nothing to do
             placed.append(shard.model_copy(update={"first": first}))
             first += shard.columns
