@@ -6,26 +6,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pytest
-import safetensors.numpy
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from cofill import CFN, Interactions, Ratings, Recommender, algorithm
 from cofill.cli import main
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.evaluation.ratings import evaluate
-from cofill.models import persistence
 from cofill.models.lists.rules import By
 from cofill.models.persistence import FORMAT_VERSION, Card, Cut, ShardCard
 from cofill.models.shards import (
@@ -40,6 +35,7 @@ from cofill.models.shards import (
 )
 from tests.models.contract import assert_same_recommendations
 from tests.models.stored_models import _features
+from tests.models.test_model_file import Change, alter, card_of, names, poke, rewrite
 
 # Sums of the same numbers in another order.
 ROUNDING: dict[str, Any] = {"rtol": 1e-6, "atol": 2e-6}
@@ -100,11 +96,6 @@ def folder(tmp_path: Path) -> Path:
     """A model in three shards."""
     model("deep, with features").save(tmp_path / "model", shards=3)
     return tmp_path / "model"
-
-
-def card_of(folder: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((folder / "model.json").read_text())
-    return document
 
 
 def path_of(folder: Path, kind: str, shard: int) -> Path:
@@ -206,10 +197,6 @@ def test_loaded_whole_it_is_the_model_that_was_saved(name: str, shards: int, tmp
     assert names(tmp_path / "again") == names(tmp_path / "piece")  # which are their content
     loaded.save(tmp_path / "shards again", shards=shards)
     assert names(tmp_path / "shards again") == names(tmp_path / "shards")
-
-
-def names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
 
 
 @pytest.mark.parametrize("name", ["deep, with features", "interactions, with decay", "users, with features"])
@@ -472,20 +459,6 @@ def test_a_shard_of_another_model(folder: Path, tmp_path: Path, kind: str) -> No
         CFN.load(folder)
 
 
-def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Change what model.json says, with a checksum that is right again."""
-    document = card_of(folder)
-    change(document)
-    with suppress(ValidationError):
-        document["sha256"] = Card.model_validate(document).digest()
-    (folder / "model.json").write_text(json.dumps(document))
-
-
-def _exchanged(card: dict[str, Any], kind: str) -> None:
-    first, second = (card["shards"][number]["files"] for number in (0, 1))
-    first[kind], second[kind] = second[kind], first[kind]
-
-
 CARDS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda card: card["shards"][1].update(columns=-1), r"shards.1.columns"),
     (lambda card: card.update(columns="cups"), "columns"),
@@ -498,48 +471,20 @@ CARDS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
 
 @pytest.mark.parametrize(("change", "words"), CARDS, ids=[f"{at}: {words}" for at, (_, words) in enumerate(CARDS)])
 def test_a_card_that_was_made_to_fit(folder: Path, change: Callable[[dict[str, Any]], object], words: str) -> None:
-    rewrite(folder, change)
+    rewrite(folder, change, sign=True)
     with pytest.raises(ModelFileError, match=words) as caught:
         CFN.load(folder)
     assert str(folder) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-Arrays = dict[str, npt.NDArray[Any]]
-
-
-def altered(folder: Path, shard: int | None, kind: str, change: Callable[[Arrays], object]) -> None:
-    """Change the arrays of one file, and sign it all again."""
-    document = card_of(folder)
-    files = document["files"] if shard is None else document["shards"][shard]["files"]
-    arrays = safetensors.numpy.load_file(folder / files[kind]["name"])
-    change(arrays)
-    new = folder / "changed"
-    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, new)
-    digest = persistence.sha256_of(new)
-    target = new.rename(folder / f"{kind}-{digest[:12]}.safetensors")
-    new_card = {"name": target.name, "bytes": target.stat().st_size, "sha256": digest}
-
-    def named(card: dict[str, Any]) -> None:
-        (card["files"] if shard is None else card["shards"][shard]["files"])[kind] = new_card
-
-    rewrite(folder, named)
-
-
-def _poke(name: str, value: float) -> Callable[[Arrays], object]:
-    def change(arrays: Arrays) -> None:
-        arrays[name].flat[0] = value
-
-    return change
-
-
-def _shorter(name: str) -> Callable[[Arrays], object]:
+def _shorter(name: str) -> Change:
     return lambda arrays: arrays.update({name: arrays[name][:-1]})
 
 
-ALTERED: list[tuple[int | None, str, Callable[[Arrays], object]]] = [
+ALTERED: list[tuple[int | None, str, Change]] = [
     (1, "weights", lambda arrays: arrays.pop("input.weight")),
-    (1, "ratings", _poke("indices", 900)),
+    (1, "ratings", poke("indices", 900)),
     (1, "ratings", _shorter("indices")),
     (None, "rows", _shorter("counts")),
     (None, "rows", lambda arrays: arrays.pop("codes")),
@@ -547,15 +492,15 @@ ALTERED: list[tuple[int | None, str, Callable[[Arrays], object]]] = [
 
 
 @pytest.mark.parametrize(("shard", "kind", "change"), ALTERED)
-def test_altered_arrays(folder: Path, shard: int | None, kind: str, change: Callable[[Arrays], object]) -> None:
+def test_altered_arrays(folder: Path, shard: int | None, kind: str, change: Change) -> None:
     """An author who signs them again: what a compiled loop would index by, and what is missing, is refused."""
-    altered(folder, shard, kind, change)
+    alter(folder, kind, change, shard)
     with pytest.raises(ModelFileError, match="do not fit together"):
         CFN.load(folder, part=1 if kind == "rows" else None)
 
 
 def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda card: card.update(format_version=FORMAT_VERSION + 1))
+    rewrite(folder, lambda card: card.update(format_version=FORMAT_VERSION + 1), sign=True)
     with pytest.raises(ModelFileError, match=f"the model has format {FORMAT_VERSION + 1}"):
         parts_of(folder)
 
