@@ -28,7 +28,6 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -123,6 +122,11 @@ class Card(BaseModel):
     def digest(self) -> str:
         signed = self.model_dump(mode="json", exclude={"sha256", "trained"})
         return hashlib.sha256(json.dumps(signed, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def parts(self) -> list[int]:
+        """How many users each part has that can be loaded alone; none where the model is loaded whole."""
+        return [shard.columns for shard in self.shards] if self.columns == "users" and not self.changed else []
 
     def all_files(self) -> list[FileCard]:
         return [file for files in (self.files, *(shard.files for shard in self.shards)) for file in files.values()]
@@ -361,44 +365,8 @@ def _joined(pieces: Sequence[Arrays]) -> Arrays:
     return joined
 
 
-@dataclass(frozen=True)
-class Outline:
-    """What can be told of a model without loading it: all but what it learned, and who rated what."""
-
-    digest: str
-    """The same for the same model."""
-    rated: bool
-    scale: Scale
-    users: int
-    users_are_integers: bool
-    items: Vocabulary
-    attributes: pl.DataFrame | None
-    parts: list[int]
-    """How many users each part has that can be loaded alone; none where the model is loaded whole."""
-
-
-def read_outline(folder: Path) -> Outline:
-    """The outline of the model in a folder, checked as far as it goes."""
-    card = read_card(folder)
-    tables = _verified_tables(folder, card)
-    return Outline(
-        digest=card.sha256,
-        rated=bool(card.data.get("rated", True)),
-        scale=Scale(*card.scale),
-        users=len(tables["users"]),
-        users_are_integers=tables["users"]["id"].dtype == pl.Int64,
-        items=ids_in(tables["items"]),
-        attributes=tables.get("attributes"),
-        parts=[shard.columns for shard in card.shards] if card.columns == "users" and not card.changed else [],
-    )
-
-
-def read_people(folder: Path) -> Vocabulary:
-    """The ids of all users of the model in a folder."""
-    return ids_in(_verified_tables(folder, read_card(folder))["users"])
-
-
-def _verified_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
+def read_tables(folder: Path, card: Card) -> dict[str, pl.DataFrame]:
+    """The ids of users and items, and the attributes of items, if any, of a whole model that need not be loaded."""
     files = [card.files, *(shard.files for shard in card.shards)]
     verify(folder, [file for own in files for kind, file in own.items() if kind in _TABLES])
     return _tables(folder, card, card.shards)
