@@ -522,21 +522,13 @@ class Recommender(ABC):
                 raise DataError("the model has more items than when these lists were asked for", "ask for them again")
             return self._scoring.best_of_users(some, n, by, exclude_known, selection)
 
-        return UserLists(
-            ids,
-            indices,
-            best,
-            items=self.items,
-            titles=self.titles,
-            integers=self.users.integers and all(isinstance(user, int) for user in ids),
-            rated=self.rated,
-            progress=progress,
-        )
+        return UserLists(self, ids, indices, best, progress)
 
     def _selection(self, by: By, rules: Rules) -> Selection:
-        vectors = self.scorer.item_vectors() if rules.get("diversity") else None
-        if rules.get("diversity") and vectors is None:
-            vectors = self.item_vectors()
+        vectors = None
+        if rules.get("diversity"):
+            of_lists = self.scorer.item_vectors()
+            vectors = self.item_vectors() if of_lists is None else of_lists
         return self._scoring.selection(rules, by, self.item_attributes, vectors)
 
     def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:

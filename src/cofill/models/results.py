@@ -185,21 +185,18 @@ class UserLists(InFrames):
 
     def __init__(
         self,
+        model: Any,
         users: Sequence[Id],
         indices: Longs,
         best: Callable[[Longs], BestItems],
-        *,
-        items: Vocabulary,
-        titles: Mapping[Id, str],
-        integers: bool,
-        rated: bool,
         progress: Progress | None,
     ) -> None:
-        """`users` and their `indices`, of some of which `best` makes the lists; `integers`: the users are numbers."""
-        self._users, self._indices, self._best = users, indices, best
-        self._items, self._titles, self._rated = items, titles, rated
-        self._integers = [name for name, yes in (("user", integers), ("item", items.integers)) if yes]
+        """Of `users` of a `Recommender`, and their `indices`; `best` makes the lists of some of these."""
+        self._model, self._users, self._indices, self._best = model, users, indices, best
         self._progress = progress or unseen
+        integers = {"user": model.users.integers and all(isinstance(user, int) for user in users)}
+        integers["item"] = model.items.integers
+        self._integers = [name for name, yes in integers.items() if yes]
 
     def __len__(self) -> int:
         """How many users there are."""
@@ -210,7 +207,7 @@ class UserLists(InFrames):
 
     def __iter__(self) -> Iterator[tuple[Id, RankedList[Recommendation]]]:
         for users, found in self._batches():
-            yield from zip(users, found.lists(self._items, self._titles), strict=True)
+            yield from zip(users, found.lists(self._model.items, self._model.titles), strict=True)
 
     def to_polars(self) -> "pl.DataFrame":
         """A row for each entry of each list: user, rank (from 1), item, score, rating, raters, title.
@@ -226,7 +223,7 @@ class UserLists(InFrames):
         """The same in parts, each of a few hundred users."""
         import polars as pl
 
-        schema, known = self.schema, self._items.array()
+        schema, known, titles = self.schema, self._model.items.array(), self._model.titles
         for users, found in self._batches():
             items = known[found.items]
             ids = [str(item) if "item" not in self._integers else item for item in items.tolist()]
@@ -240,17 +237,17 @@ class UserLists(InFrames):
                 "score": found.scores,
                 "rating": found.ratings,
                 "raters": found.raters,
-                "title": [self._titles.get(item) for item in items.tolist()],
+                "title": [titles.get(item) for item in items.tolist()],
             }
             yield pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
 
     @property
     def schema(self) -> "dict[str, pl.DataType]":
         """The columns of the frames, and their types."""
-        return list_schema(list_columns(self._rated), integers=self._integers)
+        return list_schema(list_columns(self._model.rated), integers=self._integers)
 
     def _batches(self) -> Iterator[tuple[Sequence[Id], BestItems]]:
-        size = max(1, min(_MOST_USERS, _SCORES_AT_ONCE // max(1, len(self._items))))
+        size = max(1, min(_MOST_USERS, _SCORES_AT_ONCE // max(1, len(self._model.items))))
         total = len(self._users)
         for first in range(0, total, size):
             last = min(total, first + size)
