@@ -466,19 +466,15 @@ def test_the_file_of_attributes_is_for_people(described: Path) -> None:
     assert frame.height == pl.read_parquet(path_of(described, "items")).height
 
 
-@pytest.mark.parametrize("keep", [0.0, 0.3, 0.99])
-def test_truncated_attributes(described: Path, keep: float) -> None:
-    path = path_of(described, "attributes")
-    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * keep)])
-    refused(described, path, "truncated or altered")
-
-
-def test_altered_or_missing_attributes(described: Path) -> None:
-    path = path_of(described, "attributes")
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-    refused(described, path, "altered since it was written")
+@pytest.mark.parametrize("kind", ["attributes", "features"])
+def test_files_of_features_that_are_truncated_altered_or_missing(described: Path, kind: str) -> None:
+    path = path_of(described, kind)
+    content = path.read_bytes()
+    flipped = bytearray(content)
+    flipped[len(content) // 2] ^= 4
+    for written, words in ((content[:-8], "truncated or altered"), (bytes(flipped), "altered since it was written")):
+        path.write_bytes(written)
+        refused(described, path, words)
     path.unlink()
     refused(described, path, "missing")
 

@@ -1,10 +1,6 @@
 """A model in shards: whole it is the model that was saved, in part it says of its users what the whole model says."""
 
 import json
-import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -22,7 +18,7 @@ from cofill.cli import main
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.evaluation.ratings import evaluate
 from cofill.models.lists.rules import By
-from cofill.models.persistence import FORMAT_VERSION, Card, Cut, ShardCard
+from cofill.models.persistence import Card, Cut, ShardCard
 from cofill.models.shards import (
     Divided,
     cut_by_size,
@@ -266,26 +262,6 @@ def test_a_writer_that_is_stopped_before_the_card_leaves_the_old_model(folder: P
     assert names(folder) == sorted(["model.json", *named])  # what the other left behind is gone
 
 
-_KILLED = """
-import os, signal, sys
-from cofill import CFN
-from cofill.models import shards
-shards.write_card = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-CFN.load(sys.argv[1]).save(sys.argv[2], shards=3)
-"""
-
-
-def test_a_process_that_is_killed_before_the_card_leaves_the_old_model(folder: Path, tmp_path: Path) -> None:
-    model("plain").save(tmp_path / "plain")
-    before = names(folder)
-    done = subprocess.run([sys.executable, "-c", _KILLED, str(tmp_path / "plain"), str(folder)], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert len(names(folder)) > len(before)  # the shards are there, and nobody names them
-    whole = model("deep, with features")
-    assert_equal(CFN.load(folder), whole, pairs_of(whole))
-    assert_answers_as(CFN.load(folder, part=1), whole)
-
-
 def test_one_form_takes_the_place_of_the_other(folder: Path) -> None:
     model("plain").save(folder)
     assert len(names(folder)) == 6
@@ -451,14 +427,6 @@ def test_a_shard_that_is_missing_truncated_or_altered(folder: Path, kind: str) -
         CFN.load(folder, part=0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_shard_of_another_model(folder: Path, tmp_path: Path, kind: str) -> None:
-    made(MODELS["deep, with features"] | {"seed": 5}).save(tmp_path / "other", shards=2)
-    shutil.copy(path_of(tmp_path / "other", kind, 1), path_of(folder, kind, 1))
-    with pytest.raises(ModelFileError, match="altered"):
-        CFN.load(folder)
-
-
 CARDS: list[tuple[Callable[[dict[str, Any]], object], str]] = [
     (lambda card: card["shards"][1].update(columns=-1), r"shards.1.columns"),
     (lambda card: card.update(columns="cups"), "columns"),
@@ -497,12 +465,6 @@ def test_altered_arrays(folder: Path, shard: int | None, kind: str, change: Chan
     alter(folder, kind, change, shard)
     with pytest.raises(ModelFileError, match="do not fit together"):
         CFN.load(folder, part=1 if kind == "rows" else None)
-
-
-def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda card: card.update(format_version=FORMAT_VERSION + 1), sign=True)
-    with pytest.raises(ModelFileError, match=f"the model has format {FORMAT_VERSION + 1}"):
-        parts_of(folder)
 
 
 # From the command line
