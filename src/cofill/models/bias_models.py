@@ -60,7 +60,7 @@ class Means(Recommender):
         users = users or SideFeatures.none(known.trained.rows)
         items = items or SideFeatures.none(known.trained.columns)
         predictor = Predictor(known, scale, FittedMeans.restored(state.weights), users, items)
-        predictor._catch_up()
+        predictor._apply_updates()
         return predictor
 
 

@@ -20,7 +20,7 @@ class Predictor:
     went, or on what was asked between.
 
     By itself it predicts the biases. An algorithm overrides the questions, and `_follow`, which tells it what has
-    changed; it calls `_catch_up` at the end of its `__init__`.
+    changed; it calls `_apply_updates` at the end of its `__init__`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Predictor:
             self.item_features.describe(item, vector)
         self._refresh(new_users, np.concatenate([new_items, items]))
 
-    def _catch_up(self) -> None:
+    def _apply_updates(self) -> None:
         """Apply the changes since the training: a model from a file may have been changed before it was saved."""
         known, of_users, of_items = self.known, self.user_features, self.item_features
         new_users, new_items = self._grow(len(of_users.values), len(of_items.values))

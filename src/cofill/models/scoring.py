@@ -32,7 +32,7 @@ _USERS_AT_ONCE = 64  # that a thread makes the lists of
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
-"""A user of whom nothing is known."""
+"""An unknown user."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scoring:
     # Ratings
 
     def known_user(self, index: int) -> Given:
-        """A user whom the model knows."""
+        """A known user."""
         about = self.predictor.user_features
         vector = about.values[index] if about.width and about.described[index] else None
         return Given(*self.predictor.known.row(index), vector, number=index)
@@ -168,7 +168,7 @@ class Scoring:
         return BestItems(np.array([len(best)]), best, scores[best], self.ratings_at(given, best), self.raters()[best])
 
     def best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
-        """The lists of some users, given by index; -1 is one of whom nothing is known."""
+        """The lists of some users, given by index; -1 is an unknown user."""
         scorer, strangers = self.scorer, users < 0
         scorer.up_to_date()  # before threads ask
 

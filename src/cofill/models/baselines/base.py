@@ -144,7 +144,7 @@ class FactorMatrix(Predictor):
         self._item_trained = (self.item_counts > 0) | items.trained_described
         self._user_known, self._item_known = self._user_trained.copy(), self._item_trained.copy()
         self._users, self._items = factors.users.copy(), factors.items.copy()  # as they stand now
-        self._catch_up()
+        self._apply_updates()
 
     # Changes
 

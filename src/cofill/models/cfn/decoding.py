@@ -148,7 +148,7 @@ class CFNPredictor(Predictor):
             self._local = LocalPart(decoder.near, trained.pull, decoder.space, known, self.codes, self._lengths)
         self._outdated: set[int] = set()  # columns whose weights are to be solved for again
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
-        self._catch_up()
+        self._apply_updates()
 
     def state(self) -> tuple[Arrays, dict[str, float]]:
         """What a file keeps, apart from ratings and features: arrays and numbers."""
