@@ -21,7 +21,7 @@ from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
 from cofill.errors import CheckpointError, SettingsError
-from cofill.models.persistence import ShardCard, SharedCard, read_card
+from cofill.models.persistence import Card, ShardCard, read_card
 from cofill.models.shards import finish
 from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
 from tests.waiting import wait_until
@@ -74,7 +74,7 @@ def models_of(results: list[dict[str, Any]], folder: Path) -> dict[str, CFN]:
     found = {}
     for name in results[0]:
         shards = [ShardCard.model_validate(card) for result in results for card in result[name]["shards"]]
-        finish(folder / name, SharedCard.model_validate(results[0][name]["shared"]), shards)
+        finish(folder / name, Card.model_validate(results[0][name]["shared"]), shards)
         found[name] = CFN.load(folder / name)
     return found
 

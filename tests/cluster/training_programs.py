@@ -28,10 +28,10 @@ def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress
             CFN(CFNSettings.of({"threads": 1} | settings)), cut, shard_of(cut, exchange, times=True), exchange
         )
         parts = own_part(model, exchange)
-        cards = [write_shard(folder, parts, range(parts.columns), run=name)] if parts.columns else []
+        cards = [write_shard(folder, parts, range(parts.columns))] if parts.columns else []
         found[name] = {"shards": [card.model_dump(mode="json") for card in cards]}
         if exchange.rank == 0:
-            found[name]["shared"] = write_shared(folder, parts, run=name).model_dump(mode="json", exclude_unset=True)
+            found[name]["shared"] = write_shared(folder, parts).model_dump(mode="json", exclude_unset=True)
     return found
 
 

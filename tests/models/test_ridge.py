@@ -25,6 +25,10 @@ def examples(n: int, seed: int, *, width: int = 3, targets: int = 2, noise: floa
     return features, 0.3 + features @ slope + rng.normal(0, noise, (n, targets)), rng.integers(1, 30, n)
 
 
+def fit(features: Floats, targets: Doubles, ratings: Longs) -> FeatureRegression:
+    return FeatureRegression.fit(features, targets, ratings, np.arange(len(features), dtype=np.uint64))
+
+
 def ridge(features: Floats, targets: Doubles, weights: Doubles, penalty: float) -> Doubles:
     """Slopes (width + 1, m) of the regression on [features, 1], from its normal equations."""
     f = np.column_stack([features, np.ones(len(features))]).astype(np.float64)
@@ -53,10 +57,10 @@ def test_a_slope_that_is_there_is_found() -> None:
     features = rng.normal(size=(400, 3)).astype(np.float32)
     slope = np.array([[1.0, 0.0], [-2.0, 0.5], [0.25, 0.0], [0.7, -1.0]])  # the last one is what all have
     targets = np.column_stack([features, np.ones(400)]) @ slope
-    found = FeatureRegression.fit(features, targets, np.full(400, 9))
+    found = fit(features, targets, np.full(400, 9))
     np.testing.assert_allclose(found.slope, slope, rtol=0, atol=1e-3)
     np.testing.assert_allclose(found.expected(features), targets, rtol=0, atol=2e-3)
-    noisy = FeatureRegression.fit(features, targets + rng.normal(0, 0.5, targets.shape), np.full(400, 9))
+    noisy = fit(features, targets + rng.normal(0, 0.5, targets.shape), np.full(400, 9))
     np.testing.assert_allclose(noisy.slope, slope, rtol=0, atol=0.1)
 
 
@@ -70,7 +74,7 @@ def test_the_penalty_is_that_of_leaving_each_out(seed: int, noise: float, width:
     errors = [error_left_out(features, targets, weights, penalty) for penalty in penalties]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ridge_module, "_PENALTIES", penalties)
-        found = FeatureRegression.fit(features, targets, ratings)
+        found = fit(features, targets, ratings)
     if min(errors) < float((weights[:, None] * targets**2).sum()):
         expected = ridge(features, targets, weights, penalties[int(np.argmin(errors))])
     else:
@@ -102,8 +106,8 @@ def test_the_error_of_a_strength_is_that_of_leaving_each_out(seed: int, penalty:
         low, high = (low, middle) if gain(middle) > 0 else (middle, high)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ridge_module, "_PENALTIES", (penalty,))
-        assert not FeatureRegression.fit(features, targets(low - 1e-5), ratings).slope.any()
-        assert FeatureRegression.fit(features, targets(high + 1e-5), ratings).slope.any()
+        assert not fit(features, targets(low - 1e-5), ratings).slope.any()
+        assert fit(features, targets(high + 1e-5), ratings).slope.any()
 
 
 def test_features_that_say_nothing_are_not_believed() -> None:
@@ -112,7 +116,7 @@ def test_features_that_say_nothing_are_not_believed() -> None:
     for seed in range(20):
         rng = np.random.default_rng(seed)
         features, targets = rng.normal(size=(60, 20)).astype(np.float32), rng.normal(size=(60, 1))
-        found = FeatureRegression.fit(features, targets, np.full(60, 5))
+        found = fit(features, targets, np.full(60, 5))
         expected.append(np.square(found.expected(features)).mean())
         by_least_squares = np.column_stack([features, np.ones(60)]) @ ridge(features, targets, np.ones(60), 0)
         naive.append(np.square(by_least_squares).mean())
@@ -126,8 +130,8 @@ def test_features_that_say_nothing_are_not_believed() -> None:
 def test_the_order_of_the_examples_does_not_matter(seed: int, n: int) -> None:
     features, targets, ratings = examples(n, seed)
     order = np.random.default_rng(seed).permutation(n)
-    one = FeatureRegression.fit(features, targets, ratings)
-    other = FeatureRegression.fit(features[order], targets[order], ratings[order])
+    one = fit(features, targets, ratings)
+    other = fit(features[order], targets[order], ratings[order])
     np.testing.assert_allclose(one.slope, other.slope, rtol=1e-4, atol=1e-5)
 
 
@@ -135,16 +139,16 @@ def test_the_order_of_the_examples_does_not_matter(seed: int, n: int) -> None:
 @given(seed=st.integers(0, 999))
 def test_the_order_of_the_features_does_not_matter(seed: int) -> None:
     features, targets, ratings = examples(20, seed)
-    one = FeatureRegression.fit(features, targets, ratings)
-    other = FeatureRegression.fit(features[:, [2, 0, 1]], targets, ratings)
+    one = fit(features, targets, ratings)
+    other = fit(features[:, [2, 0, 1]], targets, ratings)
     np.testing.assert_allclose(one.slope[[2, 0, 1, 3]], other.slope, rtol=1e-4, atol=1e-5)
 
 
 def test_examples_without_ratings_do_not_count() -> None:
     features, targets, ratings = examples(30, 1)
     more = np.concatenate([features, np.full((5, 3), 7, np.float32)]), np.concatenate([targets, np.full((5, 2), 1e6)])
-    with_more = FeatureRegression.fit(*more, np.append(ratings, np.zeros(5, np.int64)))
-    np.testing.assert_allclose(with_more.slope, FeatureRegression.fit(features, targets, ratings).slope, rtol=1e-6)
+    with_more = fit(*more, np.append(ratings, np.zeros(5, np.int64)))
+    np.testing.assert_allclose(with_more.slope, fit(features, targets, ratings).slope, rtol=1e-6)
 
 
 def test_examples_with_many_ratings_count_more() -> None:
@@ -152,14 +156,14 @@ def test_examples_with_many_ratings_count_more() -> None:
     features = np.ones((40, 1), np.float32)
     targets = np.where(np.arange(40) < 20, 1.0, -1.0)[:, None]
     many, few = np.full(20, 900), np.full(20, 3)
-    first = FeatureRegression.fit(features, targets, np.concatenate([many, few])).expected(features[:1])[0, 0]
-    second = FeatureRegression.fit(features, targets, np.concatenate([few, many])).expected(features[:1])[0, 0]
+    first = fit(features, targets, np.concatenate([many, few])).expected(features[:1])[0, 0]
+    second = fit(features, targets, np.concatenate([few, many])).expected(features[:1])[0, 0]
     assert first > 0.5
     assert second == pytest.approx(-first, rel=1e-5)
 
 
 def test_without_features_nothing_is_expected() -> None:
-    found = FeatureRegression.fit(np.zeros((4, 0), np.float32), np.full((4, 2), 3.0), np.full(4, 9))
+    found = fit(np.zeros((4, 0), np.float32), np.full((4, 2), 3.0), np.full(4, 9))
     assert found.slope.shape == (1, 2)
     np.testing.assert_array_equal(found.expected(np.zeros((3, 0), np.float32)), np.zeros((3, 2)))
 
@@ -167,7 +171,7 @@ def test_without_features_nothing_is_expected() -> None:
 @pytest.mark.parametrize("n", [0, 1, 2])
 def test_hardly_any_examples(n: int) -> None:
     features, targets, ratings = examples(2, 0)
-    found = FeatureRegression.fit(features[:n], targets[:n], ratings[:n])
+    found = fit(features[:n], targets[:n], ratings[:n])
     assert found.slope.shape == (4, 2)
     assert np.isfinite(found.slope).all()
     if n < 2:  # there is no other example to predict it from
@@ -178,7 +182,7 @@ def test_features_that_repeat_each_other() -> None:
     """Also a feature that is the same for all: it cannot be told from the one at the end."""
     features, targets, ratings = examples(40, 3)
     doubled = np.column_stack([features, features, np.ones((40, 1), np.float32)])
-    found = FeatureRegression.fit(doubled, targets, ratings)
+    found = fit(doubled, targets, ratings)
     assert np.isfinite(found.slope).all()
-    plain = FeatureRegression.fit(features, targets, ratings)
+    plain = fit(features, targets, ratings)
     np.testing.assert_allclose(found.expected(doubled), plain.expected(features), rtol=0, atol=0.2)

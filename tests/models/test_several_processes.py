@@ -302,7 +302,8 @@ def test_fitted_means(damping: float | None, features: int) -> None:
 
 
 @pytest.mark.parametrize("most", [30, 1000])
-def test_feature_regression(most: int) -> None:
+def test_feature_regression(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cofill.models.ridge._EXAMPLES", most)
     rng = np.random.default_rng(2)
     features = rng.normal(size=(90, 3)).astype(np.float32)
     targets = features @ rng.normal(size=(3, 2)) + rng.normal(0, 0.3, (90, 2))
@@ -311,7 +312,7 @@ def test_feature_regression(most: int) -> None:
 
     def fitted(exchange: Played) -> Floats:
         own = np.flatnonzero(mixed_up(90, exchange.size) == exchange.rank)
-        return FeatureRegression.fit(features[own], targets[own], counts[own], keys[own], exchange, most=most).slope
+        return FeatureRegression.fit(features[own], targets[own], counts[own], keys[own], exchange).slope
 
     alone = together(1, fitted)[0]
     assert alone.any()

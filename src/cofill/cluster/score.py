@@ -33,7 +33,7 @@ from cofill.errors import ClusterError, CofillError, DataError, ModelFileError, 
 from cofill.files import json_of, replacing
 from cofill.memory import peak_bytes
 from cofill.models.lists.rules import By, Catalogue, Rules
-from cofill.models.persistence import read_outline, read_people, sha256_of
+from cofill.models.persistence import ids_in, read_card, read_tables, sha256_of
 from cofill.models.results import check_count, list_columns, list_schema
 from cofill.workers import Work, map_unordered
 
@@ -71,15 +71,15 @@ class ModelOutline:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
-        found = read_outline(folder)
-        self.named = {"model": str(self.folder), "digest": found.digest}
+        card = read_card(folder)
+        tables = read_tables(folder, card)
+        self.digest, self.scale, self._parts = card.sha256, Scale(*card.scale), card.parts
+        self.named = {"model": str(self.folder), "digest": self.digest}
         """What a task says of the model that it is about."""
-        self.digest, self.rated, self.users = found.digest, found.rated, found.users
-        self.users_are_integers = found.users_are_integers
-        self.scale: Scale = found.scale
-        self.items: Vocabulary = found.items
-        self._attributes = found.attributes
-        self._parts = found.parts
+        self.rated = bool(card.data.get("rated", True))
+        self.users, self.users_are_integers = len(tables["users"]), tables["users"]["id"].dtype.is_integer()
+        self.items: Vocabulary = ids_in(tables["items"])
+        self._attributes = tables.get("attributes")
 
     @cached_property
     def item_attributes(self) -> Attributes:
@@ -99,7 +99,8 @@ class ModelOutline:
 
     def find_people(self, ids: Iterable[Id] | npt.NDArray[np.generic]) -> Longs:
         """Indices in the whole model; -1 for people that it does not know."""
-        return read_people(self.folder).find(ids).astype(np.int64)
+        users = read_tables(self.folder, read_card(self.folder))["users"]
+        return ids_in(users).find(ids).astype(np.int64)
 
     def whole_parts(self) -> Sequence[Range]:
         """The ranges of people that can be loaded on their own; no task asks for people of two of them."""
@@ -136,10 +137,10 @@ class ModelParts:
         ):
             self._held = None  # before the next is loaded: two at a time would take twice the memory
             folder = Path(task["model"])
-            ends = np.cumsum([0, *read_outline(folder).parts])
+            ends = np.cumsum([0, *read_card(folder).parts])
             part = None if len(ends) == 1 else int(np.searchsorted(ends, people.first, "right")) - 1
             held = Held(Recommender.load(folder, part=part), 0 if part is None else int(ends[part]))
-            if read_outline(folder).digest != task["digest"]:
+            if read_card(folder).sha256 != task["digest"]:
                 raise ModelFileError(
                     f"{folder}: another model has taken the place of the one that was asked for",
                     Remedy.passing("run the same again, with another {out}", out=...),

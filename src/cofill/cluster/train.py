@@ -38,7 +38,7 @@ from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
-from cofill.models.persistence import ShardCard, SharedCard
+from cofill.models.persistence import Card, ShardCard
 from cofill.models.portion import Portion
 from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
@@ -93,7 +93,7 @@ def train_partition(
     )
     first = results[0]
     shards = [ShardCard.model_validate(card) for result in results for card in result["shards"]]
-    finish(out, SharedCard.model_validate(first["shared"]), shards)
+    finish(out, Card.model_validate(first["shared"]), shards)
     shutil.rmtree(out / CHECKPOINT, ignore_errors=True)
     return Trained(
         first["measures"],
@@ -201,14 +201,14 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     parts = own_part(model, exchange)
     ranges = cut_by_size(parts, _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
-        "shards": [write_shard(folder, parts, columns, run=run).model_dump(mode="json") for columns in ranges],
+        "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
         "sent": exchange.sent,
         "exchanging": exchange.seconds,
         "peak_bytes": peak_bytes(),
     }
     if exchange.rank == 0:
         found |= {
-            "shared": write_shared(folder, parts, run=run).model_dump(mode="json", exclude_unset=True),
+            "shared": write_shared(folder, parts).model_dump(mode="json", exclude_unset=True),
             "measures": model.measures,
             "data_summary": model.data_summary,
         }
@@ -218,7 +218,7 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
 def own_part(model: CFN, exchange: Exchange) -> Divided:
     """What this worker has of the model, ready to be written in shards."""
     parts = divided(model)
-    lists = parts.contents.arrays["lists"]
+    lists = parts.arrays["lists"]
     if model.orientation == "user" and "decay" in lists:  # that of all people is in the shared file
         lists["decay"] = np.concatenate(exchange.gather(lists["decay"]))
     return parts

@@ -2,7 +2,7 @@
 
     CFN            the autoencoder of the paper                        cfn/
     means, lists   biases alone; the list scorer alone                 bias_models
-    baselines         what it is compared with                            baselines/, one module each
+    baselines      what it is compared with                            baselines/, one module each
     recommender    a model as people use it, in their own ids
     predictor      what users would rate items; only cfn/ speaks of rows and columns
 
@@ -102,20 +102,19 @@ _OURS = {
 def algorithms() -> Mapping[str, Algorithm]:
     """Every algorithm by its name, as model files, tables and the command line call it; in the order of tables."""
     others = {point.name: point for point in entry_points(group="cofill.algorithms") if point.name not in _OURS}
-    return _OURS | {name: _from_elsewhere(point.load(), point.value) for name, point in others.items()}
+    found = {name: point.load() for name, point in others.items()}
+    for name, entry in found.items():
+        if not isinstance(entry, Algorithm):
+            where = others[name].value
+            raise SettingsError(f"the entry point {where} is no cofill.models.Algorithm; correct the package it is in")
+    return _OURS | found
 
 
 @cache
 def contenders() -> Mapping[str, Contender]:
-    """Who takes part in tables, by label."""
+    """The contenders of all tables, by label."""
     entries = algorithms().items()
     return {one.label: replace(one, algorithm=name) for name, entry in entries for one in entry.contenders}
-
-
-def _from_elsewhere(entry: object, where: str) -> Algorithm:
-    if not isinstance(entry, Algorithm):
-        raise SettingsError(f"the entry point {where} is no cofill.models.Algorithm; mend the package that brings it")
-    return entry
 
 
 def algorithm(name: str) -> "type[Recommender]":

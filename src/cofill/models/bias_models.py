@@ -9,7 +9,7 @@ from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.persistence import Kept
+from cofill.models.persistence import State
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender
 
@@ -50,15 +50,17 @@ class Means(Recommender):
         )
         return Predictor(known, data.ratings.scale, means, data.users, data.items)
 
-    def _kept(self) -> Kept:
-        return Kept(self.predictor.means.arrays(), known_arrays(self.predictor.known))
+    def _state_dict(self) -> State:
+        return State(self.predictor.means.arrays(), known_arrays(self.predictor.known))
 
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
-        known = known_from(kept.ratings, len(self.users), len(self.items))
+    def _load_state_dict(
+        self, state: State, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
+    ) -> Predictor:
+        known = known_from(state.ratings, len(self.users), len(self.items))
         users = users or SideFeatures.none(known.trained.rows)
         items = items or SideFeatures.none(known.trained.columns)
-        predictor = Predictor(known, scale, FittedMeans.restored(kept.weights), users, items)
-        predictor._catch_up()
+        predictor = Predictor(known, scale, FittedMeans.restored(state.weights), users, items)
+        predictor._apply_updates()
         return predictor
 
 

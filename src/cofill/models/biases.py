@@ -8,7 +8,7 @@ from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.persistence import Arrays
+from cofill.models.observed import Arrays
 from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys

@@ -10,7 +10,6 @@ from cofill.data.sparse import SparseRows
 
 Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
-
 # Of one row or column, what differs from the training: a rating, or None where the one of the training is gone.
 Updates = dict[int, float | None]
 
@@ -27,9 +26,6 @@ class _Side:
     def trained_counts(self) -> Longs:
         """A copy, which the caller may change."""
         return self.trained.counts() if self.of_all is None else self.of_all.copy()
-
-    def changed(self) -> Ints:
-        return np.array(sorted(self.updates), np.int32)
 
     def as_trained(self, index: int) -> bool:
         return index < self.trained.rows and index not in self.updates
@@ -189,11 +185,11 @@ class KnownRatings:
 
     def changed_rows(self) -> Ints:
         """Rows (ascending) in which a rating was added, changed or removed."""
-        return self._of_rows.changed()
+        return np.array(sorted(self._of_rows.updates), np.int32)
 
     def changed_columns(self) -> Ints:
         """Columns (ascending) in which a rating was added, changed or removed."""
-        return self._of_columns.changed()
+        return np.array(sorted(self._of_columns.updates), np.int32)
 
     def changes_in_column(self, column: int) -> int:
         """How many ratings of a column were added, changed or removed."""

@@ -20,7 +20,7 @@ class Predictor:
     went, or on what was asked between.
 
     By itself it predicts the biases. An algorithm overrides the questions, and `_follow`, which tells it what has
-    changed; it calls `_catch_up` at the end of its `__init__`.
+    changed; it calls `_apply_updates` at the end of its `__init__`.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class Predictor:
             self.item_features.describe(item, vector)
         self._refresh(new_users, np.concatenate([new_items, items]))
 
-    def _catch_up(self) -> None:
+    def _apply_updates(self) -> None:
         """Apply the changes since the training: a model from a file may have been changed before it was saved."""
         known, of_users, of_items = self.known, self.user_features, self.item_features
         new_users, new_items = self._grow(len(of_users.values), len(of_items.values))
@@ -159,18 +159,14 @@ class Predictor:
         users, items = np.unique(users), np.unique(items)
         for user in users.tolist():
             others, ratings = known.row(user)
-            self.user_counts[user] = len(others)
-            if self.user_as_trained(user):
-                means.row[user] = means.trained_row[user]
-            else:
-                means.row[user] = means.row_of(others, ratings, self.user_features.values[user])
+            self.user_counts[user], about = len(others), self.user_features.values[user]
+            trained = self.user_as_trained(user)
+            means.row[user] = means.trained_row[user] if trained else means.row_of(others, ratings, about)
         for item in items.tolist():
             others, ratings = known.column(item)
-            self.item_counts[item] = len(others)
-            if self.item_as_trained(item):
-                means.column[item] = means.trained_column[item]
-            else:
-                means.column[item] = means.column_of(others, ratings, self.item_features.values[item])
+            self.item_counts[item], about = len(others), self.item_features.values[item]
+            trained = self.item_as_trained(item)
+            means.column[item] = means.trained_column[item] if trained else means.column_of(others, ratings, about)
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

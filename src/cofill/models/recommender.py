@@ -2,11 +2,11 @@
 
 `CFN`, `Means`, `ListModel` and the baselines are recommenders: each says how it learns, and leaves behind a `Predictor`
 of users x items that predicts, and a `ListScorer` that ranks. An algorithm of another package is a subclass with
-`kind`, `settings_class`, `_learn`, `_kept` and `_restored`; docs/how-to/own-algorithm.md shows one.
+`kind`, `settings_class`, `_learn`, `_state_dict` and `_load_state_dict`; docs/how-to/own-algorithm.md shows one.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_args, overload
@@ -30,8 +30,8 @@ from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, contents_of, read_model, write_model
-from cofill.models.persistence import Kept as Kept  # what an algorithm of another package answers `_kept` with
+from cofill.models.persistence import Arrays, PartInfo, read_model
+from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import Predictor
 from cofill.models.results import (
     BestItems,
@@ -45,11 +45,12 @@ from cofill.models.results import (
     UnknownUsers,
     UserLists,
     check_count,
-    item_map,
+    most_rated,
+    placed,
     users_asked,
 )
-from cofill.models.scoring import STRANGER, Described, Scoring, described, likeness_to, pair_indices, taken_in
-from cofill.models.shards import KeptByColumn, divided, save_in_shards
+from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
+from cofill.models.shards import save
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
@@ -106,7 +107,6 @@ class Recommender(ABC):
         self.trained = self.item_places = self.part = None
         self._predictor: Predictor | None = None
         self._scorer: ListScorer | None = None
-        self._scoring_of: Scoring | None = None
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{name}={value!r}" for name, value in self._settings.unusual().items())
@@ -128,10 +128,7 @@ class Recommender(ABC):
     def set_params(self, **settings: Any) -> Self:
         """Change settings of a model that is not fitted; those that were not given still follow the others."""
         if settings and self._predictor is not None:
-            raise SettingsError(
-                "this model is fitted, and was so with the settings it has; set those of sklearn.base.clone(model), "
-                f"or of a new {type(self).__name__}"
-            )
+            raise SettingsError("cannot change settings of a fitted model; set those of sklearn.base.clone(model)")
         self._settings = self._settings.changed(settings)
         return self
 
@@ -143,31 +140,26 @@ class Recommender(ABC):
 
     @abstractmethod
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
-        """The predictor of users x items, in the order of the vocabularies of `data.ratings`.
-
-        `history` and `measures` may be set on the way.
-        """
+        """The predictor of users x items, in the order of the ids of `data.ratings`; sets `history` and `measures`."""
 
     @abstractmethod
-    def _kept(self) -> Kept:
-        """What a model file keeps of a fitted model."""
+    def _state_dict(self) -> State:
+        """What a model folder stores of a fitted model."""
 
     @abstractmethod
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
-        """The predictor from what a file kept; settings and ids are there already, features where there were any.
+    def _load_state_dict(
+        self, state: State, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
+    ) -> Predictor:
+        """The predictor from what a folder stored; settings and ids are there already, features where there were any.
 
         Arrays are mapped from the file: what is written to them stays with this process.
         """
-
-    def _kept_by_column(self) -> KeptByColumn:
-        """What a file keeps of a model in shards; an algorithm whose models can be cut by columns has it."""
-        raise SettingsError(f"a model of {self.kind!r} is saved in one piece; leave out shards")
 
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """What scores items for lists, from what users did; an algorithm that ranks in its own way has another."""
         return self._linear_scorer(feedback, done)
 
-    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
+    def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         return LinearScorer.restored(arrays, feedback, self._sides)
 
     def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
@@ -180,7 +172,7 @@ class Recommender(ABC):
 
     def parameters(self) -> int:
         """How many numbers were learned."""
-        return sum(array.size for array in self._kept().weights.values())
+        return sum(array.size for array in self._state_dict().weights.values())
 
     # Fitting
 
@@ -198,16 +190,15 @@ class Recommender(ABC):
     ) -> Self:
         """Learn from ratings, or from anything that `Ratings.read` takes, and from side features where there are any.
 
-        `item_features` and `user_features` are Features, or anything that `Features.read` takes without being told
-        more. Ids with features and without a rating become known to the model: they are the cold ones.
+        `item_features` and `user_features` are Features, or anything that `Features.read` takes by itself. Ids with
+        features and without a rating are cold: the model predicts and ranks them by their features.
 
         `interactions` are what the same users did beside rating, Interactions or anything that `Interactions.read`
-        takes: lists learn from both. Those who rated nothing can be given as `ratings`, if the algorithm takes them.
+        takes: lists learn from both. Interactions alone are given as `ratings`, if the algorithm takes them.
 
-        `progress` is called with a `Step` whenever there is something to tell. `checkpoint` names a file that lets a
-        killed run go on with `resume=True`; remove it once the model is saved.
-
-        With a `cluster`, a `cofill.Cluster`, several workers do it, to the same model; it keeps checkpoints by itself.
+        `progress` is called with a `Step` at every step. `checkpoint` names a file from which a killed run goes on
+        with `resume=True`; remove it once the model is saved. With a `cluster`, a `cofill.Cluster`, several workers
+        fit the same model, and keep checkpoints of their own.
         """
         name = type(self).__name__
         if cluster is not None:
@@ -243,7 +234,11 @@ class Recommender(ABC):
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
         self._predictor, self.item_places, self.part = predictor, None, None
-        feedback = self._feedback(self._decay(data.ratings), self._beside(data.interactions))
+        beside, more = None, data.interactions
+        if more is not None:
+            known = KnownRatings(more.rows("user"), more.rows("item"))
+            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), self._decay(more))
+        feedback = self._feedback(self._decay(data.ratings), beside)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
         return self
@@ -285,13 +280,6 @@ class Recommender(ABC):
         grades = self._grades(self.scale, rated=self.rated)
         return Feedback(GradedRatings.of(self.predictor.known, grades, decay), beside)
 
-    def _beside(self, interactions: Ratings | None) -> GradedRatings | None:
-        """The interactions of a training beside its ratings."""
-        if interactions is None:
-            return None
-        known = KnownRatings(interactions.rows("user"), interactions.rows("item"))
-        return GradedRatings.of(known, self._grades(interactions.scale, rated=False), self._decay(interactions))
-
     def _grades(self, scale: Scale, *, rated: bool) -> Grades:
         own = self._list_settings
         return Grades(scale, rated, power=own.list_grade_power, confidence=own.confidence)
@@ -323,10 +311,7 @@ class Recommender(ABC):
 
     @property
     def _scoring(self) -> Scoring:
-        found = self._scoring_of
-        if found is None or found.predictor is not self.predictor or found.scorer is not self.scorer:
-            found = self._scoring_of = Scoring(self.predictor, self.scorer, self.items, self.rated)
-        return found
+        return Scoring(self.predictor, self.scorer, self.items, self.rated)
 
     @property
     def scale(self) -> Scale:
@@ -363,20 +348,20 @@ class Recommender(ABC):
         return int(self.predictor.known.contains(users, items).sum())
 
     def item_vectors(self) -> Floats:
-        """(items, width): item embeddings: similar items have similar vectors.
-
-        Those of the predictions, or of the lists where predictions know nothing that makes one item like another.
-        """
+        """(items, width): item embeddings, of the predictor, or of the list scorer where the predictor has none."""
         vectors = self.predictor.item_vectors()
         of_lists = None if vectors.shape[1] else self.scorer.item_vectors()
         return vectors if of_lists is None else of_lists
 
     def draw_map(self, progress: Progress | None = None) -> ItemPlaces:
-        """Place the most rated items in two dimensions (t-SNE), what is alike close together.
+        """Place the most rated items (at most 1,500) in two dimensions (t-SNE), similar items close together.
 
-        It is saved with the model, for the page of `cofill serve`. Takes seconds for 1,500 items, which are the most.
+        It takes seconds, and is saved with the model, for the page of `cofill serve`.
         """
-        self.item_places = item_map(self.item_vectors(), self.item_counts(), progress)
+        vectors, tell = self.item_vectors(), progress or unseen
+        chosen = most_rated(self.item_counts(), vectors)
+        places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
+        self.item_places = ItemPlaces(chosen, places)
         return self.item_places
 
     # Predictions
@@ -391,7 +376,7 @@ class Recommender(ABC):
         """Ratings (n,) for pairs of user and item; unknown ids are allowed.
 
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
-        `with_interval` also between which ratings nine tenths of the true ones are expected (prediction interval).
+        `with_interval` also the prediction intervals, in which nine tenths of the true ratings are expected.
         """
         indices = pair_indices(pairs, self.users, self.items)
         return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
@@ -405,17 +390,16 @@ class Recommender(ABC):
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
         ratings = self.predict_indices(users, items)
-        half_widths = self.predictor.interval_radius(users, items, ratings)
-        if half_widths is None:
+        radius = self.predictor.interval_radius(users, items, ratings)
+        if radius is None:
             raise DataError(
                 f"a model of {self.kind!r} does not know how far off its predictions are",
                 "train a CFN with the decoder process, which is the default",
             )
-        clipped = self._scoring.clipped
-        return Predicted(ratings, clipped(ratings - half_widths), clipped(ratings + half_widths))
+        return Predicted(ratings, *self._scoring.interval(ratings, radius))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
-        """(n,): the order of pairs, given by index, in which they are predicted most quickly, if in parts."""
+        """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
         return self.predictor.quickest_order(users, items)
 
     def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
@@ -423,18 +407,17 @@ class Recommender(ABC):
         if isinstance(user, Mapping):
             if features is not None and not self.follows_features:
                 raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
-            vector = None if features is None else self._learned("user").encode(features)
-            return self._scoring.new_user(user, vector)
+            return self._scoring.new_user(user, None if features is None else self._learned("user").encode(features))
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
-                f"or tell the model about the user with describe_users first"
+                f"or describe the user with describe_users first"
             )
         index = int(self.users.find([user])[0])
         return STRANGER if index < 0 else self._scoring.known_user(index)
 
     def _learned(self, side: Side) -> Features:
-        """What the model learned about the columns that describe its users or its items."""
+        """The features of users or items, as encoded in training."""
         if not self.follows_features:
             raise DataError(f"a model of {self.kind!r} cannot be told about {side}s by features; train a CFN for that")
         learned = self.user_features if side == "user" else self.item_features
@@ -450,37 +433,28 @@ class Recommender(ABC):
     def score(
         self, user: Id | Mapping[Any, float], *, by: By = "list", features: Mapping[str, object] | None = None
     ) -> Floats:
-        """(items,): how a user would choose every item, or what they would rate it, by index; asked as `recommend`.
+        """(items,): the list scores of all items for a user given as to `recommend`, or their predicted ratings.
 
-        Ratings are predictions clipped to the scale, not their lower bounds.
+        Ratings are clipped to the scale; they are not the lower bounds that `recommend` ranks by.
         """
         self._check_by(by)
-        given = self._given(user, features)
-        scoring = self._scoring
+        given, scoring = self._given(user, features), self._scoring
         return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
 
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
-        """(n, items): what lists of some users, given by index, are ranked by, without rules.
-
-        Items without a rating come last, as in `recommend`: their scores are lowered below all others.
-        """
+        """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last."""
         return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
-        """(items,): what the list of a new user is ranked by, who gave these ratings to items, given by index."""
+        """(items,): what the list of a new user with these ratings of items, given by index, is ranked by."""
         order = np.argsort(items)
-        scores = self._scoring.scores(Given(items[order], ratings[order]), by)
-        last: Floats = self._scoring.unrated_last(scores[None])[0]
-        return last
+        scores = self._scoring.scores(Given(items[order], ratings[order]), by)[None]
+        alone: Floats = self._scoring.unrated_last(scores)[0]
+        return alone
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
-        """(items,): what the list of a user is ranked by of whom nothing is known."""
-        last: Floats = self._scoring.unrated_last(self._scoring.scores(STRANGER, by)[None])[0]
-        return last
-
-    def stranger_ratings(self) -> Floats:
-        """(items,): what a user of whom nothing is known would rate every item, not clipped to the scale."""
-        return self._scoring.ratings(STRANGER)
+        """(items,): what the list of an unknown user is ranked by."""
+        return self.new_user_scores(STRANGER.others, STRANGER.ratings, by=by)
 
     def _check_by(self, by: str) -> None:
         if by not in get_args(By):
@@ -504,14 +478,12 @@ class Recommender(ABC):
     ) -> RankedList[Recommendation]:
         """The n items that a user would choose and like, best first.
 
-        `user` is an id, or the ratings {item: rating} of a user whom the model has never seen, described by `features`
-        {column: value} or not; {} with features is a user who has rated nothing. An id that is not known gets what is
-        recommended to a stranger.
+        `user` is an id, or the ratings {item: rating} of a new user, described by `features` {column: value} or not;
+        {} with features is a user without ratings. An unknown id gets the list of a user without ratings.
 
-        `by="rating"` ranks by what they would rate highest, to be on the safe side: by a lower bound of the rating,
-        so that an item of which little is known does not stand above one that thousands love. Items without a rating
-        come last, unless `new_items` gives them places. All rules are those of `Rules`: among, where, exclude,
-        min_ratings, boost, at_most, diversity, new_items.
+        `by="rating"` ranks by a lower bound of the predicted rating, so that an item with few ratings does not stand
+        above one that thousands love. Items without a rating come last, unless `new_items` gives them places. All
+        rules are those of `Rules`: among, where, exclude, min_ratings, boost, at_most, diversity, new_items.
         """
         check_count(n)
         self._check_by(by)
@@ -535,10 +507,9 @@ class Recommender(ABC):
 
         >>> model.recommend_many([42, 7], n=5).to_pandas()
 
-        They are what `recommend` gives each of them, made in batches of bounded memory. An id that the model does not
-        know is an error; `unknown_users="anybody"` gives it what a stranger is recommended, and `"skip"` leaves it
-        out, with a warning that counts them. `progress` is called with a `Step` after each batch. Rules are those of
-        `recommend`.
+        Each is the list of `recommend`, by the same rules; they are made in batches of bounded memory. An unknown id is
+        an error; `unknown_users="anybody"` gives it the list of a user without ratings, and `"skip"` leaves it out,
+        with a warning. `progress` is called with a `Step` after each batch.
         """
         check_count(n)
         self._check_by(by)
@@ -551,49 +522,38 @@ class Recommender(ABC):
                 raise DataError("the model has more items than when these lists were asked for", "ask for them again")
             return self._scoring.best_of_users(some, n, by, exclude_known, selection)
 
-        return UserLists(
-            ids,
-            indices,
-            best,
-            items=self.items,
-            titles=self.titles,
-            integers=self.users.integers and all(isinstance(user, int) for user in ids),
-            rated=self.rated,
-            progress=progress,
-        )
+        return UserLists(self, ids, indices, best, progress)
 
     def _selection(self, by: By, rules: Rules) -> Selection:
-        vectors = self.scorer.item_vectors() if rules.get("diversity") else None
-        if rules.get("diversity") and vectors is None:
-            vectors = self.item_vectors()
+        vectors = None
+        if rules.get("diversity"):
+            of_lists = self.scorer.item_vectors()
+            vectors = self.item_vectors() if of_lists is None else of_lists
         return self._scoring.selection(rules, by, self.item_attributes, vectors)
 
     def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
 
-        An item without a rating can be asked about, and be an answer, if it has features. The rules are those of
-        lists, as far as they make sense here (`SimilarRules`): among, where, exclude, min_ratings, at_most, diversity.
+        Items without a rating take part if they have features. The rules are those of `SimilarRules`: among, where,
+        exclude, min_ratings, at_most, diversity.
         """
         check_count(n)
-        index = self.items.index(item)
-        known = self.predictor.item_known()
+        index, known, vectors = self.items.index(item), self.predictor.item_known(), self.item_vectors()
         if not known[index]:
             raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
-        vectors = self.item_vectors()
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
-        likeness = likeness_to(index, vectors, known)
-        some = cast(Rules, rules)  # each of them is one of lists
-        best = self._selection("list", some).nearest(likeness[: len(self.items)], n)
+        likeness = likeness_to(index, vectors, known)[: len(self.items)]
+        best = self._selection("list", cast(Rules, rules)).nearest(likeness, n)  # each of the rules is one of lists
         entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
-        return RankedList(entries, Similar, integers=self.items.integers)
+        return RankedList(entries, Similar._fields, integers=self.items.integers)
 
     # Explanations
 
     def explain(
         self, user: Id | Mapping[Any, float], item: Id, *, by: By = "list", features: Mapping[str, object] | None = None
     ) -> Explanation:
-        """Explain why an item is in a list, or its predicted rating: base + amounts + remainder = value.
+        """Explain the list score of an item, or its predicted rating: base + amounts + remainder = value.
 
         The user is given as to `recommend`. Amounts are exact for lists, which are linear in what a user did. A
         predicted rating comes with its interval, `low` to `high`, where the model has intervals.
@@ -625,8 +585,7 @@ class Recommender(ABC):
     def add_ratings(self, ratings: object) -> Self:
         """Add or replace ratings of known or new users and items; predictions follow at once, by fold-in.
 
-        `ratings` is anything that `Ratings.read` takes. A rating of a pair that has one takes its place; if they are
-        equal, nothing changes at all.
+        `ratings` is anything that `Ratings.read` takes. A rating replaces an earlier one of the same pair.
         """
         self._check_whole()
         read = ratings if isinstance(ratings, Ratings) else Ratings.read(ratings)
@@ -645,9 +604,9 @@ class Recommender(ABC):
     def add_interactions(self, interactions: object, *, replacing: bool = False) -> Self:
         """Add what known or new users did with known or new items; lists follow at once.
 
-        `interactions` is anything that `Interactions.read` takes. What a user did again adds up, to at most the
-        greatest weight of the training. With `replacing`, they are all that happened to these pairs since the training:
-        what was added before is replaced, so that telling the same again changes nothing.
+        `interactions` is anything that `Interactions.read` takes. Weights of the same pair add up, to at most the
+        greatest weight of the training. With `replacing`, they replace all weights added to these pairs since the
+        training, so that adding the same again changes nothing.
 
         A model of ratings keeps them beside these, and its predictions stay. If it was trained on ratings alone, a
         weight of 5 or more counts for lists as the highest rating does, and less as a lower one.
@@ -675,9 +634,8 @@ class Recommender(ABC):
     def remove_ratings(self, pairs: object) -> Self:
         """Remove ratings, whether trained on or added later: predictions follow at once.
 
-        `pairs` of user and item are anything that `predict` takes. Where there is no rating, nothing happens. A rating
-        that came after the training leaves no trace; of users and items the ids stay known. Interactions beside ratings
-        stay: that a user does not rate an item any more does not undo that they bought it.
+        `pairs` of user and item are anything that `predict` takes; those without a rating change nothing. Ids stay
+        known, and interactions beside ratings stay: to take back a rating does not undo a purchase.
         """
         self._check_whole()
         users, items = pair_indices(pairs, self.users, self.items)
@@ -696,28 +654,15 @@ class Recommender(ABC):
         return self
 
     def forget_users(self, users: Iterable[Id]) -> Self:
-        """Remove all that is known of users, trained on or told later: ratings, interactions and features.
+        """Remove ratings, interactions and features of users, trained on or added later. Unknown ids are ignored.
 
-        From then on they get what a stranger gets, and others get lists and predictions without them, as far as
-        these follow changes. What the model learned in training stays learned until the next one. Ids that are not
-        known do not count.
+        From then on they are users without ratings, and lists and predictions of others follow. What the model learned
+        from them in training stays until the next training.
         """
         self._check_whole()
         indices = self.users.find(list(users))
         indices = np.unique(indices[indices >= 0])
-        feedback, touched = self.scorer.feedback, set[int]()
-        for user in indices.tolist():
-            rated, done = self.predictor.known.row(user)[0], self.known_items(user)
-            self.predictor.remove(np.full(len(rated), user, np.int32), rated)
-            feedback.main.forget(user)
-            if feedback.beside is not None:
-                feedback.beside.remove(np.full(len(done), user, np.int32), done)
-                feedback.beside.forget(user)
-            touched |= set(done.tolist())
-        width = self.predictor.user_features.width
-        if width and len(indices):
-            self.predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
-        self._tell_scorer(indices, touched)
+        self._tell_scorer(indices, self._scoring.forget(indices))
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -725,10 +670,12 @@ class Recommender(ABC):
 
         `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        told = self._described("item", source)
-        self.predictor.describe_items(told.indices, told.vectors)
-        self.item_attributes.describe(told.indices, told.words)
-        self._tell_scorer((), told.indices)
+        self._check_whole()
+        learned = self._learned("item")
+        indices, vectors, words = described(source, learned, self.items, self.predictor.item_features)
+        self.predictor.describe_items(indices, vectors)
+        self.item_attributes.describe(indices, words)
+        self._tell_scorer((), indices)
         return self
 
     def describe_users(self, source: object) -> Self:
@@ -736,17 +683,11 @@ class Recommender(ABC):
 
         `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
         """
-        told = self._described("user", source)
-        self.predictor.describe_users(told.indices, told.vectors)
-        return self
-
-    def _described(self, side: Side, source: object) -> Described:
         self._check_whole()
-        predictor, learned = self.predictor, self._learned(side)
-        ids, features = (
-            (self.users, predictor.user_features) if side == "user" else (self.items, predictor.item_features)
-        )
-        return described(source, learned, ids, features)
+        learned = self._learned("user")
+        indices, vectors, _ = described(source, learned, self.users, self.predictor.user_features)
+        self.predictor.describe_users(indices, vectors)
+        return self
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})
@@ -759,27 +700,22 @@ class Recommender(ABC):
 
     # On disk
 
-    def save(self, folder: Path | str, *, shards: int | Sequence[int] | None = None) -> None:
+    def save(self, folder: Path | str, *, shards: int | None = None) -> None:
         """Write the model into a folder, whole or not at all; an older model there is replaced.
 
-        With `shards` it is cut by the columns of its network, which are users with orientation "item": into so many
-        shards with about as many ratings each, or at these columns. `load` takes either form, and a part of the
-        latter.
+        With `shards` it is cut by the columns of its network, which are users with orientation "item", into so many
+        shards with about as many ratings each. `load` takes either form, and a part of the latter.
         """
         self._check_whole()
         self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
-        if shards is None:
-            write_model(Path(folder), contents_of(self))
-        else:
-            save_in_shards(Path(folder), divided(self), shards)
+        save(Path(folder), self, shards)
 
     @classmethod
     def load(cls, folder: Path | str, *, part: int | None = None) -> Self:
         """A model from its folder, checked. Its arrays are mapped: processes that load the same model share them.
 
-        Of a model in shards, `part` is one of them: it predicts and recommends for its users as the whole model does,
-        and takes up no more memory than that. To it, all others are users whom it has never seen. It cannot change:
-        ratings are added to a whole model.
+        Of a model in shards, `part` is one of them, in no more memory than that. It predicts and recommends for its
+        users as the whole model does; all others are new users to it. It can be neither changed nor saved.
         """
         model = read_model(Path(folder), cls, part)
         if not isinstance(model, cls):

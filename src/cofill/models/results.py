@@ -2,14 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isnan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
-from cofill.data.ratings import Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
 from cofill.progress import Progress, Step, unseen
@@ -42,12 +40,11 @@ class Predicted(NamedTuple):
 
 # Lists
 
-_MOST_PEOPLE = 256
+_MOST_USERS = 256
 _SCORES_AT_ONCE = 32_000_000  # 128 MB, however many items there are
-_TYPES = {
-    **{"rank": "Int32", "score": "Float32", "similarity": "Float32", "rating": "Float32", "raters": "Int64"},
-    "title": "String",
-}
+_TYPES = {"rank": "Int32", "raters": "Int64", "title": "String"} | dict.fromkeys(
+    ("score", "similarity", "rating"), "Float32"
+)
 """Of the columns of lists, ids aside."""
 
 
@@ -56,13 +53,13 @@ class Recommendation(NamedTuple):
 
     item: Id
     score: float
-    """What the list is ranked by; higher is better. With `by="list"` it says how likely somebody is to choose and like
-    the item, on no scale; with `by="rating"` it is the lower bound of the rating.
+    """What the list is ranked by; higher is better. With `by="list"` it is on no scale; with `by="rating"` it is the
+    lower bound of the rating.
     """
     rating: float | None
     """The predicted rating; None if the model knows interactions alone."""
     raters: int
-    """How many people rated it, or did something with it."""
+    """How many users rated it, or did something with it."""
     title: str | None = None
     """Where the data has one."""
 
@@ -94,26 +91,20 @@ def list_schema(names: Iterable[str], *, integers: Iterable[str]) -> "dict[str, 
 class RankedList(list[_Entry], InFrames):
     """The entries of one list, best first: a Python list like any other, which can be had as a frame."""
 
-    def __init__(
-        self, entries: Iterable[_Entry], kind: type[_Entry], *, integers: bool, without: frozenset[str] = frozenset()
-    ) -> None:
-        """`integers`: the ids of items are numbers; `without`: fields that the frame leaves out."""
+    def __init__(self, entries: Iterable[_Entry], fields: Iterable[str], *, integers: bool) -> None:
+        """`fields` are those of the frame; `integers`: the ids of items are numbers."""
         super().__init__(entries)
-        self._names = [name for name in kind._fields if name not in without]
-        self._integers = ("item",) if integers else ()
+        self._fields, self._integers = tuple(fields), integers
 
     def to_polars(self) -> "pl.DataFrame":
         """A row for each entry: its rank from 1, and its fields."""
         import polars as pl
 
-        rows: list[tuple[Any, ...]] = [
-            (rank, *(getattr(entry, name) for name in self._names)) for rank, entry in enumerate(self, 1)
-        ]
-        schema = list_schema(("rank", *self._names), integers=self._integers)
+        columns: dict[str, Any] = {"rank": range(1, len(self) + 1)}
+        columns |= {name: [getattr(entry, name) for entry in self] for name in self._fields}
         if not self._integers:
-            place = 1 + self._names.index("item")
-            rows = [(*row[:place], str(row[place]), *row[place + 1 :]) for row in rows]
-        return pl.DataFrame(rows, schema=schema, orient="row")
+            columns["item"] = [str(entry.item) for entry in self]
+        return pl.DataFrame(columns, schema=list_schema(columns, integers=["item"] if self._integers else []))
 
 
 def best_of(scores: Floats, n: int) -> list[int]:
@@ -148,9 +139,9 @@ class BestItems(NamedTuple):
         ratings = [None] * len(ids) if self.ratings is None else self.ratings.tolist()
         columns = zip(ids, self.scores.tolist(), ratings, self.raters.tolist(), strict=True)
         entries = [Recommendation(*values, titles.get(values[0])) for values in columns]
-        without = frozenset(("rating",) if self.ratings is None else ())
+        fields = [name for name in Recommendation._fields if name != "rating" or self.ratings is not None]
         for end, length in zip(np.cumsum(self.lengths).tolist(), self.lengths.tolist(), strict=True):
-            yield RankedList(entries[end - length : end], Recommendation, integers=items.integers, without=without)
+            yield RankedList(entries[end - length : end], fields, integers=items.integers)
 
 
 UnknownUsers = Literal["refuse", "anybody", "skip"]
@@ -186,33 +177,29 @@ def users_asked(users: Iterable[Id] | None, known: Vocabulary, unknown: UnknownU
 
 
 class UserLists(InFrames):
-    """What many people are recommended, by `recommend_many`.
+    """The lists of many users, by `recommend_many`.
 
     Iterate over it for pairs of a user and their list, call `to_polars` or `to_pandas` for all lists in one frame, or
-    `frames` for one frame after the other where they are too many for memory. Lists are made when they are asked for,
-    each time anew.
+    `frames` for one frame after the other where they are too many for memory. Lists are computed on every call.
     """
 
     def __init__(
         self,
+        model: Any,
         users: Sequence[Id],
-        people: Longs,
+        indices: Longs,
         best: Callable[[Longs], BestItems],
-        *,
-        items: Vocabulary,
-        titles: Mapping[Id, str],
-        integers: bool,
-        rated: bool,
         progress: Progress | None,
     ) -> None:
-        """`users` are `people` by id; `best` makes the lists of some of `people`; `integers`: the users are numbers."""
-        self._users, self._people, self._best = users, people, best
-        self._items, self._titles, self._rated = items, titles, rated
-        self._integers = [name for name, yes in (("user", integers), ("item", items.integers)) if yes]
+        """Of `users` of a `Recommender`, and their `indices`; `best` makes the lists of some of these."""
+        self._model, self._users, self._indices, self._best = model, users, indices, best
         self._progress = progress or unseen
+        integers = {"user": model.users.integers and all(isinstance(user, int) for user in users)}
+        integers["item"] = model.items.integers
+        self._integers = [name for name, yes in integers.items() if yes]
 
     def __len__(self) -> int:
-        """How many people there are."""
+        """How many users there are."""
         return len(self._users)
 
     def __repr__(self) -> str:
@@ -220,12 +207,12 @@ class UserLists(InFrames):
 
     def __iter__(self) -> Iterator[tuple[Id, RankedList[Recommendation]]]:
         for users, found in self._batches():
-            yield from zip(users, found.lists(self._items, self._titles), strict=True)
+            yield from zip(users, found.lists(self._model.items, self._model.titles), strict=True)
 
     def to_polars(self) -> "pl.DataFrame":
         """A row for each entry of each list: user, rank (from 1), item, score, rating, raters, title.
 
-        There is no column of ratings if the model knows interactions alone. Users follow each other as they were given.
+        Users are in the order in which they were given. A model of interactions has no column of ratings.
         """
         import polars as pl
 
@@ -233,10 +220,10 @@ class UserLists(InFrames):
         return pl.concat(frames) if frames else pl.DataFrame(schema=self.schema)
 
     def frames(self) -> "Iterator[pl.DataFrame]":
-        """The same in parts, each of a few hundred people."""
+        """The same in parts, each of a few hundred users."""
         import polars as pl
 
-        schema, known = self.schema, self._items.array()
+        schema, known, titles = self.schema, self._model.items.array(), self._model.titles
         for users, found in self._batches():
             items = known[found.items]
             ids = [str(item) if "item" not in self._integers else item for item in items.tolist()]
@@ -250,21 +237,21 @@ class UserLists(InFrames):
                 "score": found.scores,
                 "rating": found.ratings,
                 "raters": found.raters,
-                "title": [self._titles.get(item) for item in items.tolist()],
+                "title": [titles.get(item) for item in items.tolist()],
             }
             yield pl.DataFrame({name: columns[name] for name in schema}, schema=schema)
 
     @property
     def schema(self) -> "dict[str, pl.DataType]":
         """The columns of the frames, and their types."""
-        return list_schema(list_columns(self._rated), integers=self._integers)
+        return list_schema(list_columns(self._model.rated), integers=self._integers)
 
     def _batches(self) -> Iterator[tuple[Sequence[Id], BestItems]]:
-        size = max(1, min(_MOST_PEOPLE, _SCORES_AT_ONCE // max(1, len(self._items))))
+        size = max(1, min(_MOST_USERS, _SCORES_AT_ONCE // max(1, len(self._model.items))))
         total = len(self._users)
         for first in range(0, total, size):
             last = min(total, first + size)
-            yield self._users[first:last], self._best(self._people[first:last])
+            yield self._users[first:last], self._best(self._indices[first:last])
             self._progress(Step("recommending", last, total, last / total))
 
 
@@ -300,7 +287,7 @@ class Explanation(NamedTuple):
     clipped: float
     """A rating as `predict` and `recommend` tell it; a list score as it is."""
     base: float
-    """What somebody without ratings and features gets for the item."""
+    """What a user without ratings and features gets for the item."""
     contributions: list[Contribution]
     """All ratings and features of the user, those that move it most first."""
     remainder: float
@@ -330,11 +317,11 @@ class Shares(NamedTuple):
 
 
 def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
-    """Shares of the predictions of any model that can fold in: tell every prediction from some ratings.
+    """Shares of the predictions of any model that can fold in: predict everything from some ratings.
 
-    A rating moves a prediction by what would be lost if it had been that of a stranger, of whom nothing is known. What
-    prediction there is beyond the stranger's if all ratings had been so is owed to all of them alike. Where there
-    are very many, those that are most like the stranger's are replaced together.
+    A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What remains
+    beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many ratings, those
+    that are nearest to the unknown user's are replaced together.
     """
     others, ratings = given.others, given.ratings
     by_rating = np.zeros((len(asked), len(others)))
@@ -361,49 +348,6 @@ def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, ask
     return nothing
 
 
-def explanations(
-    given: Given,
-    asked: Ints,
-    shares: Shares,
-    *,
-    columns: Sequence[str],
-    predicted: Floats,
-    base: Floats,
-    items: Vocabulary,
-    titles: Mapping[Id, str],
-    scale: Scale | None,
-) -> list[Explanation]:
-    """One for each item asked about, given the names of the columns of features, the predictions (m,) and those for a
-    stranger (m,). `scale` is that of ratings; list scores have none.
-    """
-    rated = [items.id(int(index)) for index in given.others]
-    speakers: list[tuple[Id | None, float | None, str | None, str | None]] = [
-        (item, None if isnan(rating) else rating, titles.get(item), None)
-        for item, rating in zip(rated, given.ratings.tolist(), strict=True)
-    ]
-    speakers += [(None, None, None, column) for column in columns]
-    found = []
-    for place, index in enumerate(asked.tolist()):
-        amounts = np.append(shares.ratings[place], shares.features[place])
-        told = amounts != 0
-        told[: len(rated)] = True  # a column that moves nothing is one of which nothing is known
-        order = np.argsort(-np.abs(amounts), kind="stable")
-        item, value, start = items.id(index), float(predicted[place]), float(base[place])
-        found.append(
-            Explanation(
-                item=item,
-                by="list" if scale is None else "rating",
-                value=value,
-                clipped=value if scale is None else min(max(value, scale.low), scale.high),
-                base=start,
-                contributions=[Contribution(float(amounts[at]), *speakers[at]) for at in order[told[order]].tolist()],
-                remainder=value - start - float(amounts.sum()),
-                title=titles.get(item),
-            )
-        )
-    return found
-
-
 # The map of the items
 
 MOST_ITEMS = 1500  # more would take long and could not be told apart
@@ -416,14 +360,6 @@ class ItemPlaces(NamedTuple):
     items: Longs
     places: Floats
     """(items, 2): from 0 to 1; none where nothing makes one item like another."""
-
-
-def item_map(vectors: Floats, counts: Longs, progress: Progress | None = None) -> ItemPlaces:
-    """The most rated items, what is alike close together, from their vectors (items, width) and ratings (items,)."""
-    tell = progress or unseen
-    chosen = most_rated(counts, vectors)
-    places = placed(vectors[chosen], lambda share: tell(Step("drawing the map", share, 1.0, 1.0)))
-    return ItemPlaces(chosen, places)
 
 
 def most_rated(counts: Longs, vectors: Floats) -> Longs:

@@ -7,7 +7,7 @@ import numpy as np
 
 from cofill.arrays import Doubles, Floats, Longs
 from cofill.exchange import ALONE, Exchange
-from cofill.models.rng import Keys, Sample, draws_of, seed_of
+from cofill.models.rng import Keys, Sample, seed_of
 
 # Examples that are looked at: enough for hundreds of features, and a bound on time and memory.
 _EXAMPLES = 20_000
@@ -27,14 +27,12 @@ class FeatureRegression:
         features: Floats,
         targets: Floats | Doubles,
         ratings: Longs,
-        keys: Keys | None = None,
+        keys: Keys,
         exchange: Exchange = ALONE,
-        *,
-        most: int = _EXAMPLES,
     ) -> Self:
         """From examples: features (n, P), targets (n, m), and how many ratings each stands for (n,).
 
-        At most so many are looked at, of all processes, chosen by their keys (n,).
+        Where all processes have very many, some are chosen by their keys (n,).
 
         An example with a typical number of ratings counts half of one that has very many.
         The penalty is the one with which the other examples predict each example best, which has a closed form for
@@ -43,12 +41,11 @@ class FeatureRegression:
         nothing = cls(np.zeros((features.shape[1] + 1, targets.shape[1]), np.float32))
         if not features.shape[1]:
             return nothing
-        if keys is None:
-            keys = draws_of(np.uint64(0), np.arange(len(features), dtype=np.uint64))
-        sample = Sample.of(keys, np.flatnonzero(ratings > 0), most, _SEED, exchange)
+        sample = Sample.of(keys, np.flatnonzero(ratings > 0), _EXAMPLES, _SEED, exchange)
         if not len(sample.order):
             return nothing
-        f = _with_one(sample.gathered(features[sample.places])).astype(np.float64)
+        f = sample.gathered(features[sample.places]).astype(np.float64)
+        f = np.column_stack([f, np.ones(len(f))])
         t = sample.gathered(targets[sample.places]).astype(np.float64)
         counts = sample.gathered(ratings[sample.places])
         w = (counts / (counts + counts.mean()))[:, None]
@@ -72,7 +69,3 @@ class FeatureRegression:
             return np.zeros((len(features), self.slope.shape[1]), np.float32)
         found: Floats = features @ self.slope[:-1] + self.slope[-1]
         return found
-
-
-def _with_one(features: Floats) -> Floats:
-    return np.column_stack([features, np.ones(len(features), np.float32)])

@@ -1,12 +1,12 @@
-"""What a fitted model says of users, known or new, in indices: ratings, scores, and the best items.
+"""What a fitted model says of users, known or new, in indices: ratings, scores, lists, and why.
 
 A user is a `Given`: the index of a known one, or -1 and what is known of a new one.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from math import isnan
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from cofill.errors import DataError, UnknownIdError
 from cofill.models.lists.rules import By, Catalogue, Rules, Selection
 from cofill.models.lists.scorer import About, ListScorer
 from cofill.models.predictor import Predictor
-from cofill.models.results import BestItems, Explanation, Given, Shares, explanations
+from cofill.models.results import BestItems, Contribution, Explanation, Given, Shares
 from cofill.threads import on_all_cores
 
 # A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
@@ -32,7 +32,7 @@ _USERS_AT_ONCE = 64  # that a thread makes the lists of
 _LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
-"""A user of whom nothing is known."""
+"""An unknown user."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Scoring:
     # Ratings
 
     def known_user(self, index: int) -> Given:
-        """A user whom the model knows."""
+        """A known user."""
         about = self.predictor.user_features
         vector = about.values[index] if about.width and about.described[index] else None
         return Given(*self.predictor.known.row(index), vector, number=index)
@@ -73,6 +73,9 @@ class Scoring:
         scale = self.predictor.scale
         return np.clip(ratings, np.float32(scale.low), np.float32(scale.high))
 
+    def interval(self, ratings: Floats, radius: Floats) -> tuple[Floats, Floats]:
+        return self.clipped(ratings - radius), self.clipped(ratings + radius)
+
     def ratings(self, given: Given) -> Floats:
         """(items,): what a user would rate every item, not clipped to the scale."""
         if given.number >= 0:
@@ -87,8 +90,8 @@ class Scoring:
             return self.clipped(self.predictor.entries(np.full(len(items), given.number, np.int32), items))
         return self.clipped(self.predictor.new_user_at(given.others, given.ratings, given.features, items))
 
-    def half_widths(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
-        """(n,): half the intervals of predictions for a user; None where the model has no intervals."""
+    def interval_radius(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
+        """(n,): half the widths of the intervals of predictions for a user; None where the model has no intervals."""
         if given.number >= 0:
             return self.predictor.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
         return self.predictor.new_user_interval_radius(given.others, given.ratings, given.features, items, predicted)
@@ -118,13 +121,11 @@ class Scoring:
             return feedback.row(given.number)
         return given.others, feedback.main.grades.of(given.ratings)
 
-    @cached_property
-    def _spread(self) -> float:
-        return self.predictor.known.spread()
-
     def _lower_bound(self, predicted: Floats) -> Floats:
         """(n, items): ratings less what is uncertain of them, from how many ratings an item has."""
-        error = self._spread / np.sqrt(self.predictor.item_counts[: predicted.shape[1]] + _RATINGS_BEFORE)
+        error = self.predictor.known.spread() / np.sqrt(
+            self.predictor.item_counts[: predicted.shape[1]] + _RATINGS_BEFORE
+        )
         lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
         return lower
 
@@ -167,7 +168,7 @@ class Scoring:
         return BestItems(np.array([len(best)]), best, scores[best], self.ratings_at(given, best), self.raters()[best])
 
     def best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
-        """The lists of some users, given by index; -1 is one of whom nothing is known."""
+        """The lists of some users, given by index; -1 is an unknown user."""
         scorer, strangers = self.scorer, users < 0
         scorer.up_to_date()  # before threads ask
 
@@ -194,6 +195,24 @@ class Scoring:
             ratings = self.clipped(self.predictor.entries(users[place].astype(np.int32), items))
         return BestItems(lengths, items, chosen, ratings, self.raters()[items])
 
+    # Forgetting
+
+    def forget(self, users: Ints) -> set[int]:
+        """Remove all ratings, interactions and features of users; the items that they did something with."""
+        predictor, feedback, touched = self.predictor, self.scorer.feedback, set[int]()
+        for user in users.tolist():
+            rated, done = predictor.known.row(user)[0], feedback.items_of(user)
+            predictor.remove(np.full(len(rated), user, np.int32), rated)
+            feedback.main.forget(user)
+            if feedback.beside is not None:
+                feedback.beside.remove(np.full(len(done), user, np.int32), done)
+                feedback.beside.forget(user)
+            touched |= set(done.tolist())
+        width = predictor.user_features.width
+        if width and len(users):
+            predictor.describe_users(users, np.full((len(users), width), np.nan, np.float32))
+        return touched
+
     # Why
 
     def explain(
@@ -208,27 +227,41 @@ class Scoring:
     ) -> list[Explanation]:
         """Why items are scored or rated as they are; `columns` are those of a user's features, and their widths."""
         given = given._replace(widths=tuple(width for _, width in columns))
-        told, shares = self._shares(given, asked, by)
-        value, base = (self.scores(one, by) if by == "list" else self.ratings(one) for one in (given, STRANGER))
-        found = explanations(
-            told,
-            asked,
-            shares,
-            columns=[name for name, _ in columns],
-            predicted=value[asked],
-            base=base[asked],
-            items=self.items,
-            titles=titles,
-            scale=None if by == "list" else self.predictor.scale,
+        done, shares = self._shares(given, asked, by)
+        value, base = (
+            (self.scores(one, by) if by == "list" else self.ratings(one))[asked] for one in (given, STRANGER)
         )
-        if by == "list" or not with_interval:
+        clipped = value if by == "list" else self.clipped(value)
+        radius = self.interval_radius(given, asked, clipped) if with_interval and by == "rating" else None
+        rated = [self.items.id(item) for item in done.others.tolist()]
+        sources: list[dict[str, Any]] = [
+            {"item": item, "rating": None if isnan(rating) else rating, "title": titles.get(item)}
+            for item, rating in zip(rated, done.ratings.tolist(), strict=True)
+        ]
+        sources += [{"feature": name} for name, _ in columns]
+        found = []
+        for place, index in enumerate(asked.tolist()):
+            amounts = np.append(shares.ratings[place], shares.features[place])
+            order = np.argsort(-np.abs(amounts), kind="stable").tolist()
+            # A column that moves nothing is one of which nothing is known.
+            shown = [at for at in order if at < len(rated) or amounts[at] != 0]
+            item = self.items.id(index)
+            found.append(
+                Explanation(
+                    item=item,
+                    by=by,
+                    value=float(value[place]),
+                    clipped=float(clipped[place]),
+                    base=float(base[place]),
+                    contributions=[Contribution(float(amounts[at]), **sources[at]) for at in shown],
+                    remainder=float(value[place]) - float(base[place]) - float(amounts.sum()),
+                    title=titles.get(item),
+                )
+            )
+        if radius is None:
             return found
-        ratings = np.array([one.clipped for one in found], np.float32)
-        half = self.half_widths(given, asked, ratings)
-        if half is None:
-            return found
-        ends = self.clipped(ratings - half).tolist(), self.clipped(ratings + half).tolist()
-        return [one._replace(low=low, high=high) for one, low, high in zip(found, *ends, strict=True)]
+        low, high = (ends.tolist() for ends in self.interval(clipped, radius))
+        return [one._replace(low=low[place], high=high[place]) for place, one in enumerate(found)]
 
     def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
         """What a user did, and how far each of it and their features move the scores or ratings of items."""
@@ -277,25 +310,19 @@ def taken_in(read: Ratings, users: Vocabulary, items: Vocabulary, titles: dict[I
     return user_index, item_index
 
 
-class Described(NamedTuple):
-    """Users or items, known or new, and what their features are from now on."""
-
-    indices: Ints  # (n,)
-    vectors: Floats  # (n, width)
-    words: Mapping[str, ReadableColumn]
-
-
-def described(source: object, learned: Features, ids: Vocabulary, features: SideFeatures) -> Described:
-    """From {id: {column: value}} or a table, by the columns that were learned; new ids are added."""
+def described(
+    source: object, learned: Features, ids: Vocabulary, features: SideFeatures
+) -> tuple[Ints, Floats, Mapping[str, ReadableColumn]]:
+    """Indices (n,), features (n, width) and their words, from {id: {column: value}} or a table. New ids are added."""
     words: Mapping[str, ReadableColumn]
     if isinstance(source, Mapping):
-        told: Any = list(source)
+        named: Any = list(source)
         vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
         vectors, words = vectors.reshape(len(source), learned.width), learned.in_words(list(source.values()))
     else:
         read = learned.encode_table(source, unmentioned=np.nan)
-        told, vectors, words = read.ids.array(), read.values, read.readable
-    known = ids.find(told)
+        named, vectors, words = read.ids.array(), read.values, read.readable
+    known = ids.find(named)
     # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
     before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
-    return Described(ids.add(told), np.where(np.isnan(vectors), before, vectors), words)
+    return ids.add(named), np.where(np.isnan(vectors), before, vectors), words

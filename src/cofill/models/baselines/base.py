@@ -20,7 +20,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Predictor, grown
-from cofill.models.recommender import Fitting, Kept, Recommender
+from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
 from cofill.workers import cores
 
@@ -144,7 +144,7 @@ class FactorMatrix(Predictor):
         self._item_trained = (self.item_counts > 0) | items.trained_described
         self._user_known, self._item_known = self._user_trained.copy(), self._item_trained.copy()
         self._users, self._items = factors.users.copy(), factors.items.copy()  # as they stand now
-        self._catch_up()
+        self._apply_updates()
 
     # Changes
 
@@ -339,17 +339,17 @@ class Baseline(Recommender):
     def parameters(self) -> int:
         return sum(array.size for array in self.predictor.factors.arrays().values())
 
-    def _kept(self) -> Kept:
+    def _state_dict(self) -> State:
         predictor = self.predictor
         described = {"users": predictor.user_features, "items": predictor.item_features}
         weights = predictor.factors.arrays()
         weights |= {f"described.{side}": features.trained_described for side, features in described.items()}
-        return Kept(weights, known_arrays(predictor.known))
+        return State(weights, known_arrays(predictor.known))
 
-    def _restored(self, kept: Kept, scale: Scale, users: object, items: object) -> FactorMatrix:
-        weights = dict(kept.weights)
+    def _load_state_dict(self, state: State, scale: Scale, users: object, items: object) -> FactorMatrix:
+        weights = dict(state.weights)
         users_described, items_described = weights.pop("described.users"), weights.pop("described.items")
-        known = known_from(kept.ratings, len(self.users), len(self.items))
+        known = known_from(state.ratings, len(self.users), len(self.items))
         factors = self.factors_class.restored(weights)
         if factors.users.ndim != 2 or factors.items.ndim != 2 or factors.users.shape[1] != factors.items.shape[1]:
             raise ValueError("the vectors of users and items differ in width")

@@ -117,7 +117,7 @@ class ListBaseline(Means):
     def _fit_scorer(self, feedback: Feedback, done: Done) -> ListScorer:
         """The scorer of this baseline."""
 
-    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
+    def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         return self.scorer_class.restored(arrays, feedback, self._sides)
 
     def _chosen(

@@ -139,7 +139,7 @@ class CFNPredictor(Predictor):
         self._outdated: set[int] = set()  # columns whose weights are to be solved for again
         self._read = known.trained_counts()  # (rows,) ratings that the network takes in
         self._row_shrinkage: Floats | None = None
-        self._catch_up()
+        self._apply_updates()
 
     def _by_network(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
         """Those of rows and of columns; and from rows and columns those of users and of items."""

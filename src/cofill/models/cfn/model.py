@@ -12,7 +12,6 @@ from cofill.arrays import Floats
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
-from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
@@ -31,11 +30,10 @@ from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.persistence import Arrays, Sides, all_columns
+from cofill.models.persistence import Arrays, Cut, all_columns
 from cofill.models.portion import Portion
 from cofill.models.predictor import Predictor
-from cofill.models.recommender import Fitting, Kept, Recommender
-from cofill.models.shards import KeptByColumn
+from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Forecast, Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
@@ -262,10 +260,18 @@ class CFN(Recommender):
     def parameters(self) -> int:
         return sum(array.size for part in self.networks.values() for array in part.network.weights().values())
 
-    def _kept(self) -> Kept:
+    def _state_dict(self) -> State:
         if self.orientation != "both":
-            arrays, numbers = self.network_predictor.state()
-            return Kept(arrays, known_arrays(self.network_predictor.by_row), numbers)
+            predictor = self.network_predictor
+            by_row = predictor.by_row
+            arrays, numbers = predictor.state()
+
+            def rows() -> Arrays:
+                counts, spread = by_row.trained_counts(), self.predictor.known.spread()
+                return predictor.read_rows() | {"counts": counts, "spread": np.array([spread])}
+
+            cut = Cut("users" if self.orientation == "item" else "items", BY_COLUMN, BY_RATING, rows)
+            return State(arrays, known_arrays(by_row.transposed()), numbers, cut=cut)
         arrays, numbers = {}, {}
         # A file says them all: the defaults of a later version may be others.
         own = settings_by_rows(type(self.settings)) - self.settings.model_fields_set
@@ -278,27 +284,11 @@ class CFN(Recommender):
         if isinstance(self.predictor, Ensemble):
             stacking = self.predictor.stacking
             arrays |= {"stacking.coefficients": stacking.coefficients, "stacking.centres": stacking.centres}
-        return Kept(arrays, known_arrays(self.predictor.known), numbers, own_settings)
+        return State(arrays, known_arrays(self.predictor.known), numbers, own_settings)
 
-    def _kept_by_column(self) -> KeptByColumn:
-        if self.orientation == "both":
-            raise SettingsError(
-                "a model with orientation 'both' is saved in one piece, for what are columns to one of its networks "
-                "are rows to the other; leave out shards"
-            )
-        predictor = self.network_predictor
-        by_row = predictor.by_row
-        arrays, numbers = predictor.state()
-
-        def rows() -> Arrays:
-            counts, spread = by_row.trained_counts(), self.predictor.known.spread()
-            return predictor.read_rows() | {"counts": counts, "spread": np.array([spread])}
-
-        kept = Kept(arrays, known_arrays(by_row.transposed()), numbers, by_column=True)
-        columns: Sides = "users" if self.orientation == "item" else "items"
-        return KeptByColumn(kept, columns, BY_COLUMN, BY_RATING, int(by_row.trained_counts().sum()), rows)
-
-    def _restored(self, kept: Kept, scale: Scale, users: SideFeatures | None, items: SideFeatures | None) -> Predictor:
+    def _load_state_dict(
+        self, state: State, scale: Scale, users: SideFeatures | None, items: SideFeatures | None
+    ) -> Predictor:
         def restored(
             side: Orientation, own: Arrays, numbers: Mapping[str, float], by_row: KnownRatings, read: Arrays | None
         ) -> CFNPredictor:
@@ -308,19 +298,16 @@ class CFN(Recommender):
         sizes = len(self.users), len(self.items)
         if self.orientation != "both":
             rows, columns = rows_and_columns(self.orientation, *sizes)
-            if kept.by_column:
-                whole = None if kept.rows is None else all_columns(kept.rows)
-                by_row = known_from(kept.ratings, columns, rows, whole).transposed()
-            else:
-                by_row = known_from(kept.ratings, rows, columns)
-            return restored(self.orientation, kept.weights, kept.numbers, by_row, kept.rows)
-        self._own_settings = kept.own_settings
-        known, weights = known_from(kept.ratings, *sizes), dict(kept.weights)
+            whole = None if state.rows is None else all_columns(state.rows)
+            by_row = known_from(state.ratings, columns, rows, whole).transposed()
+            return restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
+        self._own_settings = state.networks
+        known, weights = known_from(state.ratings, *sizes), dict(state.weights)
         users, items = users or SideFeatures.none(known.trained.rows), items or SideFeatures.none(known.trained.columns)
         parts: dict[Orientation, Predictor] = {}
         for side in _SIDES:
             if own := taken(weights, begin := f"{side}."):
-                numbers = {name.removeprefix(begin): n for name, n in kept.numbers.items() if name.startswith(begin)}
+                numbers = {name.removeprefix(begin): n for name, n in state.numbers.items() if name.startswith(begin)}
                 parts[side] = restored(side, own, numbers, known if side == "user" else known.transposed(), None)
         if len(parts) == 1:
             return next(iter(parts.values()))
