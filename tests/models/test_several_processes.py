@@ -342,7 +342,7 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             keys=KeysOfSides(keys.users[own], keys.items),
             exchange=exchange,
         )
-        told = scorer.weights.target_codes
+        told = scorer.weights.target_codes(slice(None))
         return scorer.many(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
 
     alone, told = together(1, scores)[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import Stars
+from cofill.models.baselines.base import STARS, rescaled
 from cofill.models.baselines.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
 
@@ -134,8 +134,8 @@ def test_predictions_are_the_mean_over_the_samples() -> None:
     model = BPMF(samples=3, rank=4, burn_in=5, threads=1).fit(train)
     factors = model.predictor.factors
     users, items = (vectors[:, :-1].reshape(-1, 3, 4) * np.sqrt(3) for vectors in (factors.users, factors.items))
-    stars = Stars(train.scale)
-    means = stars.up(np.einsum("usk,isk->sui", users, items).mean(0) + stars.down(train.values).mean())
+    overall = rescaled(train.values, train.scale, STARS).mean()
+    means = rescaled(np.einsum("usk,isk->sui", users, items).mean(0) + overall, STARS, train.scale)
     np.testing.assert_allclose(model.predictor.users(np.arange(9)), means[:9], atol=1e-4)
 
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
-from cofill.models.baselines.base import RowShards
-from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors, solve_side
+from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import dense_of, sparse_of
 from tests.models.contract import cells, parts, small_cells
@@ -67,8 +66,7 @@ def random_grades(rng: np.random.Generator, users: int, items: int) -> Doubles:
 
 def stepped(rows: SparseRows, others: Floats, objective: Objective, steps: int, start: Floats) -> Floats:
     vectors = start.copy()
-    with RowShards(1) as shards:
-        solve_side(shards, rows, others, objective, steps, vectors)
+    objective.solve_side(rows, others, steps, 1, vectors)
     return vectors
 
 

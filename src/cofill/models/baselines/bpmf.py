@@ -22,16 +22,15 @@ things; RMSE below is on validation data of MovieLens-1M, at rank 10.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
-from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import Arrays, Baseline, Done, Factors, RowShards, ThreadedSettings, TrainingData
+from cofill.models.baselines.base import Baseline, Done, Factors, ThreadedSettings, TrainingData, in_shards
 
 # Standard deviation of vectors before the first turn.
 _START = 0.1
@@ -68,57 +67,40 @@ class Prior(NamedTuple):
     precision: Doubles  # (rank, rank)
 
 
+@dataclass(eq=False)
 class BPMFFactors(Factors):
     """(u_1, ..., u_S) / sqrt S and the overall mean of a user, (v_1, ..., v_S) / sqrt S and 1 of an item."""
 
-    def __init__(
-        self,
-        users: Floats,
-        items: Floats,
-        user_mean: Doubles,
-        user_precision: Doubles,
-        item_mean: Doubles,
-        item_precision: Doubles,
-        overall: Doubles,
-        precision: Doubles,
-    ) -> None:
-        super().__init__(users, items)
-        self._of_users = Prior(user_mean, user_precision)  # (samples, ...)
-        self._of_items = Prior(item_mean, item_precision)
-        self._overall = overall  # (1,)
-        self._precision = precision  # (samples,)
+    user_mean: Doubles  # (samples, rank), as all that follow: one prior for each sample
+    user_precision: Doubles
+    item_mean: Doubles
+    item_precision: Doubles
+    overall: Doubles  # (1,)
+    precision: Doubles  # (samples,), of ratings
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        return np.append(self._expected(self._of_users, items, ratings), np.float32(self._overall[0]))
+        prior = Prior(self.user_mean, self.user_precision)
+        return np.append(self._expected(prior, items, ratings), np.float32(self.overall[0]))
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
-        return np.append(self._expected(self._of_items, users, ratings), np.float32(1))
+        prior = Prior(self.item_mean, self.item_precision)
+        return np.append(self._expected(prior, users, ratings), np.float32(1))
 
     def _expected(self, prior: Prior, others: Floats, ratings: Floats) -> Floats:
         """The posterior mean in each sample, side by side."""
         samples, rank = prior.mean.shape
-        weight = self._precision[:, None, None]
+        weight = self.precision[:, None, None]
         precision = prior.precision.copy()
         shift = prior.precision @ prior.mean[:, :, None]
         for first in range(0, len(ratings), _CHUNK):
             part = others[first : first + _CHUNK, :-1].astype(np.float64) * np.sqrt(samples)
             known = part.reshape(-1, samples, rank).transpose(1, 2, 0)  # (samples, rank, n)
-            left = ratings[first : first + _CHUNK, None] - self._overall
+            left = ratings[first : first + _CHUNK, None] - self.overall
             precision += weight * (known @ known.transpose(0, 2, 1))
             shift += weight * (known @ left)
         expected = np.linalg.solve(precision, shift) / np.sqrt(samples)
         side_by_side: Floats = expected.astype(np.float32).ravel()
         return side_by_side
-
-    def arrays(self) -> Arrays:
-        return super().arrays() | {
-            "user_mean": self._of_users.mean,
-            "user_precision": self._of_users.precision,
-            "item_mean": self._of_items.mean,
-            "item_precision": self._of_items.precision,
-            "overall": self._overall,
-            "precision": self._precision,
-        }
 
 
 class BPMF(Baseline):
@@ -128,12 +110,12 @@ class BPMF(Baseline):
     """
 
     kind = "bpmf"
-    settings_class: ClassVar[type[Settings]] = BPMFSettings
+    settings_class = BPMFSettings
+    _settings: BPMFSettings
     factors_class = BPMFFactors
 
     def _factorise(self, data: TrainingData, done: Done) -> BPMFFactors:
         settings = self._settings
-        assert isinstance(settings, BPMFSettings)
         rng = np.random.default_rng(settings.seed)
         users = _Side.start(data.by_user, data.overall, settings.rank, rng)
         items = _Side.start(data.by_item, data.overall, settings.rank, rng)
@@ -142,19 +124,18 @@ class BPMF(Baseline):
         precisions = np.empty(settings.samples)
         precision = settings.precision or _PRECISION
         turns = settings.burn_in + settings.samples * settings.thinning
-        with RowShards(settings.threads) as shards:
-            for turn in range(1, turns + 1):
-                items.draw(users.vectors, precision, rng, shards)
-                users.draw(items.vectors, precision, rng, shards)
-                sample, waiting = divmod(turn - settings.burn_in, settings.thinning)
-                if sample > 0 and not waiting:
-                    kept_users.put(sample - 1, users.expected, users.prior)
-                    kept_items.put(sample - 1, items.vectors, items.prior)
-                    precisions[sample - 1] = precision
-                # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
-                if not settings.precision and 2 * turn >= settings.burn_in:
-                    precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
-                done(turn, turns)
+        for turn in range(1, turns + 1):
+            items.draw(users.vectors, precision, rng, settings.threads)
+            users.draw(items.vectors, precision, rng, settings.threads)
+            sample, waiting = divmod(turn - settings.burn_in, settings.thinning)
+            if sample > 0 and not waiting:
+                kept_users.put(sample - 1, users.expected, users.prior)
+                kept_items.put(sample - 1, items.vectors, items.prior)
+                precisions[sample - 1] = precision
+            # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
+            if not settings.precision and 2 * turn >= settings.burn_in:
+                precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
+            done(turn, turns)
         return BPMFFactors(
             kept_users.vectors,
             kept_items.vectors,
@@ -182,14 +163,14 @@ class _Side:
         prior = Prior(np.zeros(rank), np.eye(rank))
         return cls(centred, vectors, np.zeros_like(vectors), prior, np.zeros(rows.rows))
 
-    def draw(self, others: Doubles, precision: float, rng: np.random.Generator, shards: RowShards) -> None:
+    def draw(self, others: Doubles, precision: float, rng: np.random.Generator, threads: int) -> None:
         """The prior given the vectors, then the vectors given the prior, the ratings and the other side."""
         self.prior = draw_prior(self.vectors[self.rows.counts() > 0], rng)
         given = (self.rows.indptr, self.rows.indices, self.rows.values, others, precision)
         prior = (self.prior.precision, self.prior.precision @ self.prior.mean)
         normal = rng.standard_normal(self.vectors.shape)  # here, so that threads do not matter
         found = (self.expected, self.vectors, self.squared_errors)
-        shards.run(self.rows, lambda first, last: draw_rows(*given, *prior, normal, first, last, *found))
+        in_shards(self.rows, threads, lambda first, last: draw_rows(*given, *prior, normal, first, last, *found))
 
 
 class _Kept(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import Arrays, KnownRatings, known_arrays
@@ -259,6 +259,14 @@ def joined(rows: list[tuple[Ints, Floats]], columns: int) -> SparseRows:
     indices = np.concatenate([items for items, _ in rows] or [np.empty(0, np.int32)])
     values = np.concatenate([grades for _, grades in rows] or [np.empty(0, np.float32)])
     return SparseRows(indptr, indices.astype(np.int32), values.astype(np.float32), columns)
+
+
+def entries_where(rows: SparseRows, kept: Bools) -> SparseRows:
+    """Some of the entries (nnz,), in the same rows."""
+    if kept.all():
+        return rows
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return SparseRows(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns)
 
 
 def _together(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:
