@@ -343,7 +343,7 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             exchange=exchange,
         )
         told = scorer.weights.target_codes(slice(None))
-        return scorer.many(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
+        return scorer.of_people(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
 
     alone, told = together(1, scores)[0]
     for size in SIZES:

@@ -40,9 +40,9 @@ def test_weights_are_those_of_the_paper(penalty: float) -> None:
     scorer = scorer_of(parts().train, penalty)
     grades = dense_of(scorer.feedback.trained())
     weights = ease_of_the_paper(grades, penalty)
-    np.testing.assert_allclose(scorer.weights.matrix[:-1], weights, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(scorer.arrays()["weights"][:-1], weights, rtol=0, atol=1e-6)
     popular = scorer.one(np.empty(0, np.int32), np.empty(0, np.float32))
-    scores = scorer.many(scorer.feedback.rows(np.arange(20))) - popular
+    scores = scorer.of_people(scorer.feedback.rows(np.arange(20))) - popular
     np.testing.assert_allclose(scores, grades[:20] @ weights, rtol=0, atol=1e-5)
 
 

@@ -120,7 +120,7 @@ def test_whoever_asks_gets_the_closed_form_without_the_item_itself(grades_as: Gr
     items = factors.items.astype(np.float64)
     grades = dense_of(scorer.feedback.trained())[:6]
     popular = scorer.one(np.empty(0, np.int32), np.empty(0, np.float32))
-    scores = scorer.many(scorer.feedback.rows(np.arange(6))) - popular
+    scores = scorer.of_people(scorer.feedback.rows(np.arange(6))) - popular
     expected = solved_densely(grades, items, factors.objective) @ items.T
     np.testing.assert_allclose(scores[grades == 0], expected[grades == 0], rtol=0, atol=1e-4)
     # The ridge of somebody grows with what they did: without the item it is held where it is.

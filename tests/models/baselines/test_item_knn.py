@@ -12,7 +12,7 @@ from cofill.errors import SettingsError
 from cofill.models.baselines.item_models import ItemKNN, Neighbours, strongest
 from cofill.models.lists.gram import sparse_times
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
-from tests.models.baselines.sparse_grades import dense_of, sparse_of
+from tests.models.baselines.sparse_grades import sparse_of
 from tests.models.contract import cells, small_cells
 
 Doubles = npt.NDArray[np.float64]
@@ -88,8 +88,3 @@ def test_settings_are_chosen_or_given() -> None:
     assert dict(ItemKNN(neighbours=3).fit(ratings).facts())["neighbours"] == "3"
     with pytest.raises(SettingsError, match="'neighbours' must be greater than or equal to 1"):
         ItemKNN(neighbours=0)
-
-
-def test_grades_there_and_back() -> None:
-    grades = np.array([[0.5, 0, 1], [0, 0, 0]])
-    np.testing.assert_array_equal(dense_of(sparse_of(grades)), grades)

@@ -6,19 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.sparse import SparseRows
-from cofill.models.lists.feedback import joined
 from cofill.models.lists.gram import FitOptions, gram_times, regression_weights
 from cofill.models.lists.item_weights import ExactWeights, FoldIn, LowRankWeights, Penalties, fit_weights, user_weights
+from tests.models.baselines.sparse_grades import sparse_of
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
-
-
-def rows_of(dense: Doubles) -> SparseRows:
-    """Sparse rows of what is not zero."""
-    parts = [(np.flatnonzero(row).astype(np.int32), row[row != 0].astype(np.float32)) for row in dense]
-    return joined(parts, dense.shape[1])
 
 
 def random_grades(seed: int, users: int = 40, items: int = 12, share: float = 0.4) -> Doubles:
@@ -50,7 +43,7 @@ def slow_weights(x: Doubles, penalties: Penalties) -> Doubles:
 
 
 def fitted(x: Doubles, penalties: Penalties, *, exact: bool) -> LowRankWeights | ExactWeights:
-    found = fit_weights(rows_of(x), penalties, FitOptions(threads=1), exact=exact)
+    found = fit_weights(sparse_of(x), penalties, FitOptions(threads=1), exact=exact)
     assert isinstance(found, LowRankWeights | ExactWeights)
     return found
 
@@ -85,7 +78,7 @@ def test_it_is_ridge_regression_of_each_item_on_all_others(
 
 @pytest.mark.parametrize(("rank", "form"), [(3, LowRankWeights), (4, ExactWeights)])
 def test_a_catalogue_of_up_to_four_times_the_rank_is_solved_exactly(rank: int, form: type) -> None:
-    assert isinstance(fit_weights(rows_of(random_grades(1)), Penalties(rank), FitOptions()), form)
+    assert isinstance(fit_weights(sparse_of(random_grades(1)), Penalties(rank), FitOptions()), form)
 
 
 @pytest.mark.parametrize("size", [1, 300, 1200])
@@ -116,7 +109,7 @@ def test_low_rank_comes_close_and_closer() -> None:
 
 def test_an_item_that_is_folded_in_with_its_own_grades_stays_what_it_is() -> None:
     x = random_grades(2, users=120, items=30)
-    rows = rows_of(x)
+    rows = sparse_of(x)
     low, exact = (fitted(x, Penalties(64), exact=exact) for exact in (False, True))
     assert isinstance(low, LowRankWeights)
     assert isinstance(exact, ExactWeights)
@@ -141,7 +134,7 @@ def test_a_new_item_is_scored_as_if_it_had_been_there(exact: bool) -> None:
     users = np.flatnonzero(x[:, -1])
     mean = (x[:, :-1] > 0).sum(1).mean()
     assert FoldIn(*without.numbers).mean_ratings == pytest.approx(mean, rel=0.05)
-    new = without.folded_in(-1, rows_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32))
+    new = without.folded_in(-1, sparse_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32))
     did = np.column_stack([x[:, :-1], np.ones(len(x))])
     codes = did @ without.directions if isinstance(without, LowRankWeights) else did
     expected = did @ np.delete(slow_weights(x, Penalties()), 24, 0)[:, 24]
@@ -154,7 +147,7 @@ def test_a_new_item_is_scored_as_if_it_had_been_there(exact: bool) -> None:
 def test_gram_times_is_the_product(seed: int, width: int, threads: int) -> None:
     x = random_grades(seed)
     matrix = np.random.default_rng(seed).standard_normal((12, width)).astype(np.float32)
-    np.testing.assert_allclose(gram_times(rows_of(x), matrix, threads), x.T @ (x @ matrix), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(gram_times(sparse_of(x), matrix, threads), x.T @ (x @ matrix), rtol=1e-3, atol=1e-3)
 
 
 def test_people_who_did_much_count_less_each() -> None:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
@@ -19,13 +19,11 @@ from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import FittedMeans
 from cofill.models.lists.gram import in_threads
-from cofill.models.observed import KnownRatings, known_arrays, known_from
+from cofill.models.observed import Arrays, KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Predictor, grown
 from cofill.models.recommender import Fitting, Kept, Recommender
 from cofill.progress import Step
 from cofill.workers import cores
-
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 Done = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""

@@ -119,31 +119,27 @@ class BPMF(Baseline):
         rng = np.random.default_rng(settings.seed)
         users = _Side.start(data.by_user, data.overall, settings.rank, rng)
         items = _Side.start(data.by_item, data.overall, settings.rank, rng)
-        kept_users = _Kept.none(data.by_user.rows, settings.samples, settings.rank, data.overall)
-        kept_items = _Kept.none(data.by_item.rows, settings.samples, settings.rank, 1)
-        precisions = np.empty(settings.samples)
+        samples, rank = settings.samples, settings.rank
+        kept_users = np.full((data.by_user.rows, samples * rank + 1), data.overall, np.float32)
+        kept_items = np.ones((data.by_item.rows, samples * rank + 1), np.float32)
+        priors, precisions = [], []
         precision = settings.precision or _PRECISION
-        turns = settings.burn_in + settings.samples * settings.thinning
+        turns = settings.burn_in + samples * settings.thinning
         for turn in range(1, turns + 1):
             items.draw(users.vectors, precision, rng, settings.threads)
             users.draw(items.vectors, precision, rng, settings.threads)
             sample, waiting = divmod(turn - settings.burn_in, settings.thinning)
             if sample > 0 and not waiting:
-                kept_users.put(sample - 1, users.expected, users.prior)
-                kept_items.put(sample - 1, items.vectors, items.prior)
-                precisions[sample - 1] = precision
+                at = slice((sample - 1) * rank, sample * rank)
+                kept_users[:, at], kept_items[:, at] = (v / np.sqrt(samples) for v in (users.expected, items.vectors))
+                priors.append((*users.prior, *items.prior))
+                precisions.append(precision)
             # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
             if not settings.precision and 2 * turn >= settings.burn_in:
                 precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
             done(turn, turns)
-        return BPMFFactors(
-            kept_users.vectors,
-            kept_items.vectors,
-            *kept_users.prior,
-            *kept_items.prior,
-            np.array([data.overall]),
-            precisions,
-        )
+        numbers = {"overall": np.array([data.overall]), "precision": np.array(precisions)}
+        return BPMFFactors(kept_users, kept_items, *(np.array(one) for one in zip(*priors, strict=True)), **numbers)
 
 
 @dataclass
@@ -171,23 +167,6 @@ class _Side:
         normal = rng.standard_normal(self.vectors.shape)  # here, so that threads do not matter
         found = (self.expected, self.vectors, self.squared_errors)
         in_shards(self.rows, threads, lambda first, last: draw_rows(*given, *prior, normal, first, last, *found))
-
-
-class _Kept(NamedTuple):
-    """What is kept of the users, or of the items, of all samples."""
-
-    vectors: Floats  # (rows, samples * rank + 1)
-    prior: Prior  # (samples, ...)
-
-    @classmethod
-    def none(cls, rows: int, samples: int, rank: int, last: float) -> Self:
-        vectors = np.full((rows, samples * rank + 1), last, np.float32)
-        return cls(vectors, Prior(np.empty((samples, rank)), np.empty((samples, rank, rank))))
-
-    def put(self, sample: int, vectors: Doubles, prior: Prior) -> None:
-        samples, rank = self.prior.mean.shape
-        self.vectors[:, sample * rank : (sample + 1) * rank] = vectors / np.sqrt(samples)
-        self.prior.mean[sample], self.prior.precision[sample] = prior
 
 
 def draw_prior(vectors: Doubles, rng: np.random.Generator) -> Prior:

@@ -27,8 +27,8 @@ from cofill.models.baselines.base import solve_ridges
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
 from cofill.models.lists.feedback import Feedback, entries_where
 from cofill.models.lists.gram import Done, unseen
-from cofill.models.lists.item_weights import Arrays
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
+from cofill.models.observed import Arrays
 
 GradesAs = Literal["labels", "confidence"]
 
@@ -151,7 +151,7 @@ class IALSScorer(ListScorer):
 
     # Questions
 
-    def many(self, done: SparseRows) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None) -> Floats:
         vectors = self.item_vectors()
         scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):
@@ -215,14 +215,8 @@ class IALSScorer(ListScorer):
         items, grades = self._followed.did(user)
         return np.linalg.solve(*self._equations(self.factors.items[items], grades)).astype(np.float32)
 
-    # Keeping
-
     def arrays(self) -> Arrays:
         return {field.name: getattr(self.factors, field.name) for field in fields(self.factors)}
-
-    @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "IALSScorer":
-        return cls(feedback, sides, IALSFactors(**{field.name: arrays[field.name] for field in fields(IALSFactors)}))
 
 
 class IALS(ListBaseline):
@@ -233,7 +227,6 @@ class IALS(ListBaseline):
 
     kind = "ials"
     settings_class = IALSSettings
-    scorer_class = IALSScorer
     grids = {  # noqa: RUF012
         "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
         "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
@@ -264,6 +257,10 @@ class IALS(ListBaseline):
     def _fitted_scorer(self, feedback: Feedback, point: Point, done: Done) -> IALSScorer:
         factors = self._factors(feedback.trained(), point, self._settings.iterations, done)
         return IALSScorer(feedback, self._sides, factors)
+
+    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> IALSScorer:
+        kept = {field.name: arrays[field.name] for field in fields(IALSFactors)}
+        return IALSScorer(feedback, self._sides, IALSFactors(**kept))
 
     def facts(self) -> list[tuple[str, str]]:
         found = self.scorer.arrays()

@@ -43,8 +43,9 @@ from cofill.models.lists.gram import (
     regression_weights,
     sparse_times,
 )
-from cofill.models.lists.item_weights import Arrays, ExactWeights, FoldIn, ItemVectors, PairWeights, weighted_sums
+from cofill.models.lists.item_weights import ExactWeights, FoldIn, ItemVectors, PairWeights, weighted_sums
 from cofill.models.lists.scorer import LinearScorer, ListScorer, Sides
+from cofill.models.observed import Arrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -66,8 +67,8 @@ class ItemScorer(LinearScorer):
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
 
-    def of_people(self, done: SparseRows, about: object) -> Floats:
-        scores = super().of_people(done, None)
+    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+        scores = super().of_people(done)
         scores += self._popularity.hint()
         return scores
 

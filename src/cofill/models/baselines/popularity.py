@@ -25,8 +25,8 @@ from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades, entries_where
 from cofill.models.lists.gram import Done, gram_of
-from cofill.models.lists.item_weights import Arrays
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
+from cofill.models.observed import Arrays
 from cofill.models.results import best_of
 
 Grading = Literal["graded", "plain", "liked"]
@@ -34,9 +34,8 @@ Grading = Literal["graded", "plain", "liked"]
 Point = dict[str, float]
 """Settings by name."""
 
-LIKED_SHARE = 0.75
-"""Where on the scale, from its lowest to its highest rating, liking begins: 4 of 1 to 5."""
-
+# Where on the scale, from its lowest to its highest rating, liking begins: 4 of 1 to 5.
+_LIKED_SHARE = 0.75
 # What is popular counts so little beside what a baseline says that it only orders what would be equal.
 _HINT = 1e-4
 _HELD_OUT = 0.1
@@ -82,7 +81,7 @@ class OneGrades(Grades):
 
 def liked_from(scale: Scale) -> float:
     """The least rating of an item that a user liked."""
-    return float(scale.low + LIKED_SHARE * (scale.high - scale.low))
+    return float(scale.low + _LIKED_SHARE * (scale.high - scale.low))
 
 
 class ListBaseline(Means):
@@ -90,7 +89,6 @@ class ListBaseline(Means):
 
     settings_class: ClassVar[type[Settings]] = ListBaselineSettings
     takes_interactions: ClassVar[bool] = True
-    scorer_class: ClassVar[type[ListScorer]]
     grids: ClassVar[Mapping[str, Sequence[float]]] = {}
     """The settings that may be "auto", and what is tried of them."""
     start: ClassVar[Mapping[str, float]] = {}
@@ -128,9 +126,6 @@ class ListBaseline(Means):
     @abstractmethod
     def _fitted_scorer(self, feedback: Feedback, point: Point, done: Done) -> ListScorer:
         """The scorer of this baseline, with these settings."""
-
-    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
-        return self.scorer_class.restored(arrays, feedback, self._sides)
 
     def item_vectors(self) -> Floats:
         vectors = self.scorer.item_vectors()
@@ -171,7 +166,7 @@ class PopularityScorer(ListScorer):
         self._popularity = LivePopularity(feedback)
         self.following.append(self._popularity)
 
-    def many(self, done: SparseRows) -> Floats:
+    def of_people(self, done: SparseRows, about: object = None) -> Floats:
         return np.tile(self._popularity.sums().astype(np.float32), (done.rows, 1))
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
@@ -179,10 +174,6 @@ class PopularityScorer(ListScorer):
 
     def arrays(self) -> Arrays:
         return {"sums": self._popularity.sums()}
-
-    @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "PopularityScorer":
-        return cls(feedback, sides)
 
 
 class Popularity(ListBaseline):
@@ -194,10 +185,12 @@ class Popularity(ListBaseline):
     """
 
     kind = "popularity"
-    scorer_class = PopularityScorer
 
     def _fitted_scorer(self, feedback: Feedback, point: Point, done: Done) -> PopularityScorer:
         done(1.0)
+        return PopularityScorer(feedback, self._sides)
+
+    def _restored_scorer(self, arrays: Arrays, feedback: Feedback) -> PopularityScorer:
         return PopularityScorer(feedback, self._sides)
 
 
@@ -223,7 +216,10 @@ class Validation:
             people[order[np.cumsum(known.counts()[order]) > _MOST_RATINGS]] = False
         rows = np.repeat(np.arange(known.rows), known.counts())
         chosen = people[rows] & (rng.random(known.nnz) < _HELD_OUT)
-        gains = _gains(feedback, known.values)
+        gains, grades = np.ones(known.nnz, np.float32), feedback.main.grades
+        if grades.rated:
+            liked = known.values >= np.float32(liked_from(grades.scale))
+            gains = np.where(liked, known.values - np.float32(grades.scale.low), np.float32(0))
         wanted = np.unique(rows[chosen & (gains > 0)])
         if not len(wanted):
             return None
@@ -255,14 +251,6 @@ class Validation:
                 best = np.sort(gains)[::-1][:_LENGTH]
                 total += float(hits @ discounts[: len(hits)]) / float(best @ discounts[: len(best)])
         return total / len(self.users)
-
-
-def _gains(feedback: Feedback, values: Floats) -> Floats:
-    grades = feedback.main.grades
-    if not grades.rated:
-        return np.ones(len(values), np.float32)
-    liked = values >= np.float32(liked_from(grades.scale))
-    return np.where(liked, values - np.float32(grades.scale.low), np.float32(0)).astype(np.float32)
 
 
 def climbed(

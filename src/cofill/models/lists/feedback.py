@@ -84,18 +84,15 @@ class GradedRatings:
 
         With `to_training`, on top of what was known of them in training alone.
         """
-        value = self._trained_value if to_training else self._value
-        before = [value(int(user), int(item)) for user, item in zip(users, items, strict=True)]
+        before = [self._value(*pair, to_training) for pair in zip(users.tolist(), items.tolist(), strict=True)]
         total: Floats = np.minimum(np.array(before, np.float32) + weights, np.float32(self.grades.scale.high))
         return total
 
-    def _value(self, user: int, item: int) -> float:
+    def _value(self, user: int, item: int, to_training: bool) -> float:
+        if to_training:
+            return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
         items, values = self.known.row(user)
-        place = int(np.searchsorted(items, item))
-        return float(values[place]) if place < len(items) and items[place] == item else 0.0
-
-    def _trained_value(self, user: int, item: int) -> float:
-        return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
+        return float(values[items == item].sum())
 
     def forget(self, user: int) -> None:
         """Whatever comes of this user from now on does not add up with what was trained on."""
@@ -144,38 +141,32 @@ class GradedRatings:
     def row(self, user: int) -> tuple[Ints, Floats]:
         """Items (ascending) and grades of a user."""
         items, values = self.known.row(user)
-        left = None if self.decay is None else _left(self.decay.trained, user, items, self.known.later_in_row(user))
-        grades = self.grades.of(values)
-        return items, grades if left is None else grades * left
+        decay = None if self.decay is None else self.decay.trained
+        return items, self._graded(user, items, values, self.known.later_in_row(user), decay)
 
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
         users, values = self.known.column(item)
-        later = self.known.later_in_column(item)
-        left = None if self.decay is None else _left(self.decay.trained_columns, item, users, later)
-        grades = self.grades.of(values)
-        return users, grades if left is None else grades * left
+        decay = None if self.decay is None else self.decay.trained_columns
+        return users, self._graded(item, users, values, self.known.later_in_column(item), decay)
 
     def trained_row(self, user: int) -> tuple[Ints, Floats]:
         """Items and grades of a user in training."""
         if user >= self.known.trained.rows:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         items, values = self.known.trained.row(user)
+        return items, self._graded(user, items, values, {}, None if self.decay is None else self.decay.trained)
+
+    def _graded(
+        self, index: int, others: Ints, values: Floats, later: dict[int, float], decay: SparseRows | None
+    ) -> Floats:
+        """(n,): grades of the values of a row, or of a column; those that came later do not decay."""
         grades = self.grades.of(values)
-        return items, grades if self.decay is None else grades * self.decay.trained.row(user)[1]
-
-
-def _left(decay: SparseRows, index: int, others: Ints, later: dict[int, float]) -> Floats:
-    """(n,): what time has left of the entries of a row; what came later counts in full."""
-    left = np.ones(len(others), np.float32)
-    if index < decay.rows:
-        trained, factors = decay.row(index)
-        place = np.searchsorted(trained, others)
-        inside = np.minimum(place, max(len(trained) - 1, 0))
-        old = np.zeros(len(others), np.bool_) if not len(trained) else trained[inside] == others
-        old &= ~np.isin(others, list(later))
-        left[old] = factors[inside[old]]
-    return left
+        if decay is not None and index < decay.rows:
+            trained, factors = decay.row(index)
+            old = ~np.isin(others, list(later))
+            grades[old] *= factors[np.isin(trained, others[old])]
+        return grades
 
 
 class Feedback:
@@ -201,7 +192,8 @@ class Feedback:
 
         parts = [source.trained() for source in self._sources]
         shape = max(part.rows for part in parts), max(part.columns for part in parts)
-        first, second = (csr_array((p.values, p.indices, _up_to(p, shape[0])), shape=shape) for p in parts)
+        places = [(np.repeat(np.arange(part.rows), part.counts()), part.indices) for part in parts]
+        first, second = (csr_array((p.values, at), shape=shape) for p, at in zip(parts, places, strict=True))
         both = first.maximum(second).tocsr()
         both.sort_indices()
         return SparseRows(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data, shape[1])
@@ -246,11 +238,6 @@ class Feedback:
     def later_items(self, user: int) -> set[int]:
         """With which items a user has done something since the training."""
         return {item for source in self._sources for item in source.known.later_in_row(user)}
-
-
-def _up_to(rows: SparseRows, count: int) -> Longs:
-    """The starts of `count` rows, new ones empty."""
-    return np.concatenate([rows.indptr, np.full(count - rows.rows, rows.nnz, np.int64)])
 
 
 def joined(rows: list[tuple[Ints, Floats]], columns: int) -> SparseRows:

@@ -27,7 +27,7 @@ Related work: Steck 2019 (EASE), 2020 (EDLAE); Woodbury's identity does the rest
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -46,13 +46,12 @@ from cofill.models.lists.gram import (
     tall_times,
     unseen,
 )
+from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
 from cofill.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 # Up to so many times the rank, a catalogue is solved exactly.
 _EXACT = 4

@@ -20,7 +20,6 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.lists.feedback import Feedback, entries_where, joined
 from cofill.models.lists.gram import Done, FitOptions, as_csr, sparse_times, unseen
 from cofill.models.lists.item_weights import (
-    Arrays,
     FoldedIn,
     Heard,
     ItemVectors,
@@ -29,6 +28,7 @@ from cofill.models.lists.item_weights import (
     fit_weights,
     restored_weights,
 )
+from cofill.models.observed import Arrays
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Keys, Sample, seed_of
 
@@ -158,14 +158,10 @@ class ListScorer(ABC):
         self.following: list[Followed[Any]] = []
 
     @abstractmethod
-    def many(self, done: SparseRows) -> Floats:
-        """(n, items): scores for n people, given the grades of what they did; what comes from the item itself is left
-        out where they know it already.
+    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
+        """(n, items): scores for n people, given the grades of what they did, and their features if the scorer makes
+        use of these; what comes from the item itself is left out where they know it already.
         """
-
-    def of_people(self, done: SparseRows, about: About | None) -> Floats:
-        """The same for people of whom features are known too; not every scorer makes use of these."""
-        return self.many(done)
 
     def one(self, items: Ints, grades: Floats, about: About | None = None) -> Floats:
         """(items,): the same for one."""
@@ -201,11 +197,6 @@ class ListScorer(ABC):
     @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
-
-    @classmethod
-    @abstractmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> Self:
-        """From the model file."""
 
 
 # Where an item is among those that were folded in, if it is not.
@@ -262,10 +253,7 @@ class LinearScorer(ListScorer):
 
     # Questions
 
-    def many(self, done: SparseRows) -> Floats:
-        return self.of_people(done, None)
-
-    def of_people(self, done: SparseRows, about: About | None) -> Floats:
+    def of_people(self, done: SparseRows, about: About | None = None) -> Floats:
         later, fitted = self._later(), self.weights.items
         expected = None
         if about is not None and about.features.shape[1]:
@@ -362,6 +350,7 @@ class LinearScorer(ListScorer):
 
     @classmethod
     def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "LinearScorer":
+        """From the model file."""
         slopes = FeatureRegression(arrays["by_user_features"]), FeatureRegression(arrays["by_item_features"])
         return cls(feedback, sides, restored_weights(arrays), ByFeatures(*slopes))
 
