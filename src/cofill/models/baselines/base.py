@@ -170,9 +170,7 @@ class FactorPredictor(Predictor):
         return Given(self.factors.items[items[usable]], self._in_stars(ratings[usable]))
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
-        """Users as they were trained, or as they stand now if they came later; those of whom nothing is known do not
-        count.
-        """
+        """Users as they were trained, or as they stand now if they came later; unknown ones do not count."""
         usable = self._users.known[users] | self._users.trained[users]
         users, ratings = users[usable], ratings[usable]
         vectors, old = self._users.now[users], self._users.trained[users]

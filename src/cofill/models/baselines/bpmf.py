@@ -12,8 +12,8 @@ Gaussian-Wishart(mean 0, as certain as 2 observations, scale I, as many degrees 
 The mean over samples of u . v is itself a factorisation, by the samples' vectors side by side. We differ in three
 things; RMSE below is on validation data of MovieLens-1M, at rank 10.
 - Of a turn we keep the items that were drawn and the *expected* users given these, which are known when users are
-  drawn. The mean over turns tends to the same, with less noise; and whoever comes later with the same ratings gets the
-  same vector.
+  drawn. The mean over turns tends to the same, with less noise; and a new user with the same ratings gets the same
+  vector.
 - The precision of ratings is drawn too, once the chain has found its way (0.8430 after 120 turns). Held at 2, as in the
   paper, it is worse (0.8442), and means something else on every rating scale.
 - The chain starts from small random vectors. From a point estimate, as in the paper, it takes longer to forget what was
@@ -39,7 +39,7 @@ _PSEUDO_COUNT = 2.0
 # The precision of ratings in stars, and the ratings that it counts for when drawn.
 _PRECISION = 2.0
 _FREEDOM = 2.0
-# Ratings that are worked in at once when somebody new is solved for: every sample's vector of each is in memory.
+# Ratings that are worked in at once when a new user is solved for: every sample's vector of each is in memory.
 _CHUNK = 2048
 
 

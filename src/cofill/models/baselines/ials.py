@@ -80,8 +80,8 @@ class Objective(NamedTuple):
 
     def told(self, grades: Floats) -> tuple[Floats, Floats]:
         """Confidences and labels; what counts nothing is as if it had not been done."""
-        there = (grades != 0).astype(np.float32)
-        return (there, grades) if self.as_labels else (grades, there)
+        mask = (grades != 0).astype(np.float32)
+        return (mask, grades) if self.as_labels else (grades, mask)
 
     def equations(self, vectors: Floats, grades: Floats, gram: Floats, others: int) -> tuple[Doubles, Doubles]:
         """A, b of A x = b for a row with grades (n,) of n out of so many others, with vectors (n, rank); `gram` (rank,

@@ -83,7 +83,7 @@ class LLORMAFactors(Factors):
         return self._found(self.anchor_items, Given(users, ratings))
 
     def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        """The anchors' reach stays what it was: where in the matrix somebody is was learned, and weights do not add."""
+        """The anchors' reach stays what it was: the place in the matrix was learned, and weights do not add."""
         reach = trained[self._reach]
         return trained + self._solved(reach, after) - self._solved(reach, before)
 
@@ -101,7 +101,7 @@ class LLORMAFactors(Factors):
         return ridge(given.vectors[:, self._whole], np.ones_like(given.ratings), given.ratings, self._weight_decay)
 
     def _solved(self, reach: Floats, given: Given) -> Floats:
-        """The vector of somebody with these ratings and this place among the anchors, with nothing in place of K."""
+        """The vector of a row with these ratings and this place among the anchors, with nothing in place of K."""
         found = np.zeros(self._rank + self._anchors * (1 + self._rank), np.float32)
         found[self._whole] = self._whole_of(given)
         for t in np.flatnonzero(reach):
@@ -187,7 +187,7 @@ def alternate(
 ) -> tuple[Floats, Floats]:
     """Vectors (users, rank) and (items, rank) of one weighted model.
 
-    The weights of those who share no region with anybody they are compared with become zero.
+    Rows that share no region with any row that they are compared with get a weight of zero.
     """
     by_user, by_item = data.by_user, data.by_item
     users = np.zeros((by_user.rows, settings.rank), np.float32)

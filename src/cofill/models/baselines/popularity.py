@@ -1,8 +1,8 @@
 """Popularity, and what the baselines of lists share: grades of their own, what is popular, live, and chosen settings.
 
 These baselines are known for their lists, not for ratings: a rating is predicted by the fitted means, and a scorer of
-their own ranks items. A user of whom nothing is known gets what is popular; all others get it as a faint hint, which
-only decides between items that the baseline scores alike.
+their own ranks items. An unknown user gets what is popular; all others get it as a faint hint, which only decides
+between items that the baseline scores alike.
 
 Settings are chosen on validation ratings: a tenth of what people did is held out, and lists are to find it. The measure
 is NDCG@10 as `cofill.evaluation` defines it: relevant is what was rated in the upper quarter of the scale, and its gain

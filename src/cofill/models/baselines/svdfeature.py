@@ -131,7 +131,7 @@ class Side(NamedTuple):
         indptr = np.zeros(ids + 1, np.int64)
         np.cumsum(np.bincount(of, minlength=ids), out=indptr[1:])
         factors = rng.normal(0, _START, (ids + features.shape[1], rank)).astype(np.float32)
-        factors[:ids][~rated] = 0  # nobody will ever move them
+        factors[:ids][~rated] = 0  # no rating will ever move them
         return cls(
             indptr,
             (ids + which).astype(np.int32),

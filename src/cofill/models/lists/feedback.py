@@ -24,7 +24,7 @@ HIGHEST_WEIGHT = 5.0
 class Grades:
     """From ratings or weights of interactions to grades.
 
-    The lowest rating counts `floor` and the highest 1: even a bad rating says that somebody chose the item. Ratings
+    The lowest rating counts `floor` and the highest 1: even a bad rating says that a user chose the item. Ratings
     between them count floor + (1 - floor) t^power, where t goes from 0 to 1 along the scale. An interaction counts 1,
     however often it happened, or, with `confidence` above 0, the logarithm of its weight to that power. Where no
     interactions were trained on, their weights count as ratings on a scale from 0 to `HIGHEST_WEIGHT`.
@@ -67,7 +67,7 @@ class GradedRatings:
     _people: dict[int, int] = field(default_factory=dict)
     """Of the items that something has changed of: how many people did something with each, once asked."""
     _forgotten: set[int] = field(default_factory=set)
-    """Users of whom nothing that was trained on counts any more."""
+    """Users whose training data does not count any more."""
 
     @classmethod
     def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
@@ -170,7 +170,7 @@ class GradedRatings:
 
 
 class Feedback:
-    """Ratings, interactions, or both: where somebody rated and did something too, the higher grade counts."""
+    """Ratings, interactions, or both: where a user rated and did something too, the higher grade counts."""
 
     def __init__(self, main: GradedRatings, beside: GradedRatings | None = None) -> None:
         """`main` is what the model as a whole knows; `beside` are interactions of the same people, if there are any."""

@@ -98,7 +98,7 @@ class FoldedIn(NamedTuple):
     targets: Floats  # (k, ...)
 
 
-class Heard(NamedTuple):
+class History(NamedTuple):
     """What n people did."""
 
     fitted: SparseRows  # (n, items): of the items that are as they were fitted
@@ -134,7 +134,7 @@ class ItemWeights(ABC):
         """How many numbers an item that is folded in has as an input, and as a target."""
 
     @abstractmethod
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
         """Scores for people; what comes from an item itself is left out of its score."""
 
     @abstractmethod
@@ -284,19 +284,19 @@ class LowRankWeights(ItemWeights):
         own: Floats = self.gains * np.einsum("ij,ij->i", self.directions[:-1], self.directions[:-1])
         return own
 
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        codes = sparse_times(heard.fitted, self.directions) + self.directions[-1]
-        if heard.later is not None:
-            codes += heard.later @ folded.inputs
-        if heard.expected is not None:
-            codes += heard.expected
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
+        codes = sparse_times(history.fitted, self.directions) + self.directions[-1]
+        if history.later is not None:
+            codes += history.later @ folded.inputs
+        if history.expected is not None:
+            codes += history.expected
         scores = codes @ self.directions[:-1].T
         scores *= self.gains
-        did = heard.fitted
+        did = history.fitted
         scores[np.repeat(np.arange(did.rows), did.counts()), did.indices] -= did.values * self._own[did.indices]
         later = codes @ folded.targets.T
-        if heard.later is not None:
-            later -= heard.later.multiply(np.einsum("ij,ij->i", folded.inputs, folded.targets)).toarray()
+        if history.later is not None:
+            later -= history.later.multiply(np.einsum("ij,ij->i", folded.inputs, folded.targets)).toarray()
         return Scores(scores, later, codes)
 
     def target_codes(self, items: Ints | slice) -> Floats:
@@ -369,16 +369,16 @@ class PairWeights(ItemWeights):
         """What they say is known towards fitted items alone, of which codes know nothing."""
         return np.zeros((len(folded.items), self.directions.shape[1]), np.float32), folded.targets @ self.directions
 
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        scores = sparse_times(heard.fitted, self.matrix) + _dense(self.matrix[[-1]])
-        if heard.later is not None:
-            scores += heard.later @ folded.inputs
-        later = sparse_times(heard.trained, folded.targets.T) + folded.targets[:, -1]
-        codes = sparse_times(heard.fitted, self.directions) + self.directions[-1]
-        if heard.expected is not None:
-            scores += heard.expected @ self._target_codes.T
-            later += heard.expected @ self.folded_codes(folded)[1].T
-            codes += heard.expected
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
+        scores = sparse_times(history.fitted, self.matrix) + _dense(self.matrix[[-1]])
+        if history.later is not None:
+            scores += history.later @ folded.inputs
+        later = sparse_times(history.trained, folded.targets.T) + folded.targets[:, -1]
+        codes = sparse_times(history.fitted, self.directions) + self.directions[-1]
+        if history.expected is not None:
+            scores += history.expected @ self._target_codes.T
+            later += history.expected @ self.folded_codes(folded)[1].T
+            codes += history.expected
         return Scores(scores, later, codes)
 
     def correct_shares(

@@ -21,7 +21,7 @@ from cofill.models.lists.feedback import Feedback, entries_where, joined
 from cofill.models.lists.gram import Done, FitOptions, as_csr, sparse_times, unseen
 from cofill.models.lists.item_weights import (
     FoldedIn,
-    Heard,
+    History,
     ItemVectors,
     ItemWeights,
     Penalties,
@@ -56,7 +56,7 @@ class About(NamedTuple):
 
 # An item whose ratings have changed by at least this share of those in training is folded in anew.
 _CHANGED_SHARE = 0.1
-# People of whom the regression on their features learns.
+# People that the regression on their features learns from.
 _MOST_PEOPLE = 20_000
 _SEED = seed_of(0xBF)
 
@@ -200,7 +200,7 @@ class ListScorer(ABC):
 
 
 # Where an item is among those that were folded in, if it is not.
-_AS_FITTED, _SILENT, _COLD = -1, -2, -3
+_AS_FITTED, _UNKNOWN, _COLD = -1, -2, -3
 
 
 class _Later(NamedTuple):
@@ -210,7 +210,7 @@ class _Later(NamedTuple):
     folded: FoldedIn
     place: Longs  # (items,): where among those that were folded in
     cold: Longs  # items without ratings that have features
-    silent: Longs  # items of which nothing is known
+    unknown: Longs  # items of which nothing is known
 
 
 class LinearScorer(ListScorer):
@@ -257,15 +257,16 @@ class LinearScorer(ListScorer):
         later, fitted = self._later(), self.weights.items
         expected = None
         if about is not None and about.features.shape[1]:
-            trust = np.where(about.described, _trust_in_features(done.counts()), 0.0).astype(np.float32)
-            expected = trust[:, None] * self._by_features.users.expected(about.features)
-        found = self.weights.scores(self._heard(done, later, expected), later.folded)
+            # What features tell counts the less, the more a user did.
+            shrinkage = np.where(about.described, 1.0 / (1.0 + done.counts()), 0.0).astype(np.float32)
+            expected = shrinkage[:, None] * self._by_features.users.expected(about.features)
+        found = self.weights.scores(self._history(done, later, expected), later.folded)
         scores = found.fitted
         if self.feedback.items > fitted:
             scores = np.zeros((done.rows, self.feedback.items), np.float32)
             scores[:, :fitted] = found.fitted
         scores[:, later.folded.items] = found.later
-        scores[:, later.silent] = 0
+        scores[:, later.unknown] = 0
         if len(later.cold):
             features, slope = self.sides.items.values[later.cold], self._by_features.items.slope
             by_feature = found.codes @ slope.T
@@ -286,8 +287,7 @@ class LinearScorer(ListScorer):
         slope = self._by_features.users.slope
         starts = np.cumsum([0, *widths[:-1]])
         parts = np.add.reduceat(features[:, None] * slope[:-1], starts, axis=0) if len(widths) else slope[:0]
-        trust = float(_trust_in_features(np.array([done]))[0])
-        found: Doubles = trust * (self._targets(asked, self._later()) @ parts.T.astype(np.float64))
+        found: Doubles = self._targets(asked, self._later()) @ parts.T.astype(np.float64) / (1.0 + done)
         return found
 
     def _targets(self, asked: Ints, later: _Later) -> Doubles:
@@ -303,14 +303,14 @@ class LinearScorer(ListScorer):
     def item_vectors(self) -> Floats:
         return self._followed.rows(self.weights.embeddings, lambda folded: folded.embedding, self.weights.turned)
 
-    def _heard(self, done: SparseRows, later: _Later, expected: Floats | None) -> Heard:
+    def _history(self, done: SparseRows, later: _Later, expected: Floats | None) -> History:
         place = later.place[done.indices]
         trained = entries_where(done, (done.indices < self.weights.items) & (place >= _AS_FITTED))
         if (place == _AS_FITTED).all():
-            return Heard(trained, trained, None, expected)
+            return History(trained, trained, None, expected)
         new = entries_where(done, place >= 0)
         folded = SparseRows(new.indptr, later.place[new.indices], new.values, len(later.folded.items))  # type: ignore[arg-type]
-        return Heard(entries_where(done, place == _AS_FITTED), trained, as_csr(folded), expected)
+        return History(entries_where(done, place == _AS_FITTED), trained, as_csr(folded), expected)
 
     # Following
 
@@ -326,16 +326,16 @@ class LinearScorer(ListScorer):
             described = np.zeros(self.feedback.items, np.bool_)
             if features.width:
                 described[: len(features.described)] = features.described
-            cold, silent = np.flatnonzero(followed.unrated & described), np.flatnonzero(followed.unrated & ~described)
+            cold, unknown = np.flatnonzero(followed.unrated & described), np.flatnonzero(followed.unrated & ~described)
             place = np.full(self.feedback.items, _AS_FITTED, np.int64)
-            place[items], place[cold], place[silent] = np.arange(len(items)), _COLD, _SILENT
+            place[items], place[cold], place[unknown] = np.arange(len(items)), _COLD, _UNKNOWN
             inputs, targets = (
                 np.array(rows, np.float32).reshape(len(items), width)
                 for rows, width in zip(
                     ([one.as_input for one in new], [one.as_target for one in new]), self.weights.widths, strict=True
                 )
             )
-            self._known_later = _Later(followed.version, FoldedIn(items, inputs, targets), place, cold, silent)
+            self._known_later = _Later(followed.version, FoldedIn(items, inputs, targets), place, cold, unknown)
         return self._known_later
 
     def _folded_in(self, item: int, users: Ints, grades: Floats) -> ItemVectors:
@@ -392,8 +392,3 @@ class ByFeatures(NamedTuple):
             targets = weights.target_codes(slice(None)) * popular[:, None]
             of_items = FeatureRegression.fit(sides.items.trained, targets, examples, keys.items)
         return cls(of_users, of_items)
-
-
-def _trust_in_features(done: Longs) -> Doubles:
-    """(n,): how much the code that features tell counts beside so much that a user did."""
-    return np.asarray(1.0 / (1.0 + done), np.float64)
