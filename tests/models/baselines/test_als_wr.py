@@ -117,13 +117,6 @@ def test_somebody_who_rates_everything_0_is_understood() -> None:
     np.testing.assert_array_equal(factors.user_from(factors.items[:9], np.zeros(9, np.float32)), 0)
 
 
-def test_any_number_of_threads_gives_the_same_vectors() -> None:
-    train = parts().train
-    one, three = fitted(train, iterations=3, threads=1), fitted(train, iterations=3, threads=3)
-    np.testing.assert_array_equal(one.users, three.users)
-    np.testing.assert_array_equal(one.items, three.items)
-
-
 def test_items_start_at_their_means() -> None:
     rows = SparseRows(np.array([0, 2, 2, 3]), np.array([0, 1, 1], np.int32), np.array([2, 5, 4], np.float32), 2)
     items = first_items(rows, 3, np.random.default_rng(0))

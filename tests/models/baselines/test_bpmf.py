@@ -166,13 +166,6 @@ def test_the_paper_holds_the_precision() -> None:
     np.testing.assert_array_equal(model.predictor.factors.arrays()["precision"], 2.0)
 
 
-def test_any_number_of_threads_gives_the_same_vectors() -> None:
-    train = parts().train
-    one, three = (BPMF(samples=3, burn_in=2, threads=threads).fit(train).predictor.factors for threads in (1, 3))
-    np.testing.assert_array_equal(one.users, three.users)
-    np.testing.assert_array_equal(one.items, three.items)
-
-
 def test_progress_counts_turns() -> None:
     seen: list[tuple[float, float]] = []
     model = BPMF(samples=2, thinning=3, burn_in=1, threads=1)

@@ -130,12 +130,6 @@ def test_a_ridge_is_where_the_gradient_vanishes() -> None:
 # As it is used
 
 
-def test_threads_make_no_difference() -> None:
-    one, two = (LLORMA(**{**QUICK, "threads": threads}).fit(parts().train) for threads in (1, 2))
-    np.testing.assert_array_equal(one.predictor.factors.users, two.predictor.factors.users)
-    np.testing.assert_array_equal(one.predictor.factors.items, two.predictor.factors.items)
-
-
 def test_local_models_together_are_better_than_one() -> None:
     _, train, test, _, _ = parts()
     quick = {**QUICK, "weight_decay": 0.02}  # so little that each of them alone has learned some of the noise

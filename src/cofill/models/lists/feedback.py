@@ -74,8 +74,6 @@ class GradedRatings:
         """`decay` (n,) is in the order of the ratings of the training, row by row."""
         if decay is None:
             return cls(known, grades)
-        if len(decay) != known.trained.nnz:
-            raise ValueError("the time decay is of another number of ratings")
         rows = SparseRows(known.trained.indptr, known.trained.indices, decay, known.trained.columns)
         return cls(known, grades, KnownRatings(rows, rows.transpose()))
 

@@ -82,6 +82,9 @@ class FoldIn(NamedTuple):
     popularity: float = 0.0
 
 
+AS_FITTED = -1
+
+
 class ItemVectors(NamedTuple):
     """An item that was folded in."""
 
@@ -96,6 +99,7 @@ class FoldedIn(NamedTuple):
     items: Longs  # (k,)
     inputs: Floats  # (k, ...)
     targets: Floats  # (k, ...)
+    place: Longs  # (all items by now,): where among these; AS_FITTED, or below it if neither is known of an item
 
 
 class History(NamedTuple):
@@ -146,13 +150,8 @@ class ItemWeights(ABC):
         """The `directions` and `target_codes` (k, code) of items that were folded in."""
 
     @abstractmethod
-    def correct_shares(
-        self, shares: Doubles, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn
-    ) -> None:
-        """From products of codes (m, n) to what a grade of 1 of n items adds to the scores of m others, in place.
-
-        `place` and `at` say where among the folded ones each of them is; -1: it is as it was fitted; below: neither.
-        """
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
+        """From products of codes (m, n) to what a grade of 1 of n items adds to the scores of m others, in place."""
 
     @abstractmethod
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
@@ -306,9 +305,7 @@ class LowRankWeights(ItemWeights):
     def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
         return folded.inputs, folded.targets
 
-    def correct_shares(
-        self, shares: Doubles, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn
-    ) -> None:
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
         shares[asked[:, None] == items] = 0.0
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
@@ -381,12 +378,12 @@ class PairWeights(ItemWeights):
             codes += history.expected
         return Scores(scores, later, codes)
 
-    def correct_shares(
-        self, shares: Doubles, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn
-    ) -> None:
-        fitted, changed, trained = place == -1, place >= 0, (place >= -1) & (items < self.items)
-        shares[np.ix_(at == -1, fitted)] = _dense(self.matrix[items[fitted]][:, asked[at == -1]]).T
-        shares[np.ix_(at == -1, changed)] = folded.inputs[place[changed]][:, asked[at == -1]].T
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
+        place, at = folded.place[items], folded.place[asked]
+        as_fitted, changed, trained = place == AS_FITTED, place >= 0, (place >= AS_FITTED) & (items < self.items)
+        fitted = asked[at == AS_FITTED]
+        shares[np.ix_(at == AS_FITTED, as_fitted)] = _dense(self.matrix[items[as_fitted]][:, fitted]).T
+        shares[np.ix_(at == AS_FITTED, changed)] = folded.inputs[place[changed]][:, fitted].T
         shares[np.ix_(at >= 0, trained)] = folded.targets[at[at >= 0]][:, items[trained]]
 
     def embeddings(self) -> Floats:

@@ -20,6 +20,7 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.lists.feedback import Feedback, entries_where, joined
 from cofill.models.lists.gram import Done, FitOptions, as_csr, sparse_times, unseen
 from cofill.models.lists.item_weights import (
+    AS_FITTED,
     FoldedIn,
     History,
     ItemVectors,
@@ -199,8 +200,8 @@ class ListScorer(ABC):
         """For the model file."""
 
 
-# Where an item is among those that were folded in, if it is not.
-_AS_FITTED, _UNKNOWN, _COLD = -1, -2, -3
+# Where an item is among those that were folded in, if it is not, and not as it was fitted either.
+_UNKNOWN, _COLD = -2, -3
 
 
 class _Later(NamedTuple):
@@ -208,7 +209,6 @@ class _Later(NamedTuple):
 
     version: int
     folded: FoldedIn
-    place: Longs  # (items,): where among those that were folded in
     cold: Longs  # items without ratings that have features
     unknown: Longs  # items of which nothing is known
 
@@ -260,7 +260,7 @@ class LinearScorer(ListScorer):
             # What features tell counts the less, the more a user did.
             shrinkage = np.where(about.described, 1.0 / (1.0 + done.counts()), 0.0).astype(np.float32)
             expected = shrinkage[:, None] * self._by_features.users.expected(about.features)
-        found = self.weights.scores(self._history(done, later, expected), later.folded)
+        found = self.weights.scores(self._history(done, later.folded, expected), later.folded)
         scores = found.fitted
         if self.feedback.items > fitted:
             scores = np.zeros((done.rows, self.feedback.items), np.float32)
@@ -274,28 +274,28 @@ class LinearScorer(ListScorer):
         return scores
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        later, weights = self._later(), self.weights
-        place = later.place[items]
+        folded, weights = self._later().folded, self.weights
+        place = folded.place[items]
         inputs = np.zeros((len(items), weights.directions.shape[1]))
-        inputs[place == _AS_FITTED] = weights.directions[items[place == _AS_FITTED]]
-        inputs[place >= 0] = weights.folded_codes(later.folded)[0][place[place >= 0]]
-        found: Doubles = self._targets(asked, later) @ inputs.T
-        weights.correct_shares(found, items, place, asked, later.place[asked], later.folded)
+        inputs[place == AS_FITTED] = weights.directions[items[place == AS_FITTED]]
+        inputs[place >= 0] = weights.folded_codes(folded)[0][place[place >= 0]]
+        found: Doubles = self._targets(asked, folded) @ inputs.T
+        weights.correct_shares(found, items, asked, folded)
         return found * grades.astype(np.float64)
 
     def feature_shares(self, done: int, features: Floats, widths: tuple[int, ...], asked: Ints) -> Doubles:
         slope = self._by_features.users.slope
         starts = np.cumsum([0, *widths[:-1]])
         parts = np.add.reduceat(features[:, None] * slope[:-1], starts, axis=0) if len(widths) else slope[:0]
-        found: Doubles = self._targets(asked, self._later()) @ parts.T.astype(np.float64) / (1.0 + done)
+        found: Doubles = self._targets(asked, self._later().folded) @ parts.T.astype(np.float64) / (1.0 + done)
         return found
 
-    def _targets(self, asked: Ints, later: _Later) -> Doubles:
+    def _targets(self, asked: Ints, folded: FoldedIn) -> Doubles:
         """(m, code): what a code is multiplied by for the scores of items."""
-        at = later.place[asked]
+        at = folded.place[asked]
         found = np.zeros((len(asked), self.weights.directions.shape[1]))
-        found[at == _AS_FITTED] = self.weights.target_codes(asked[at == _AS_FITTED])
-        found[at >= 0] = self.weights.folded_codes(later.folded)[1][at[at >= 0]]
+        found[at == AS_FITTED] = self.weights.target_codes(asked[at == AS_FITTED])
+        found[at >= 0] = self.weights.folded_codes(folded)[1][at[at >= 0]]
         if (at == _COLD).any():
             found[at == _COLD] = self._by_features.items.expected(self.sides.items.values[asked[at == _COLD]])
         return found
@@ -303,14 +303,14 @@ class LinearScorer(ListScorer):
     def item_vectors(self) -> Floats:
         return self._followed.rows(self.weights.embeddings, lambda folded: folded.embedding, self.weights.turned)
 
-    def _history(self, done: SparseRows, later: _Later, expected: Floats | None) -> History:
-        place = later.place[done.indices]
-        trained = entries_where(done, (done.indices < self.weights.items) & (place >= _AS_FITTED))
-        if (place == _AS_FITTED).all():
+    def _history(self, done: SparseRows, folded: FoldedIn, expected: Floats | None) -> History:
+        place = folded.place[done.indices]
+        trained = entries_where(done, (done.indices < self.weights.items) & (place >= AS_FITTED))
+        if (place == AS_FITTED).all():
             return History(trained, trained, None, expected)
         new = entries_where(done, place >= 0)
-        folded = SparseRows(new.indptr, later.place[new.indices], new.values, len(later.folded.items))  # type: ignore[arg-type]
-        return History(entries_where(done, place == _AS_FITTED), trained, as_csr(folded), expected)
+        new = SparseRows(new.indptr, folded.place[new.indices].astype(np.int32), new.values, len(folded.items))
+        return History(entries_where(done, place == AS_FITTED), trained, as_csr(new), expected)
 
     # Following
 
@@ -327,7 +327,7 @@ class LinearScorer(ListScorer):
             if features.width:
                 described[: len(features.described)] = features.described
             cold, unknown = np.flatnonzero(followed.unrated & described), np.flatnonzero(followed.unrated & ~described)
-            place = np.full(self.feedback.items, _AS_FITTED, np.int64)
+            place = np.full(self.feedback.items, AS_FITTED, np.int64)
             place[items], place[cold], place[unknown] = np.arange(len(items)), _COLD, _UNKNOWN
             inputs, targets = (
                 np.array(rows, np.float32).reshape(len(items), width)
@@ -335,7 +335,8 @@ class LinearScorer(ListScorer):
                     ([one.as_input for one in new], [one.as_target for one in new]), self.weights.widths, strict=True
                 )
             )
-            self._known_later = _Later(followed.version, FoldedIn(items, inputs, targets), place, cold, unknown)
+            folded = FoldedIn(items, inputs, targets, place)
+            self._known_later = _Later(followed.version, folded, cold, unknown)
         return self._known_later
 
     def _folded_in(self, item: int, users: Ints, grades: Floats) -> ItemVectors:
