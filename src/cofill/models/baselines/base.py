@@ -251,20 +251,18 @@ class Baseline(Recommender):
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> FactorPredictor:
         given = data.ratings
-        by_user, by_item = given.rows("user"), given.rows("item")
-        training = TrainingData(
-            replace(by_user, values=rescaled(by_user.values, given.scale, STARS)),
-            replace(by_item, values=rescaled(by_item.values, given.scale, STARS)),
-            float(rescaled(given.values, given.scale, STARS).mean(dtype=np.float64)),
-            data.users.values,
-            data.items.values,
+        known = KnownRatings(given.rows("user"), given.rows("item"))
+        by_user, by_item = (
+            replace(rows, values=rescaled(rows.values, given.scale, STARS))
+            for rows in (known.trained, known.trained_columns)
         )
+        overall = float(by_user.values.mean(dtype=np.float64))
+        training = TrainingData(by_user, by_item, overall, data.users.values, data.items.values)
 
         def done(steps: int, total: int) -> None:
             fitting.progress(Step(f"fitting {self.kind}", steps, total, steps / total))
 
-        factors, known = self._factorise(training, done), KnownRatings(by_user, by_item)
-        described = data.users.described, data.items.described
+        factors, described = self._factorise(training, done), (data.users.described, data.items.described)
         return FactorPredictor(factors, known, given.scale, self._settings.mean_damping, *described)
 
     @property

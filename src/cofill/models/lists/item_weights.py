@@ -162,11 +162,7 @@ class ItemWeights(ABC):
 
     @abstractmethod
     def embeddings(self) -> Floats:
-        """(items, width): items that the same people choose have similar ones."""
-
-    def turned(self, embeddings: Floats) -> Floats:
-        """Embeddings of all items, fitted and folded in, so that their cosines compare them."""
-        return embeddings
+        """(items, width): items that the same people choose have similar ones, by their cosines."""
 
     def arrays(self) -> Arrays:
         """For the model file."""
@@ -322,18 +318,18 @@ class LowRankWeights(ItemWeights):
             target = (plain + before * np.float32(share)).astype(np.float32)
         speaks: Floats = (target / np.float32(diagonal + float(plain @ target))).astype(np.float32)
         scored: Floats = target * np.float32(max(len(grades), 1) ** -numbers.popularity)
-        return ItemVectors(speaks, scored, scored)
+        return ItemVectors(speaks, scored, scored @ self._to_axes)
+
+    @cached_property
+    def _to_axes(self) -> Floats:
+        """(rank, rank): to the axes of F, whose cosine is that of the columns of X: people who chose the one chose the
+        other. That of Q would say which items are left over when all others are accounted for.
+        """
+        return np.asarray(np.linalg.inv(self.turn), np.float32)
 
     def embeddings(self) -> Floats:
-        return self.target_codes(slice(None))
-
-    def turned(self, embeddings: Floats) -> Floats:
-        """Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other.
-
-        That of Q would say which items are left over when all others are accounted for.
-        """
-        turned: Floats = embeddings @ np.linalg.inv(self.turn)
-        return turned
+        embeddings: Floats = self.target_codes(slice(None)) @ self._to_axes
+        return embeddings
 
 
 # With a weight for every pair

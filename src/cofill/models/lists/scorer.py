@@ -130,12 +130,7 @@ class Followed(Generic[_Folded]):
         fitted = items < len(self._ratings)
         return items[fitted], grades[fitted]
 
-    def rows(
-        self,
-        fitted: Callable[[], npt.NDArray[Any]],
-        of: Callable[[_Folded], Any],
-        then: Callable[[Any], Any] = np.asarray,
-    ) -> npt.NDArray[Any]:
+    def rows(self, fitted: Callable[[], npt.NDArray[Any]], of: Callable[[_Folded], Any]) -> npt.NDArray[Any]:
         """(items, ...): what was fitted of every item, or folded in; zeros without ratings. Kept until that changes."""
         self.up_to_date()
         if self._rows is None or self._rows[0] != self.version:
@@ -145,7 +140,7 @@ class Followed(Generic[_Folded]):
             found[self.unrated] = 0
             for item, folded in self.items.items():
                 found[item] = of(folded)
-            self._rows = self.version, then(found)
+            self._rows = self.version, found
         return self._rows[1]
 
 
@@ -301,7 +296,7 @@ class LinearScorer(ListScorer):
         return found
 
     def item_vectors(self) -> Floats:
-        return self._followed.rows(self.weights.embeddings, lambda folded: folded.embedding, self.weights.turned)
+        return self._followed.rows(self.weights.embeddings, lambda folded: folded.embedding)
 
     def _history(self, done: SparseRows, folded: FoldedIn, expected: Floats | None) -> History:
         place = folded.place[done.indices]
