@@ -278,9 +278,8 @@ class Baseline(Recommender):
 
     def _kept(self) -> Kept:
         predictor = self.predictor
-        described = {"users": predictor.user_features, "items": predictor.item_features}
-        weights = predictor.factors.arrays()
-        weights |= {f"described.{side}": features.trained_described for side, features in described.items()}
+        users, items = predictor.user_features.trained_described, predictor.item_features.trained_described
+        weights = predictor.factors.arrays() | {"described.users": users, "described.items": items}
         return Kept(weights, known_arrays(predictor.known))
 
     def _restored(self, kept: Kept, scale: Scale, users: object, items: object) -> FactorPredictor:

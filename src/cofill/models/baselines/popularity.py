@@ -127,10 +127,6 @@ class ListBaseline(Means):
     def _fitted_scorer(self, feedback: Feedback, point: Point, done: Done) -> ListScorer:
         """The scorer of this baseline, with these settings."""
 
-    def item_vectors(self) -> Floats:
-        vectors = self.scorer.item_vectors()
-        return super().item_vectors() if vectors is None else vectors[: len(self.items)]
-
     def parameters(self) -> int:
         return super().parameters() + sum(array.size for array in self.scorer.arrays().values())
 
@@ -141,9 +137,13 @@ class LivePopularity(Followed[float]):
     def __init__(self, feedback: Feedback) -> None:
         trained = feedback.trained()
         ratings = np.bincount(trained.indices, minlength=trained.columns)
-        super().__init__(feedback, ratings, lambda item, users, grades: float(grades.sum(dtype=np.float64)), share=0.0)
+        super().__init__(feedback, ratings, self._sum, share=0.0)
         self._people = max(1, feedback.main.known.trained.rows)
         self._trained: Doubles = np.bincount(trained.indices, trained.values, trained.columns).astype(np.float64)
+
+    @staticmethod
+    def _sum(item: int, users: Ints, grades: Floats) -> float:
+        return float(grades.sum(dtype=np.float64))
 
     def sums(self) -> Doubles:
         """(items,)"""
