@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Floats
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.baselines.als_wr import ALSWR, ALSWRFactors, first_items
 from cofill.models.baselines.base import STARS, rescaled, solve_ridges
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
-
-Floats = npt.NDArray[np.float32]
 
 
 class TestContract(LearnerContract):

@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Doubles
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.models.baselines.base import STARS, rescaled
 from cofill.models.baselines.bpmf import BPMF, BPMFFactors, draw_precision, draw_prior, draw_rows, draw_wishart
 from tests.models.contract import LearnerContract, kept_in, parts, rmse
-
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(LearnerContract):

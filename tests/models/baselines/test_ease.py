@@ -1,9 +1,9 @@
 """EASE keeps the contract, and is the closed form of its paper, for new items too."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from cofill.arrays import Doubles
 from cofill.data.ratings import Ratings
 from cofill.errors import DataError, SettingsError
 from cofill.models.baselines import item_models
@@ -11,8 +11,6 @@ from cofill.models.baselines.item_models import EASE, ItemScorer
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import dense_of
 from tests.models.contract import cells, parts, small_cells
-
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(ListBaselineContract):

@@ -4,11 +4,11 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Doubles, Floats
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
@@ -16,9 +16,6 @@ from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import dense_of, sparse_of
 from tests.models.contract import cells, parts, small_cells
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 
 _SMALL: dict[str, Any] = {"rank": 8, "unobserved": 0.1, "penalty": 0.02, "iterations": 6, "threads": 1}
 

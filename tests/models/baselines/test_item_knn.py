@@ -3,19 +3,17 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Doubles
 from cofill.errors import SettingsError
 from cofill.models.baselines.item_models import ItemKNN, Neighbours, strongest
 from cofill.models.lists.gram import sparse_times
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import sparse_of
 from tests.models.contract import cells, small_cells
-
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(ListBaselineContract):

@@ -4,16 +4,15 @@ import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from cofill.arrays import Doubles
 from cofill.data.ratings import Ratings
 from cofill.models.baselines.base import TrainingData
 from cofill.models.baselines.llorma import LLORMA, LLORMASettings, alternate, ridge
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, small_cells
 
 QUICK: dict[str, Any] = {"rank": 5, "anchors": 8, "iterations": 6, "weight_decay": 0.06, "threads": 1}
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(LearnerContract):

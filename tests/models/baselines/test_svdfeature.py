@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from cofill.data.datasets.world import World, make_world
@@ -19,7 +18,6 @@ from cofill.models.baselines.svdfeature import Side, SVDFeature, descend
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, rmse_of_means, small_cells
 
 QUICK: dict[str, Any] = {"rank": 8, "epochs": 25, "learning_rate": 0.03, "weight_decay": 0.05}
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(LearnerContract):

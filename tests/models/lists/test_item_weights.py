@@ -1,17 +1,14 @@
 """The list scorer against its definition: ridge regression of every item on all others, with a zero diagonal."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Doubles
 from cofill.models.lists.gram import FitOptions, gram_times, regression_weights
 from cofill.models.lists.item_weights import ExactWeights, FoldIn, LowRankWeights, Penalties, fit_weights, user_weights
 from tests.models.baselines.sparse_grades import sparse_of
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 
 
 def random_grades(seed: int, users: int = 40, items: int = 12, share: float = 0.4) -> Doubles:
