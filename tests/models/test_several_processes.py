@@ -343,8 +343,8 @@ def test_the_list_scorer(rank: int, features: int) -> None:
             keys=KeysOfSides(keys.users[own], keys.items),
             exchange=exchange,
         )
-        told = scorer.weights.target_codes
-        return scorer.many(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
+        told = scorer.weights.target_codes(slice(None))
+        return scorer.of_people(asked), np.concatenate([side.slope @ told.T for side in scorer._by_features])
 
     alone, told = together(1, scores)[0]
     for size in SIZES:

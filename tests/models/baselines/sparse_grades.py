@@ -1,12 +1,10 @@
 """Grades, from a dense matrix to a sparse one and back."""
 
 import numpy as np
-import numpy.typing as npt
 
+from cofill.arrays import Doubles
 from cofill.data.sparse import SparseRows
 from cofill.models.lists.feedback import joined
-
-Doubles = npt.NDArray[np.float64]
 
 
 def sparse_of(grades: Doubles) -> SparseRows:

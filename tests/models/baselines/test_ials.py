@@ -4,22 +4,18 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Doubles, Floats
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
-from cofill.models.baselines.base import RowShards
-from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors, solve_side
+from cofill.models.baselines.ials import IALS, GradesAs, IALSFactors, IALSScorer, Objective, fit_factors
 from tests.models.baselines.list_baseline_contract import ListBaselineContract
 from tests.models.baselines.sparse_grades import dense_of, sparse_of
 from tests.models.contract import cells, parts, small_cells
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
 
 _SMALL: dict[str, Any] = {"rank": 8, "unobserved": 0.1, "penalty": 0.02, "iterations": 6, "threads": 1}
 
@@ -67,8 +63,7 @@ def random_grades(rng: np.random.Generator, users: int, items: int) -> Doubles:
 
 def stepped(rows: SparseRows, others: Floats, objective: Objective, steps: int, start: Floats) -> Floats:
     vectors = start.copy()
-    with RowShards(1) as shards:
-        solve_side(shards, rows, others, objective, steps, vectors)
+    objective.solve_side(rows, others, steps, 1, vectors)
     return vectors
 
 
@@ -122,7 +117,7 @@ def test_whoever_asks_gets_the_closed_form_without_the_item_itself(grades_as: Gr
     items = factors.items.astype(np.float64)
     grades = dense_of(scorer.feedback.trained())[:6]
     popular = scorer.one(np.empty(0, np.int32), np.empty(0, np.float32))
-    scores = scorer.many(scorer.feedback.rows(np.arange(6))) - popular
+    scores = scorer.of_people(scorer.feedback.rows(np.arange(6))) - popular
     expected = solved_densely(grades, items, factors.objective) @ items.T
     np.testing.assert_allclose(scores[grades == 0], expected[grades == 0], rtol=0, atol=1e-4)
     # The ridge of somebody grows with what they did: without the item it is held where it is.

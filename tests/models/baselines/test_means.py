@@ -62,6 +62,21 @@ def test_all_ways_of_asking_agree() -> None:
     np.testing.assert_allclose(predictor.user(3)[:15], expected[3], atol=1e-5)
 
 
+SMALL: dict[str, dict[str, Any]] = {
+    "als-wr": {"rank": 4, "iterations": 2},
+    "svdfeature": {"rank": 4, "epochs": 2},
+    "bpmf": {"rank": 3, "burn_in": 2, "samples": 2, "thinning": 1},
+    "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
+}
+
+
+@pytest.mark.parametrize("name", ["als-wr", "bpmf", "llorma"])
+def test_any_number_of_threads_gives_the_same_predictions(name: str) -> None:
+    one, three = (algorithm(name)(**SMALL[name], threads=threads).fit(parts().train) for threads in (1, 3))
+    everyone = np.arange(len(one.users))
+    np.testing.assert_array_equal(one.predictor.users(everyone), three.predictor.users(everyone))
+
+
 @pytest.mark.parametrize(("factor", "shift"), [(20.0, 0.0), (0.2, 0.0), (4.0, -11.0), (1.0, 100.0)])
 @pytest.mark.parametrize("name", ["means", "als-wr", "svdfeature", "bpmf", "llorma"])
 def test_another_scale_is_the_same_world(name: str, factor: float, shift: float) -> None:
@@ -69,13 +84,7 @@ def test_another_scale_is_the_same_world(name: str, factor: float, shift: float)
     low, high = train.scale
     frame = train.to_polars().with_columns(pl.col("rating") * factor + shift)
     changed = Ratings.read(frame, scale=(low * factor + shift, high * factor + shift))
-    small: dict[str, Any] = {
-        "als-wr": {"rank": 4, "iterations": 2},
-        "svdfeature": {"rank": 4, "epochs": 2},
-        "bpmf": {"rank": 3, "burn_in": 2, "samples": 2, "thinning": 1},
-        "llorma": {"rank": 2, "anchors": 3, "iterations": 2},
-    }
-    make = partial(algorithm(name), **small.get(name, {}))
+    make = partial(algorithm(name), **SMALL.get(name, {}))
     pairs = parts().test
     expected = make().fit(train).predict(pairs)
     predicted = (make().fit(changed).predict(pairs) - shift) / factor

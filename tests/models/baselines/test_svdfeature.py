@@ -7,19 +7,17 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from cofill.data.datasets.world import World, make_world
 from cofill.data.features import Features
 from cofill.data.splits import cold_items_split
 from cofill.errors import TrainingDivergedError
-from cofill.models.baselines.base import Stars
+from cofill.models.baselines.base import STARS, rescaled
 from cofill.models.baselines.svdfeature import Side, SVDFeature, descend
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, rmse_of_means, small_cells
 
 QUICK: dict[str, Any] = {"rank": 8, "epochs": 25, "learning_rate": 0.03, "weight_decay": 0.05}
-Doubles = npt.NDArray[np.float64]
 
 
 class TestContract(LearnerContract):
@@ -68,7 +66,9 @@ def test_an_epoch_is_the_definition_taken_rating_by_rating() -> None:
         q += 0.05 * (error * to_q - 0.1 * part_i[:, None] * q)
         b += 0.05 * (error * s_u - 0.1 * part_u * b)
         c += 0.05 * (error * t_i - 0.1 * part_i * c)
-    assert descend(users, items, order, who, what, left, 0.05, 0.1) == pytest.approx(squares, rel=1e-5)
+    assert descend(users, items, order, who, what, left, np.float32(0.05), np.float32(0.1)) == pytest.approx(
+        squares, rel=1e-5
+    )
     for ours, expected in ((users.factors, p), (users.bias, b), (items.factors, q), (items.bias, c)):
         np.testing.assert_allclose(ours, expected, atol=1e-6)
     biases, factors = users.summed()
@@ -80,7 +80,7 @@ def test_a_new_user_is_at_the_minimum_of_the_loss() -> None:
     """The gradient of the objective vanishes there, in the factors and in the bias."""
     model = SVDFeature(**QUICK).fit(parts().train)
     factors = model.predictor.factors
-    stars = Stars(parts().train.scale).down(parts().train.values)
+    stars = rescaled(parts().train.values, parts().train.scale, STARS)
     items, ratings = factors.items[:30], stars[:30]
     user = factors.user_from(items, ratings).astype(np.float64)
     left = ratings - items.astype(np.float64) @ user

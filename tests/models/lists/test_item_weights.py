@@ -1,24 +1,14 @@
 """The list scorer against its definition: ridge regression of every item on all others, with a zero diagonal."""
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.data.sparse import SparseRows
-from cofill.models.lists.feedback import joined
-from cofill.models.lists.gram import gram_times, regression_weights
-from cofill.models.lists.item_weights import ExactWeights, LowRankWeights, Penalties, fit_weights, user_weights
-
-Floats = npt.NDArray[np.float32]
-Doubles = npt.NDArray[np.float64]
-
-
-def rows_of(dense: Doubles) -> SparseRows:
-    """Sparse rows of what is not zero."""
-    parts = [(np.flatnonzero(row).astype(np.int32), row[row != 0].astype(np.float32)) for row in dense]
-    return joined(parts, dense.shape[1])
+from cofill.arrays import Doubles
+from cofill.models.lists.gram import FitOptions, gram_times, regression_weights
+from cofill.models.lists.item_weights import ExactWeights, FoldIn, LowRankWeights, Penalties, fit_weights, user_weights
+from tests.models.baselines.sparse_grades import sparse_of
 
 
 def random_grades(seed: int, users: int = 40, items: int = 12, share: float = 0.4) -> Doubles:
@@ -49,14 +39,17 @@ def slow_weights(x: Doubles, penalties: Penalties) -> Doubles:
     return found
 
 
-FORMS = (LowRankWeights, ExactWeights)
+def fitted(x: Doubles, penalties: Penalties, *, exact: bool) -> LowRankWeights | ExactWeights:
+    found = fit_weights(sparse_of(x), penalties, FitOptions(threads=1), exact=exact)
+    assert isinstance(found, LowRankWeights | ExactWeights)
+    return found
 
 
 def weights_of(found: LowRankWeights | ExactWeights) -> Doubles:
     """B as the vectors have it, or as it is."""
     if isinstance(found, ExactWeights):
         return found.weights.astype(np.float64)
-    q = found.vectors.astype(np.float64)
+    q = found.directions.astype(np.float64)
     whole = q @ q[:-1].T * found.gains
     whole[np.arange(found.items), np.arange(found.items)] = 0.0
     return whole
@@ -75,14 +68,14 @@ def test_it_is_ridge_regression_of_each_item_on_all_others(
 ) -> None:
     x = random_grades(seed)
     penalties = Penalties(64, penalty, share, user_power, popularity)
-    for form in FORMS:
-        found = form.fit(rows_of(x), penalties, 0, lambda share: None, threads=1)
+    for exact in (False, True):
+        found = fitted(x, penalties, exact=exact)
         np.testing.assert_allclose(weights_of(found), slow_weights(x, penalties), rtol=0, atol=2e-3)
 
 
 @pytest.mark.parametrize(("rank", "form"), [(3, LowRankWeights), (4, ExactWeights)])
 def test_a_catalogue_of_up_to_four_times_the_rank_is_solved_exactly(rank: int, form: type) -> None:
-    assert isinstance(fit_weights(rows_of(random_grades(1)), Penalties(rank), 0, lambda share: None), form)
+    assert isinstance(fit_weights(sparse_of(random_grades(1)), Penalties(rank), FitOptions()), form)
 
 
 @pytest.mark.parametrize("size", [1, 300, 1200])
@@ -103,7 +96,7 @@ def test_low_rank_comes_close_and_closer() -> None:
     exact = slow_weights(x, Penalties())
     errors = []
     for rank in (2, 10, 40, 81):
-        found = LowRankWeights.fit(rows_of(x), Penalties(rank), 0, lambda share: None, threads=1)
+        found = fitted(x, Penalties(rank), exact=False)
         assert found.directions.shape[1] == rank
         errors.append(float(np.linalg.norm(weights_of(found) - exact) / np.linalg.norm(exact)))
     assert errors == sorted(errors, reverse=True)
@@ -113,16 +106,16 @@ def test_low_rank_comes_close_and_closer() -> None:
 
 def test_an_item_that_is_folded_in_with_its_own_grades_stays_what_it_is() -> None:
     x = random_grades(2, users=120, items=30)
-    rows = rows_of(x)
-    low, exact = (form.fit(rows, Penalties(64), 0, lambda share: None, threads=1) for form in FORMS)
+    rows = sparse_of(x)
+    low, exact = (fitted(x, Penalties(64), exact=exact) for exact in (False, True))
     assert isinstance(low, LowRankWeights)
     assert isinstance(exact, ExactWeights)
     for item in range(30):
         users = np.flatnonzero(x[:, item])
         given = item, rows.take(users), x[users, item].astype(np.float32)
         again = low.folded_in(*given)
-        np.testing.assert_allclose(again.as_input, low.vectors[item], atol=1e-3 * np.abs(low.vectors).max())
-        target = low.vectors[item] * low.gains[item]
+        np.testing.assert_allclose(again.as_input, low.directions[item], atol=1e-3 * np.abs(low.directions).max())
+        target = low.directions[item] * low.gains[item]
         np.testing.assert_allclose(again.as_target, target, atol=2e-3 * np.abs(target).max())
         again = exact.folded_in(*given)
         np.testing.assert_allclose(again.as_input, exact.weights[item], atol=1e-4)
@@ -130,17 +123,17 @@ def test_an_item_that_is_folded_in_with_its_own_grades_stays_what_it_is() -> Non
         np.testing.assert_allclose(again.as_target[-1], exact.weights[-1, item], atol=1e-4)
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_a_new_item_is_scored_as_if_it_had_been_there(form: type[LowRankWeights] | type[ExactWeights]) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_new_item_is_scored_as_if_it_had_been_there(exact: bool) -> None:
     """To first order: the others have not heard of it yet."""
     x = random_grades(3, users=600, items=25, share=0.5)
-    without = form.fit(rows_of(x[:, :-1]), Penalties(64), 0, lambda share: None, threads=1)
+    without = fitted(x[:, :-1], Penalties(64), exact=exact)
     users = np.flatnonzero(x[:, -1])
     mean = (x[:, :-1] > 0).sum(1).mean()
-    assert without.mean_ratings == pytest.approx(mean, rel=0.05)
-    new = without.folded_in(-1, rows_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32))
+    assert FoldIn(*without.numbers).mean_ratings == pytest.approx(mean, rel=0.05)
+    new = without.folded_in(-1, sparse_of(x[:, :-1]).take(users), x[users, -1].astype(np.float32))
     did = np.column_stack([x[:, :-1], np.ones(len(x))])
-    codes = did @ without.vectors if isinstance(without, LowRankWeights) else did
+    codes = did @ without.directions if isinstance(without, LowRankWeights) else did
     expected = did @ np.delete(slow_weights(x, Penalties()), 24, 0)[:, 24]
     assert np.corrcoef(codes @ new.as_target, expected)[0, 1] > 0.995
     assert np.std(codes @ new.as_target) == pytest.approx(np.std(expected), rel=0.1)
@@ -151,7 +144,7 @@ def test_a_new_item_is_scored_as_if_it_had_been_there(form: type[LowRankWeights]
 def test_gram_times_is_the_product(seed: int, width: int, threads: int) -> None:
     x = random_grades(seed)
     matrix = np.random.default_rng(seed).standard_normal((12, width)).astype(np.float32)
-    np.testing.assert_allclose(gram_times(rows_of(x), matrix, threads), x.T @ (x @ matrix), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(gram_times(sparse_of(x), matrix, threads), x.T @ (x @ matrix), rtol=1e-3, atol=1e-3)
 
 
 def test_people_who_did_much_count_less_each() -> None:

@@ -72,12 +72,6 @@ def test_lists_are_of_the_kind_that_somebody_likes() -> None:
         assert kinds[KINDS[person % 3]] >= 4
 
 
-def test_somebody_new_gets_what_somebody_known_gets_who_did_the_same() -> None:
-    model = plain()
-    own = {item: rating for person, item, rating in triples() if person == 7}
-    np.testing.assert_allclose(model.score(own), model.score(7), rtol=0, atol=1e-6)
-
-
 def test_lists_follow_ratings_and_leave_no_trace_of_what_is_forgotten() -> None:
     model = Means().fit(list(triples()))
     before = model.score(0)

@@ -15,26 +15,14 @@ rank x rank equations for each row. That costs 4 * rank operations a rating and 
 the objective. The users are solved for once more at the end, to the closed form.
 """
 
-from typing import ClassVar
+from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Floats, Ints, Longs
-from cofill.config import Settings
+from cofill.arrays import Floats
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import (
-    Arrays,
-    Baseline,
-    Done,
-    Factors,
-    RowShards,
-    ThreadedSettings,
-    TrainingData,
-    solve_rows,
-)
-
-_Regressions = tuple[Longs, Ints, Floats, Floats, Floats, Floats, Floats, int, float]
+from cofill.models.baselines.base import Baseline, Done, Factors, ThreadedSettings, TrainingData, solve_ridges
 
 # Standard deviation of all factors but the first before the first step.
 _START = 0.01
@@ -52,25 +40,21 @@ class ALSWRSettings(ThreadedSettings):
     steps: int = Field(default=3, ge=1, description="steps of conjugate gradients for a user or an item each time")
 
 
+@dataclass(eq=False)
 class ALSWRFactors(Factors):
     """p of a user, q of an item."""
 
-    def __init__(self, users: Floats, items: Floats, weight_decay: Floats) -> None:
-        super().__init__(users, items)
-        self._weight_decay = weight_decay  # (1,)
+    weight_decay: Floats  # (1,)
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
         alone = SparseRows(np.array([0, len(ratings)]), np.arange(len(ratings), dtype=np.int32), ratings, len(items))
         found = np.zeros((1, items.shape[1]), np.float32)
-        solve_rows(*_regressions(alone, items, float(self._weight_decay[0]), _MOST_STEPS), 0, 1, found)
+        _solve(alone, items, found, self.weight_decay, _MOST_STEPS, threads=1)
         vector: Floats = found[0]
         return vector
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
         return self.user_from(users, ratings)  # the objective is the same from both sides
-
-    def arrays(self) -> Arrays:
-        return super().arrays() | {"weight_decay": self._weight_decay}
 
 
 class ALSWR(Baseline):
@@ -80,26 +64,20 @@ class ALSWR(Baseline):
     """
 
     kind = "als-wr"
-    settings_class: ClassVar[type[Settings]] = ALSWRSettings
+    settings_class = ALSWRSettings
+    _settings: ALSWRSettings
     factors_class = ALSWRFactors
 
     def _factorise(self, data: TrainingData, done: Done) -> ALSWRFactors:
-        settings = self._settings
-        assert isinstance(settings, ALSWRSettings)
+        settings, threads = self._settings, self._settings.threads
         weight_decay = np.array([settings.weight_decay], np.float32)
         users = np.zeros((data.by_user.rows, settings.rank), np.float32)
         items = first_items(data.by_item, settings.rank, np.random.default_rng(settings.seed))
-        with RowShards(settings.threads) as shards:
-
-            def solve(rows: SparseRows, others: Floats, steps: int, vectors: Floats) -> None:
-                given = _regressions(rows, others, float(weight_decay[0]), steps)
-                shards.run(rows, lambda first, last: solve_rows(*given, first, last, vectors))
-
-            for iteration in range(settings.iterations):
-                solve(data.by_user, items, settings.steps, users)
-                solve(data.by_item, users, settings.steps, items)
-                done(iteration + 1, settings.iterations)
-            solve(data.by_user, items, _MOST_STEPS, users)
+        for iteration in range(settings.iterations):
+            _solve(data.by_user, items, users, weight_decay, settings.steps, threads)
+            _solve(data.by_item, users, items, weight_decay, settings.steps, threads)
+            done(iteration + 1, settings.iterations)
+        _solve(data.by_user, items, users, weight_decay, _MOST_STEPS, threads)
         return ALSWRFactors(users, items, weight_decay)
 
 
@@ -111,8 +89,8 @@ def first_items(by_item: SparseRows, rank: int, rng: np.random.Generator) -> Flo
     return items
 
 
-def _regressions(rows: SparseRows, others: Floats, weight_decay: float, steps: int) -> _Regressions:
-    """What `solve_rows` is given: every rating counts alike, and pairs without one do not count."""
-    confidence, nothing = np.ones_like(rows.values), np.zeros((0, 0), np.float32)
-    ridges = (weight_decay * rows.counts()).astype(np.float32)
-    return rows.indptr, rows.indices, confidence, rows.values, others, nothing, ridges, steps, _EXACT
+def _solve(rows: SparseRows, others: Floats, vectors: Floats, weight_decay: Floats, steps: int, threads: int) -> None:
+    """Every rating counts alike, and pairs without one do not count."""
+    ridges = (float(weight_decay[0]) * rows.counts()).astype(np.float32)
+    every = np.ones_like(rows.values)
+    solve_ridges(rows, every, others, ridges, vectors, steps=steps, tolerance=_EXACT, threads=threads)

@@ -1,30 +1,29 @@
 """What the factorising baselines share: from ratings to factors, the predictor of these for ids old and new, a
-model file, and rows shared out among threads.
+model file, and ridge regressions of all rows at once.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.compiling import compiled
-from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
+from cofill.models.bias_models import BiasSettings
 from cofill.models.biases import FittedMeans
-from cofill.models.observed import KnownRatings, known_arrays, known_from
+from cofill.models.lists.gram import in_threads
+from cofill.models.observed import Arrays, KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Predictor, grown
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
 from cofill.workers import cores
-
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 Done = Callable[[int, int], None]
 """Called with the number of steps done, and of all."""
@@ -33,22 +32,11 @@ STARS = Scale(1, 5)
 """The scale that all baselines learn on, so that their settings mean the same whatever the ratings are."""
 
 
-class Stars(NamedTuple):
-    """From a rating scale to `STARS`, and back."""
-
-    scale: Scale
-
-    def down(self, ratings: Floats) -> Floats:
-        low, high = self.scale
-        stars: Floats = (ratings - np.float32(low)) * np.float32((STARS.high - STARS.low) / (high - low))
-        stars += np.float32(STARS.low)
-        return stars
-
-    def up(self, stars: Floats) -> Floats:
-        low, high = self.scale
-        ratings: Floats = (stars - np.float32(STARS.low)) * np.float32((high - low) / (STARS.high - STARS.low))
-        ratings += np.float32(low)
-        return ratings
+def rescaled(ratings: Floats, old: Scale, new: Scale) -> Floats:
+    """(n,): from one rating scale to another."""
+    moved: Floats = (ratings - np.float32(old.low)) * np.float32((new.high - new.low) / (old.high - old.low))
+    moved += np.float32(new.low)
+    return moved
 
 
 class Given(NamedTuple):
@@ -58,17 +46,17 @@ class Given(NamedTuple):
     ratings: Floats
 
 
+@dataclass(eq=False)
 class Factors(ABC):
     """A vector for every user and for every item; a rating, in stars, is a function of two of them.
 
     Vectors hold everything that a prediction needs, biases too: (p, b, 1) . (q, 1, c) = p q + b + c. Those of ids
-    without a rating and without features are zero and never asked for.
+    without a rating and without features are zero and never asked for. What a subclass learns beside the vectors are
+    further fields, arrays all of them: a model file keeps every field.
     """
 
-    def __init__(self, users: Floats, items: Floats) -> None:
-        """(users, width), (items, width)"""
-        self.users = users
-        self.items = items
+    users: Floats  # (users, width)
+    items: Floats  # (items, width)
 
     def scores(self, users: Floats, items: Floats) -> Floats:
         """(n, m) ratings of vectors (n, width) and (m, width)."""
@@ -96,20 +84,34 @@ class Factors(ABC):
         """The vector (width,) of a trained item whose ratings were these and are those now."""
         return trained + self.item_from(*after) - self.item_from(*before)
 
-    def tastes(self, vectors: Floats) -> Floats:
-        """(n, any width): what of these vectors tells alike from unlike; biases do not."""
-        return vectors
-
     def arrays(self) -> Arrays:
-        """For the model file; what a subclass has learned beside the vectors it adds here."""
-        return {"users": self.users, "items": self.items}
-
-    @classmethod
-    def restored(cls, arrays: Arrays) -> Self:
-        return cls(**arrays)
+        """For the model file."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
-class FactorMatrix(Predictor):
+class _Side:
+    """The vectors of users, or of items: as they were trained and as they stand now, and how others are found."""
+
+    def __init__(
+        self,
+        trained: SparseRows,
+        vectors: Floats,
+        features: SideFeatures,
+        found: Callable[[Floats, Floats], Floats],
+        moved: Callable[[Floats, Given, Given], Floats],
+    ) -> None:
+        """`trained` are the ratings of the training; `found` and `moved` are those of the factors."""
+        self.ratings, self.vectors, self.features = trained, vectors, features
+        self.found, self.moved = found, moved
+        self.trained = (trained.counts() > 0) | features.trained_described
+        self.known, self.now = self.trained.copy(), vectors.copy()
+
+    def grow(self, count: int) -> None:
+        self.trained, self.known = grown(self.trained, count), grown(self.known, count)
+        self.now = grown(self.now, count)
+
+
+class FactorPredictor(Predictor):
     """Predictions of a factorisation.
 
     Ids that have no ratings and no features get the fitted means. Users and items whose ratings have changed are solved
@@ -120,156 +122,104 @@ class FactorMatrix(Predictor):
     """
 
     def __init__(
-        self,
-        factors: Factors,
-        known: KnownRatings,
-        scale: Scale,
-        damping: float | None,
-        *,
-        users_described: Bools | None = None,
-        items_described: Bools | None = None,
+        self, factors: Factors, known: KnownRatings, scale: Scale, damping: float | None, *described: Bools
     ) -> None:
-        """`users_described` and `items_described` say who has features, which the trained vectors know of."""
-        users, items = (
-            _flags_of_features(users_described, known.trained.rows),
-            _flags_of_features(items_described, known.trained.columns),
-        )
+        """`described` are two: which users, and which items, have features, which the trained vectors know of."""
+        users, items = (SideFeatures(np.empty((len(flags), 0), np.float32), flags) for flags in described)
         means = FittedMeans(
             known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
         super().__init__(known, scale, means, users, items)
         self.factors = factors
-        self._stars = Stars(scale)
-        self._user_trained = (self.user_counts > 0) | users.trained_described
-        self._item_trained = (self.item_counts > 0) | items.trained_described
-        self._user_known, self._item_known = self._user_trained.copy(), self._item_trained.copy()
-        self._users, self._items = factors.users.copy(), factors.items.copy()  # as they stand now
+        self._users = _Side(known.trained, factors.users, users, factors.user_from, factors.user_moved)
+        self._items = _Side(known.trained_columns, factors.items, items, factors.item_from, factors.item_moved)
         self._apply_updates()
 
     # Changes
 
     def _make_room(self) -> None:
-        users, items = self.known.rows, self.known.columns
-        self._user_known, self._item_known = grown(self._user_known, users), grown(self._item_known, items)
-        self._users, self._items = grown(self._users, users), grown(self._items, items)
+        self._users.grow(self.known.rows)
+        self._items.grow(self.known.columns)
 
     def _follow(self, users: list[int], items: list[int]) -> None:
         moved = set(items)
         for user in users:
-            self._user_changed(user)
-            if not _flag(self._user_trained, user):
+            now = self._of_user(*self.known.row(user))
+            self._update(self._users, user, now, self._of_user, as_trained=self.user_as_trained(user))
+            if not self._users.trained[user]:
                 moved |= self.known.later_in_row(user).keys()  # what is known of these items is fitted to this user
         for item in sorted(moved):
-            self._item_changed(item)
+            now = self._of_item(*self.known.column(item))
+            self._update(self._items, item, now, self._of_item, as_trained=self.item_as_trained(item))
 
-    def _user_changed(self, user: int) -> None:
-        items, ratings = self.known.row(user)
-        usable = _flags(self._item_trained, items)
-        self._user_known[user] = bool(self.user_features.described[user]) or bool(usable.any())
-        if self.user_as_trained(user):
-            self._users[user] = self.factors.users[user]
-            return
-        now = self._of_user(items[usable], ratings[usable])
-        if _flag(self._user_trained, user):
-            before = self._of_user(*self.known.trained.row(user))
-            self._users[user] = self.factors.user_moved(self.factors.users[user], before, now)
-        elif self._user_known[user]:
-            self._users[user] = self.factors.user_from(*now)
-
-    def _item_changed(self, item: int) -> None:
-        users, ratings = self.known.column(item)
-        self._item_known[item] = self.item_features.described[item] or bool(self._usable_users(users).any())
-        if self.item_as_trained(item):
-            self._items[item] = self.factors.items[item]
-            return
-        now = self._of_item(users, ratings)
-        if _flag(self._item_trained, item):
-            before = self._of_item(*self.known.trained_columns.row(item))
-            self._items[item] = self.factors.item_moved(self.factors.items[item], before, now)
-        elif self._item_known[item]:
-            self._items[item] = self.factors.item_from(*now)
+    @staticmethod
+    def _update(
+        side: _Side, index: int, now: Given, given: Callable[[Ints, Floats], Given], *, as_trained: bool
+    ) -> None:
+        side.known[index] = bool(side.features.described[index]) or len(now.ratings) > 0
+        if as_trained:
+            side.now[index] = side.vectors[index]
+        elif side.trained[index]:
+            side.now[index] = side.moved(side.vectors[index], given(*side.ratings.row(index)), now)
+        elif side.known[index]:
+            side.now[index] = side.found(*now)
 
     def _of_user(self, items: Ints, ratings: Floats) -> Given:
-        return Given(self.factors.items[items], self._stars.down(ratings))
+        """Items that were not trained do not count."""
+        usable = self._items.trained[items]
+        return Given(self.factors.items[items[usable]], self._in_stars(ratings[usable]))
 
     def _of_item(self, users: Ints, ratings: Floats) -> Given:
-        """Users as they were trained, or as they stand now if they came later; strangers say nothing."""
-        usable = self._usable_users(users)
+        """Users as they were trained, or as they stand now if they came later; unknown ones do not count."""
+        usable = self._users.known[users] | self._users.trained[users]
         users, ratings = users[usable], ratings[usable]
-        old = _flags(self._user_trained, users)
-        vectors = self._users[users]
+        vectors, old = self._users.now[users], self._users.trained[users]
         vectors[old] = self.factors.users[users[old]]
-        return Given(vectors, self._stars.down(ratings))
+        return Given(vectors, self._in_stars(ratings))
 
-    def _usable_users(self, users: Ints) -> Bools:
-        """(n,): which of these are known, now or from the training; of those that lost all, the latter counts."""
-        return self._user_known[users] | _flags(self._user_trained, users)
+    def _in_stars(self, ratings: Floats) -> Floats:
+        return rescaled(ratings, self.scale, STARS)
 
     # Predictions
 
     def users(self, users: Longs) -> Floats:
         means = super().users(users)
-        usable = self._user_known[users][:, None] & self._item_known
-        np.copyto(means, self._scores(self._users[users], self._items), where=usable)
+        usable = self._users.known[users][:, None] & self._items.known
+        scores = self.factors.scores(self._users.now[users], self._items.now)
+        np.copyto(means, rescaled(scores, STARS, self.scale), where=usable)
         return means
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         means = super().new_user(items, ratings, np.empty(0, np.float32))
-        usable = _flags(self._item_trained, items)
-        if usable.any():
-            user = self.factors.user_from(*self._of_user(items[usable], ratings[usable]))
-            means[self._item_known] = self._scores(user[None], self._items)[0, self._item_known]
+        given, known = self._of_user(items, ratings), self._items.known
+        if len(given.ratings):
+            scores = self.factors.scores(self.factors.user_from(*given)[None], self._items.now)[0]
+            means[known] = rescaled(scores[known], STARS, self.scale)
         return means
 
     def _fill_entries(self, predicted: Floats, seen: Longs, users: Ints, items: Ints) -> None:
-        usable = seen[self._user_known[users[seen]] & self._item_known[items[seen]]]
+        usable = seen[self._users.known[users[seen]] & self._items.known[items[seen]]]
         # A chunk of pairs of vectors stays below a hundred megabytes, however wide they are.
-        size = max(25_000_000 // max(self._users.shape[1], 1), 1)
+        size = max(25_000_000 // max(self._users.now.shape[1], 1), 1)
         for first in range(0, len(usable), size):
             at = usable[first : first + size]
-            predicted[at] = self._stars.up(self.factors.pairs(self._users[users[at]], self._items[items[at]]))
-
-    def _scores(self, users: Floats, items: Floats) -> Floats:
-        return self._stars.up(self.factors.scores(users, items))
+            pairs = self.factors.pairs(self._users.now[users[at]], self._items.now[items[at]])
+            predicted[at] = rescaled(pairs, STARS, self.scale)
 
     # Representations
 
     def item_vectors(self) -> Floats:
-        return self.factors.tastes(self._items)
+        return self._items.now
 
     def item_known(self) -> Bools:
-        return self._item_known
-
-
-def _flag(flags: Bools, index: int) -> bool:
-    return index < len(flags) and bool(flags[index])
-
-
-def _flags(flags: Bools, indices: Ints) -> Bools:
-    """(n,): the flags at these indices, of which some may have come later."""
-    found = indices < len(flags)
-    found[found] = flags[indices[found]]
-    return found
-
-
-def _flags_of_features(described: Bools | None, count: int) -> SideFeatures:
-    """Who has features; what they are the trained vectors know."""
-    flags = np.zeros(count, np.bool_) if described is None else described
-    return SideFeatures(np.empty((count, 0), np.float32), flags)
+        return self._items.known
 
 
 # Fitting
 
 
-class BaselineSettings(ListSettings):
+class BaselineSettings(BiasSettings):
     """What every baseline is given by name."""
-
-    mean_damping: float | None = Field(
-        default=None,
-        ge=0,
-        description="ratings of average value added to the means that an unknown id is left to; unless given, it is "
-        "learned from the data, apart for users and items (empirical Bayes, by EM)",
-    )
 
 
 class ThreadedSettings(BaselineSettings):
@@ -292,47 +242,34 @@ class TrainingData:
 class Baseline(Recommender):
     """A recommender that gives every user and every item a vector."""
 
-    settings_class: ClassVar[type[Settings]]
+    _settings: BaselineSettings
     factors_class: ClassVar[type[Factors]]
 
     @abstractmethod
     def _factorise(self, data: TrainingData, done: Done) -> Factors:
         """Learn factors from the ratings."""
 
-    def _learn(self, data: DescribedRatings, fitting: Fitting) -> FactorMatrix:
+    def _learn(self, data: DescribedRatings, fitting: Fitting) -> FactorPredictor:
         given = data.ratings
-        by_user, by_item = given.rows("user"), given.rows("item")
-        stars = Stars(given.scale)
-        training = TrainingData(
-            replace(by_user, values=stars.down(by_user.values)),
-            replace(by_item, values=stars.down(by_item.values)),
-            float(stars.down(given.values).mean(dtype=np.float64)),
-            data.users.values,
-            data.items.values,
+        known = KnownRatings(given.rows("user"), given.rows("item"))
+        by_user, by_item = (
+            replace(rows, values=rescaled(rows.values, given.scale, STARS))
+            for rows in (known.trained, known.trained_columns)
         )
+        overall = float(by_user.values.mean(dtype=np.float64))
+        training = TrainingData(by_user, by_item, overall, data.users.values, data.items.values)
 
         def done(steps: int, total: int) -> None:
             fitting.progress(Step(f"fitting {self.kind}", steps, total, steps / total))
 
-        return FactorMatrix(
-            self._factorise(training, done),
-            KnownRatings(by_user, by_item),
-            given.scale,
-            self._damping,
-            users_described=data.users.described,
-            items_described=data.items.described,
-        )
+        factors, described = self._factorise(training, done), (data.users.described, data.items.described)
+        return FactorPredictor(factors, known, given.scale, self._settings.mean_damping, *described)
 
     @property
-    def predictor(self) -> FactorMatrix:
+    def predictor(self) -> FactorPredictor:
         predictor = super().predictor
-        assert isinstance(predictor, FactorMatrix)
+        assert isinstance(predictor, FactorPredictor)
         return predictor
-
-    @property
-    def _damping(self) -> float | None:
-        assert isinstance(self._settings, BaselineSettings)
-        return self._settings.mean_damping
 
     # Keeping
 
@@ -341,27 +278,18 @@ class Baseline(Recommender):
 
     def _state_dict(self) -> State:
         predictor = self.predictor
-        described = {"users": predictor.user_features, "items": predictor.item_features}
-        weights = predictor.factors.arrays()
-        weights |= {f"described.{side}": features.trained_described for side, features in described.items()}
+        users, items = predictor.user_features.trained_described, predictor.item_features.trained_described
+        weights = predictor.factors.arrays() | {"described.users": users, "described.items": items}
         return State(weights, known_arrays(predictor.known))
 
-    def _load_state_dict(self, state: State, scale: Scale, users: object, items: object) -> FactorMatrix:
+    def _load_state_dict(self, state: State, scale: Scale, users: object, items: object) -> FactorPredictor:
         weights = dict(state.weights)
-        users_described, items_described = weights.pop("described.users"), weights.pop("described.items")
+        described = weights.pop("described.users"), weights.pop("described.items")
         known = known_from(state.ratings, len(self.users), len(self.items))
-        factors = self.factors_class.restored(weights)
-        if factors.users.ndim != 2 or factors.items.ndim != 2 or factors.users.shape[1] != factors.items.shape[1]:
-            raise ValueError("the vectors of users and items differ in width")
-        if (len(factors.users), len(factors.items)) != (known.trained.rows, known.trained.columns):
-            raise ValueError("there are vectors of another number of users and items than the ratings have")
-        for described, count in ((users_described, known.trained.rows), (items_described, known.trained.columns)):
-            if described.dtype != np.bool_ or described.shape != (count,):
-                raise ValueError("it is not said of every user and item whether it has features")
-        return FactorMatrix(
-            factors, known, scale, self._damping, users_described=users_described, items_described=items_described
-        )
+        return FactorPredictor(self.factors_class(**weights), known, scale, self._settings.mean_damping, *described)
 
+
+# Ridge regressions
 
 # A squared gradient that small is zero, also where a zero vector has none: all ratings of the row are 0.
 _NOTHING = 1e-20
@@ -369,33 +297,44 @@ _NOTHING = 1e-20
 _SHARDS_A_THREAD = 8
 
 
-class RowShards:
-    """Threads that share out the rows of a matrix by the ratings they hold. Work happens inside its context.
+def in_shards(rows: SparseRows, threads: int, work: Callable[[int, int], object]) -> None:
+    """Calls `work(first, last)` in threads, for runs of rows with about as many ratings that together are all of them.
 
     Each row is worked on alone, so the result is that of one thread, bit for bit.
     """
+    threads = threads or cores()
+    # A row costs something even if it is empty.
+    cost = rows.indptr + np.arange(rows.rows + 1)
+    shards = threads * _SHARDS_A_THREAD if threads > 1 else 1
+    cuts = np.searchsorted(cost, np.linspace(0, cost[-1], shards + 1)).tolist()
+    in_threads(lambda ends: work(*ends), pairwise(cuts), threads)
 
-    def __init__(self, threads: int) -> None:
-        self._threads = threads or cores()
 
-    def __enter__(self) -> "RowShards":
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="cofill-rows")
-        return self
+def solve_ridges(
+    rows: SparseRows,
+    confidence: Floats,
+    others: Floats,
+    ridges: Floats,
+    vectors: Floats,
+    *,
+    gram: Floats | None = None,
+    steps: int,
+    tolerance: float = 0.0,
+    threads: int,
+) -> None:
+    """Conjugate gradients on the ridge regression of each row, in place, from where its vector is:
 
-    def __exit__(self, *problem: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        minimise over x  sum over entries of confidence (value - x . other)^2 + x' gram x + ridge |x|^2
 
-    def run(self, rows: SparseRows, work: Callable[[int, int], object]) -> None:
-        """Calls `work(first, last)` for runs of rows that together are all of them."""
-        count = self._threads * _SHARDS_A_THREAD if self._threads > 1 else 1
-        # A row costs something even if it is empty.
-        cost = rows.indptr + np.arange(rows.rows + 1)
-        cuts = np.searchsorted(cost, np.linspace(0, cost[-1], count + 1)).tolist()
-        list(self._pool.map(work, cuts[:-1], cuts[1:]))
+    At most `steps` steps, fewer where the gradient is down to `tolerance` times its length at a vector of zero.
+    """
+    gram = np.zeros((0, 0), np.float32) if gram is None else gram
+    given = (rows.indptr, rows.indices, confidence, rows.values, others, gram, ridges, steps, tolerance)
+    in_shards(rows, threads, lambda first, last: _solve_rows(*given, first, last, vectors))
 
 
 @compiled
-def solve_rows(
+def _solve_rows(
     indptr: Longs,
     indices: Ints,
     confidence: Floats,
@@ -409,13 +348,6 @@ def solve_rows(
     last: int,
     vectors: Floats,
 ) -> None:
-    """Conjugate gradients on the ridge regression of each row from `first` to `last`, from where its vector is:
-
-        minimise over x  sum over entries of confidence (label - x . other)^2 + x' gram x + ridge |x|^2
-
-    `gram` (rank, rank), or empty. At most `steps` steps, fewer where the gradient is down to `tolerance` times its
-    length at a vector of zero.
-    """
     rank = others.shape[1]
     residual = np.empty(rank, np.float32)
     direction = np.empty(rank, np.float32)

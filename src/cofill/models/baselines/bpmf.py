@@ -12,8 +12,8 @@ Gaussian-Wishart(mean 0, as certain as 2 observations, scale I, as many degrees 
 The mean over samples of u . v is itself a factorisation, by the samples' vectors side by side. We differ in three
 things; RMSE below is on validation data of MovieLens-1M, at rank 10.
 - Of a turn we keep the items that were drawn and the *expected* users given these, which are known when users are
-  drawn. The mean over turns tends to the same, with less noise; and whoever comes later with the same ratings gets the
-  same vector.
+  drawn. The mean over turns tends to the same, with less noise; and a new user with the same ratings gets the same
+  vector.
 - The precision of ratings is drawn too, once the chain has found its way (0.8430 after 120 turns). Held at 2, as in the
   paper, it is worse (0.8442), and means something else on every rating scale.
 - The chain starts from small random vectors. From a point estimate, as in the paper, it takes longer to forget what was
@@ -22,16 +22,15 @@ things; RMSE below is on validation data of MovieLens-1M, at rank 10.
 """
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from pydantic import Field
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
-from cofill.config import Settings
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import Arrays, Baseline, Done, Factors, RowShards, ThreadedSettings, TrainingData
+from cofill.models.baselines.base import Baseline, Done, Factors, ThreadedSettings, TrainingData, in_shards
 
 # Standard deviation of vectors before the first turn.
 _START = 0.1
@@ -40,7 +39,7 @@ _PSEUDO_COUNT = 2.0
 # The precision of ratings in stars, and the ratings that it counts for when drawn.
 _PRECISION = 2.0
 _FREEDOM = 2.0
-# Ratings that are worked in at once when somebody new is solved for: every sample's vector of each is in memory.
+# Ratings that are worked in at once when a new user is solved for: every sample's vector of each is in memory.
 _CHUNK = 2048
 
 
@@ -68,57 +67,40 @@ class Prior(NamedTuple):
     precision: Doubles  # (rank, rank)
 
 
+@dataclass(eq=False)
 class BPMFFactors(Factors):
     """(u_1, ..., u_S) / sqrt S and the overall mean of a user, (v_1, ..., v_S) / sqrt S and 1 of an item."""
 
-    def __init__(
-        self,
-        users: Floats,
-        items: Floats,
-        user_mean: Doubles,
-        user_precision: Doubles,
-        item_mean: Doubles,
-        item_precision: Doubles,
-        overall: Doubles,
-        precision: Doubles,
-    ) -> None:
-        super().__init__(users, items)
-        self._of_users = Prior(user_mean, user_precision)  # (samples, ...)
-        self._of_items = Prior(item_mean, item_precision)
-        self._overall = overall  # (1,)
-        self._precision = precision  # (samples,)
+    user_mean: Doubles  # (samples, rank), as all that follow: one prior for each sample
+    user_precision: Doubles
+    item_mean: Doubles
+    item_precision: Doubles
+    overall: Doubles  # (1,)
+    precision: Doubles  # (samples,), of ratings
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        return np.append(self._expected(self._of_users, items, ratings), np.float32(self._overall[0]))
+        prior = Prior(self.user_mean, self.user_precision)
+        return np.append(self._expected(prior, items, ratings), np.float32(self.overall[0]))
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
-        return np.append(self._expected(self._of_items, users, ratings), np.float32(1))
+        prior = Prior(self.item_mean, self.item_precision)
+        return np.append(self._expected(prior, users, ratings), np.float32(1))
 
     def _expected(self, prior: Prior, others: Floats, ratings: Floats) -> Floats:
         """The posterior mean in each sample, side by side."""
         samples, rank = prior.mean.shape
-        weight = self._precision[:, None, None]
+        weight = self.precision[:, None, None]
         precision = prior.precision.copy()
         shift = prior.precision @ prior.mean[:, :, None]
         for first in range(0, len(ratings), _CHUNK):
             part = others[first : first + _CHUNK, :-1].astype(np.float64) * np.sqrt(samples)
             known = part.reshape(-1, samples, rank).transpose(1, 2, 0)  # (samples, rank, n)
-            left = ratings[first : first + _CHUNK, None] - self._overall
+            left = ratings[first : first + _CHUNK, None] - self.overall
             precision += weight * (known @ known.transpose(0, 2, 1))
             shift += weight * (known @ left)
         expected = np.linalg.solve(precision, shift) / np.sqrt(samples)
         side_by_side: Floats = expected.astype(np.float32).ravel()
         return side_by_side
-
-    def arrays(self) -> Arrays:
-        return super().arrays() | {
-            "user_mean": self._of_users.mean,
-            "user_precision": self._of_users.precision,
-            "item_mean": self._of_items.mean,
-            "item_precision": self._of_items.precision,
-            "overall": self._overall,
-            "precision": self._precision,
-        }
 
 
 class BPMF(Baseline):
@@ -128,41 +110,36 @@ class BPMF(Baseline):
     """
 
     kind = "bpmf"
-    settings_class: ClassVar[type[Settings]] = BPMFSettings
+    settings_class = BPMFSettings
+    _settings: BPMFSettings
     factors_class = BPMFFactors
 
     def _factorise(self, data: TrainingData, done: Done) -> BPMFFactors:
         settings = self._settings
-        assert isinstance(settings, BPMFSettings)
         rng = np.random.default_rng(settings.seed)
         users = _Side.start(data.by_user, data.overall, settings.rank, rng)
         items = _Side.start(data.by_item, data.overall, settings.rank, rng)
-        kept_users = _Kept.none(data.by_user.rows, settings.samples, settings.rank, data.overall)
-        kept_items = _Kept.none(data.by_item.rows, settings.samples, settings.rank, 1)
-        precisions = np.empty(settings.samples)
+        samples, rank = settings.samples, settings.rank
+        kept_users = np.full((data.by_user.rows, samples * rank + 1), data.overall, np.float32)
+        kept_items = np.ones((data.by_item.rows, samples * rank + 1), np.float32)
+        priors, precisions = [], []
         precision = settings.precision or _PRECISION
-        turns = settings.burn_in + settings.samples * settings.thinning
-        with RowShards(settings.threads) as shards:
-            for turn in range(1, turns + 1):
-                items.draw(users.vectors, precision, rng, shards)
-                users.draw(items.vectors, precision, rng, shards)
-                sample, waiting = divmod(turn - settings.burn_in, settings.thinning)
-                if sample > 0 and not waiting:
-                    kept_users.put(sample - 1, users.expected, users.prior)
-                    kept_items.put(sample - 1, items.vectors, items.prior)
-                    precisions[sample - 1] = precision
-                # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
-                if not settings.precision and 2 * turn >= settings.burn_in:
-                    precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
-                done(turn, turns)
-        return BPMFFactors(
-            kept_users.vectors,
-            kept_items.vectors,
-            *kept_users.prior,
-            *kept_items.prior,
-            np.array([data.overall]),
-            precisions,
-        )
+        turns = settings.burn_in + samples * settings.thinning
+        for turn in range(1, turns + 1):
+            items.draw(users.vectors, precision, rng, settings.threads)
+            users.draw(items.vectors, precision, rng, settings.threads)
+            sample, waiting = divmod(turn - settings.burn_in, settings.thinning)
+            if sample > 0 and not waiting:
+                at = slice((sample - 1) * rank, sample * rank)
+                kept_users[:, at], kept_items[:, at] = (v / np.sqrt(samples) for v in (users.expected, items.vectors))
+                priors.append((*users.prior, *items.prior))
+                precisions.append(precision)
+            # Held at first: a chain that fits nothing yet would take all ratings for noise, and be slow to learn.
+            if not settings.precision and 2 * turn >= settings.burn_in:
+                precision = draw_precision(users.squared_errors, data.by_user.nnz, _PRECISION, rng)
+            done(turn, turns)
+        numbers = {"overall": np.array([data.overall]), "precision": np.array(precisions)}
+        return BPMFFactors(kept_users, kept_items, *(np.array(one) for one in zip(*priors, strict=True)), **numbers)
 
 
 @dataclass
@@ -182,31 +159,14 @@ class _Side:
         prior = Prior(np.zeros(rank), np.eye(rank))
         return cls(centred, vectors, np.zeros_like(vectors), prior, np.zeros(rows.rows))
 
-    def draw(self, others: Doubles, precision: float, rng: np.random.Generator, shards: RowShards) -> None:
+    def draw(self, others: Doubles, precision: float, rng: np.random.Generator, threads: int) -> None:
         """The prior given the vectors, then the vectors given the prior, the ratings and the other side."""
         self.prior = draw_prior(self.vectors[self.rows.counts() > 0], rng)
         given = (self.rows.indptr, self.rows.indices, self.rows.values, others, precision)
         prior = (self.prior.precision, self.prior.precision @ self.prior.mean)
         normal = rng.standard_normal(self.vectors.shape)  # here, so that threads do not matter
         found = (self.expected, self.vectors, self.squared_errors)
-        shards.run(self.rows, lambda first, last: draw_rows(*given, *prior, normal, first, last, *found))
-
-
-class _Kept(NamedTuple):
-    """What is kept of the users, or of the items, of all samples."""
-
-    vectors: Floats  # (rows, samples * rank + 1)
-    prior: Prior  # (samples, ...)
-
-    @classmethod
-    def none(cls, rows: int, samples: int, rank: int, last: float) -> Self:
-        vectors = np.full((rows, samples * rank + 1), last, np.float32)
-        return cls(vectors, Prior(np.empty((samples, rank)), np.empty((samples, rank, rank))))
-
-    def put(self, sample: int, vectors: Doubles, prior: Prior) -> None:
-        samples, rank = self.prior.mean.shape
-        self.vectors[:, sample * rank : (sample + 1) * rank] = vectors / np.sqrt(samples)
-        self.prior.mean[sample], self.prior.precision[sample] = prior
+        in_shards(self.rows, threads, lambda first, last: draw_rows(*given, *prior, normal, first, last, *found))
 
 
 def draw_prior(vectors: Doubles, rng: np.random.Generator) -> Prior:

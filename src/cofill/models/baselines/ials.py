@@ -10,38 +10,30 @@ where n_u is with how many items user u did something. A grade is either the lab
 with t = 1. While the items stand still, every user is a ridge regression of its own, and the other way round: the sum
 over all pairs needs Q'Q alone, which all rows share. Rows take a few steps of conjugate gradients from where they are.
 
-Lists solve for the vector of whoever asks, in closed form, from what they did by now. For an item that they know
+Lists solve for the vector of the user who asks, in closed form, from what they did by now. For an item that they know
 already, the score is what it would be without it. An item that came later, or of which a tenth of the ratings has
 changed, is solved for from those who rated it, by their vectors in training, or since if there were none.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.config import Settings
+from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import RowShards, solve_rows
+from cofill.models.baselines.base import solve_ridges
 from cofill.models.baselines.popularity import ListBaseline, ListBaselineSettings, LivePopularity, Point, Validation
-from cofill.models.lists.feedback import Feedback
+from cofill.models.lists.feedback import Feedback, entries_where
 from cofill.models.lists.gram import Done, unseen
-from cofill.models.lists.scorer import Arrays, Followed, ListScorer, Sides
+from cofill.models.lists.scorer import Followed, ListScorer, Sides
+from cofill.models.observed import Arrays
 
 GradesAs = Literal["labels", "confidence"]
 
 # Standard deviation of a vector's length before the first step.
 _START_LENGTH = 0.1
-_GRIDS = {
-    "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
-    "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
-    "rank": (16, 32, 64, 128, 256),
-}
-_START = {"unobserved": 0.2, "penalty": 0.0065, "rank": 128.0}
-_MOST_TRIED = 14
 # Half of the usual iterations tell settings apart.
 _ITERATIONS_TRIED = 8
 
@@ -87,44 +79,43 @@ class Objective(NamedTuple):
         return ridges
 
     def told(self, grades: Floats) -> tuple[Floats, Floats]:
-        """Confidences and labels; what counts nothing is as if nobody had done it."""
-        there = (grades != 0).astype(np.float32)
-        return (there, grades) if self.as_labels else (grades, there)
+        """Confidences and labels; what counts nothing is as if it had not been done."""
+        mask = (grades != 0).astype(np.float32)
+        return (mask, grades) if self.as_labels else (grades, mask)
+
+    def equations(self, vectors: Floats, grades: Floats, gram: Floats, others: int) -> tuple[Doubles, Doubles]:
+        """A, b of A x = b for a row with grades (n,) of n out of so many others, with vectors (n, rank); `gram` (rank,
+        rank) is that of all of these.
+        """
+        confidence, labels = self.told(grades)
+        known = vectors.astype(np.float64)
+        left = self.unobserved * gram.astype(np.float64) + (known.T * confidence) @ known
+        left[np.diag_indices_from(left)] += self.ridges(np.array([np.count_nonzero(grades)]), others)[0]
+        right: Doubles = known.T @ (confidence * labels).astype(np.float64)
+        return left, right
+
+    def solve_side(self, rows: SparseRows, others: Floats, steps: int, threads: int, vectors: Floats) -> None:
+        """Steps towards the vectors of all rows, in place, given those of the others."""
+        confidence, labels = self.told(rows.values)
+        ridges = self.ridges(rows.counts(), len(others))
+        gram: Floats = (self.unobserved * (others.T @ others)).astype(np.float32)
+        rows = replace(rows, values=labels)
+        solve_ridges(rows, confidence, others, ridges, vectors, gram=gram, steps=steps, threads=threads)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IALSFactors:
-    """Vectors of the fitted items, and what others are solved for with."""
+    """Vectors of the fitted items, and what others are solved for with. A model file keeps every field."""
 
     items: Floats  # (items, rank)
     of_users: Floats  # (rank, rank): P'P
-    users: int
-    objective: Objective
+    ratings: Ints  # (items,): how many people did something with each
+    numbers: Doubles  # (5,): how many users there are, and the objective
 
     @property
-    def of_items(self) -> Floats:
-        """(rank, rank): Q'Q"""
-        gram: Floats = self.items.T @ self.items
-        return gram
-
-    def user_equations(self, vectors: Floats, grades: Floats, of_items: Floats) -> tuple[Doubles, Doubles]:
-        """A, b of A p = b for a user with grades (n,) of items with vectors (n, rank)."""
-        return self._equations(vectors, grades, of_items, len(self.items))
-
-    def item_from(self, users: Floats, grades: Floats) -> Floats:
-        """(rank,): the vector of an item with grades (n,) of users with vectors (n, rank)."""
-        left, right = self._equations(users, grades, self.of_users, self.users)
-        vector: Floats = np.linalg.solve(left, right).astype(np.float32)
-        return vector
-
-    def _equations(self, vectors: Floats, grades: Floats, gram: Floats, others: int) -> tuple[Doubles, Doubles]:
-        confidence, labels = self.objective.told(grades)
-        known = vectors.astype(np.float64)
-        left = self.objective.unobserved * gram.astype(np.float64) + (known.T * confidence) @ known
-        ridge = self.objective.ridges(np.array([np.count_nonzero(grades)]), others)[0]
-        left[np.diag_indices_from(left)] += ridge
-        right: Doubles = known.T @ (confidence * labels).astype(np.float64)
-        return left, right
+    def objective(self) -> Objective:
+        unobserved, penalty, power, as_labels = self.numbers[1:].tolist()
+        return Objective(unobserved, penalty, power, bool(as_labels))
 
 
 def fit_factors(
@@ -132,57 +123,36 @@ def fit_factors(
     done: Done,
 ) -> IALSFactors:  # fmt: skip
     """Alternate over users and items."""
-    by_user = _nonzero(graded)
+    by_user = entries_where(graded, graded.values != 0)
     by_item = by_user.transpose()
     users = np.zeros((by_user.rows, rank), np.float32)
     rng = np.random.default_rng(seed)
     items = rng.standard_normal((by_item.rows, rank), np.float32) * np.float32(_START_LENGTH / np.sqrt(rank))
     items[by_item.counts() == 0] = 0
-    with RowShards(threads) as shards:
-        for iteration in range(iterations):
-            solve_side(shards, by_user, items, objective, steps, users)
-            solve_side(shards, by_item, users, objective, steps, items)
-            done((iteration + 1) / iterations)
-        solve_side(shards, by_user, items, objective, 4 * steps, users)
-    return IALSFactors(items, users.T @ users, by_user.rows, objective)
-
-
-def solve_side(
-    shards: RowShards, rows: SparseRows, others: Floats, objective: Objective, steps: int, vectors: Floats
-) -> None:
-    """Steps towards the vectors of all rows, in place, given those of the others."""
-    confidence, labels = objective.told(rows.values)
-    ridges = objective.ridges(rows.counts(), len(others))
-    gram: Floats = (objective.unobserved * (others.T @ others)).astype(np.float32)
-    given = (rows.indptr, rows.indices, confidence, labels, others, gram, ridges, steps, 0.0)
-    shards.run(rows, lambda first, last: solve_rows(*given, first, last, vectors))
-
-
-def _nonzero(rows: SparseRows) -> SparseRows:
-    """Without entries that count nothing."""
-    kept = rows.values != 0
-    if kept.all():
-        return rows
-    ends = np.concatenate([[0], np.cumsum(kept)])
-    return SparseRows(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns)
+    for iteration in range(iterations):
+        objective.solve_side(by_user, items, steps, threads, users)
+        objective.solve_side(by_item, users, steps, threads, items)
+        done((iteration + 1) / iterations)
+    objective.solve_side(by_user, items, 4 * steps, threads, users)
+    ratings = np.bincount(graded.indices, minlength=graded.columns).astype(np.int32)
+    return IALSFactors(items, users.T @ users, ratings, np.array([by_user.rows, *objective], np.float64))
 
 
 class IALSScorer(ListScorer):
-    """Vectors of items, and the closed form of whoever asks."""
+    """Vectors of items, and the closed form of the user who asks."""
 
-    def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors, ratings: Ints) -> None:
-        """`ratings` (fitted items,): how many people did something with each."""
+    def __init__(self, feedback: Feedback, sides: Sides, factors: IALSFactors) -> None:
         super().__init__(feedback, sides)
-        self.factors, self._ratings = factors, ratings
-        self._of_items = factors.of_items
+        self.factors = factors
+        self._of_items: Floats = factors.items.T @ factors.items
         self._popularity = LivePopularity(feedback)
-        self._followed = Followed(feedback, ratings, self._folded_in)
-        self._vectors: tuple[int, Floats] = (-1, factors.items)  # as they stood at a version of what was followed
+        self._followed = Followed(feedback, factors.ratings, self._folded_in)
+        self.following += [self._popularity, self._followed]
 
     # Questions
 
-    def many(self, done: SparseRows) -> Floats:
-        vectors = self._now()
+    def of_people(self, done: SparseRows, about: object = None) -> Floats:
+        vectors = self.item_vectors()
         scores = np.zeros((done.rows, len(vectors)), np.float32)
         for row in range(done.rows):
             items, grades = done.row(row)
@@ -192,14 +162,17 @@ class IALSScorer(ListScorer):
                 scores[row, items] = alone
         return scores + self._popularity.hint()
 
+    def _equations(self, vectors: Floats, grades: Floats) -> tuple[Doubles, Doubles]:
+        return self.factors.objective.equations(vectors, grades, self._of_items, len(self.factors.items))
+
     def _code(self, vectors: Floats, grades: Floats) -> tuple[Floats, Floats]:
-        """The vector (rank,) of somebody with grades (n,) of items with vectors (n, rank), and their scores (n,).
+        """The vector (rank,) of a user with grades (n,) of items with vectors (n, rank), and their scores (n,).
 
         Each score is what it would be without the item (Sherman and Morrison), the ridge as it is.
         """
         from scipy.linalg import cholesky, solve_triangular
 
-        left, right = self.factors.user_equations(vectors, grades, self._of_items)
+        left, right = self._equations(vectors, grades)
         lower = cholesky(left, lower=True, check_finite=False)
         both = np.column_stack([vectors.T.astype(np.float64), right])
         halfway = solve_triangular(lower, both, lower=True, check_finite=False)
@@ -210,10 +183,10 @@ class IALSScorer(ListScorer):
         return code.astype(np.float32), alone.astype(np.float32)
 
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        vectors = self._now()
+        vectors = self.item_vectors()
         if not len(items):
             return np.zeros((len(asked), 0))
-        left, _ = self.factors.user_equations(vectors[items], grades, self._of_items)
+        left, _ = self._equations(vectors[items], grades)
         confidence, labels = self.factors.objective.told(grades)
         known = vectors[items].astype(np.float64)
         inputs = known.T * (confidence * labels)
@@ -225,61 +198,25 @@ class IALSScorer(ListScorer):
             found[place, own] = 0.0
         return found
 
-    def scored(self) -> Bools:
-        return np.asarray(self._now().any(axis=1), np.bool_)
-
     def item_vectors(self) -> Floats:
-        return self._now()
-
-    # Following
-
-    def changed(self, users: Iterable[int], items: Iterable[int]) -> None:
-        items = set(items)
-        self._popularity.changed(items)
-        self._followed.changed(users, items)
-
-    def _now(self) -> Floats:
-        """(items, rank): the vectors of items as they stand now."""
-        followed = self._followed.up_to_date()
-        if self._vectors[0] != followed.version:
-            vectors = np.zeros((self.feedback.items, self.factors.items.shape[1]), np.float32)
-            vectors[: len(self.factors.items)] = self.factors.items
-            vectors[followed.unrated] = 0
-            for item, vector in followed.items.items():
-                vectors[item] = vector
-            self._vectors = followed.version, vectors
-        return self._vectors[1]
+        return self._followed.rows(lambda: self.factors.items, np.asarray)
 
     def _folded_in(self, item: int, users: Ints, grades: Floats) -> Floats:
         users, grades = users[grades != 0], grades[grades != 0]
         if not len(users):
             return np.zeros(self.factors.items.shape[1], np.float32)
-        return self.factors.item_from(np.stack([self._user(int(user)) for user in users]), grades)
+        vectors = np.stack([self._user(int(user)) for user in users])
+        objective, others = self.factors.objective, int(self.factors.numbers[0])
+        found = np.linalg.solve(*objective.equations(vectors, grades, self.factors.of_users, others))
+        return found.astype(np.float32)
 
     def _user(self, user: int) -> Floats:
         """The vector of a user from what they did in training, or since if that was nothing, of the fitted items."""
         items, grades = self._followed.did(user)
-        left, right = self.factors.user_equations(self.factors.items[items], grades, self._of_items)
-        vector: Floats = np.linalg.solve(left, right).astype(np.float32)
-        return vector
-
-    # Keeping
+        return np.linalg.solve(*self._equations(self.factors.items[items], grades)).astype(np.float32)
 
     def arrays(self) -> Arrays:
-        own = self.factors
-        return {
-            "items": own.items,
-            "of_users": own.of_users,
-            "ratings": self._ratings,
-            "numbers": np.array([own.users, *map(float, own.objective)], np.float64),
-        }
-
-    @classmethod
-    def restored(cls, arrays: Arrays, feedback: Feedback, sides: Sides) -> "IALSScorer":
-        users, unobserved, penalty, power, as_labels = arrays["numbers"].tolist()
-        objective = Objective(unobserved, penalty, power, bool(as_labels))
-        factors = IALSFactors(arrays["items"], arrays["of_users"], int(users), objective)
-        return cls(feedback, sides, factors, arrays["ratings"])
+        return {field.name: getattr(self.factors, field.name) for field in fields(self.factors)}
 
 
 class IALS(ListBaseline):
@@ -289,41 +226,43 @@ class IALS(ListBaseline):
     """
 
     kind = "ials"
-    settings_class: ClassVar[type[Settings]] = IALSSettings
-    scorer_class = IALSScorer
+    settings_class = IALSSettings
+    grids = {  # noqa: RUF012
+        "unobserved": (0.0125, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6),
+        "penalty": (0.0016, 0.0025, 0.004, 0.0065, 0.01, 0.016, 0.025, 0.04),
+        "rank": (16, 32, 64, 128, 256),
+    }
+    start = {"unobserved": 0.2, "penalty": 0.0065, "rank": 128.0}  # noqa: RUF012
+    most_tried = 14
+    _settings: IALSSettings
 
-    def _fit_scorer(self, feedback: Feedback, done: Done) -> IALSScorer:
-        settings = self._settings
-        assert isinstance(settings, IALSSettings)
+    def _factors(self, graded: SparseRows, point: Point, iterations: int, done: Done) -> IALSFactors:
+        own = self._settings
+        objective = Objective(point["unobserved"], point["penalty"], own.power, own.grades_as == "labels")
+        rank, how = int(point["rank"]), {"steps": own.steps, "seed": own.seed, "threads": own.threads}
+        return fit_factors(graded, rank, objective, iterations, **how, done=done)
 
-        def fitted(graded: SparseRows, point: Point, iterations: int, done: Done) -> IALSFactors:
-            objective = Objective(point["unobserved"], point["penalty"], settings.power, settings.grades_as == "labels")
-            rank, steps, seed, threads = int(point["rank"]), settings.steps, settings.seed, settings.threads
-            return fit_factors(graded, rank, objective, iterations, steps=steps, seed=seed, threads=threads, done=done)
+    def _validate(self, validation: Validation, point: Point) -> float:
+        own = self._settings
+        factors = self._factors(validation.train, point, min(own.iterations, _ITERATIONS_TRIED), unseen)
 
-        def measure(validation: Validation, point: Point) -> float:
-            factors = fitted(validation.train, point, min(settings.iterations, _ITERATIONS_TRIED), unseen)
+        def scores(did: SparseRows) -> Floats:
+            users = np.zeros((did.rows, factors.items.shape[1]), np.float32)
+            did = entries_where(did, did.values != 0)
+            factors.objective.solve_side(did, factors.items, 8 * own.steps, own.threads, users)
+            return np.asarray(users @ factors.items.T, np.float32)
 
-            def scores(did: SparseRows) -> Floats:
-                users = np.zeros((did.rows, factors.items.shape[1]), np.float32)
-                with RowShards(settings.threads) as shards:
-                    solve_side(shards, _nonzero(did), factors.items, factors.objective, 8 * settings.steps, users)
-                return np.asarray(users @ factors.items.T, np.float32)
+        return validation.ndcg(scores)
 
-            return validation.ndcg(scores)
+    def _fitted_scorer(self, feedback: Feedback, point: Point, done: Done) -> IALSScorer:
+        factors = self._factors(feedback.trained(), point, self._settings.iterations, done)
+        return IALSScorer(feedback, self._sides, factors)
 
-        point = self._chosen(feedback, _GRIDS, _START, measure, _MOST_TRIED, done)
-        graded = feedback.trained()
-        factors = fitted(graded, point, settings.iterations, done)
-        ratings = np.bincount(graded.indices, minlength=graded.columns).astype(np.int32)
-        return IALSScorer(feedback, self._sides, factors, ratings)
+    def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> IALSScorer:
+        kept = {field.name: arrays[field.name] for field in fields(IALSFactors)}
+        return IALSScorer(feedback, self._sides, IALSFactors(**kept))
 
     def facts(self) -> list[tuple[str, str]]:
-        scorer = self.scorer
-        assert isinstance(scorer, IALSScorer)
-        objective = scorer.factors.objective
-        return [
-            ("rank", str(scorer.factors.items.shape[1])),
-            ("unobserved", f"{objective.unobserved:g}"),
-            ("penalty", f"{objective.penalty:g}"),
-        ]
+        found = self.scorer.arrays()
+        unobserved, penalty = found["numbers"][1:3]
+        return [("rank", str(found["items"].shape[1])), ("unobserved", f"{unobserved:g}"), ("penalty", f"{penalty:g}")]

@@ -19,27 +19,16 @@ so that it does not drag those at the rim of a region to zero stars. The width i
 angles, is 1.26. With 30 anchors, on validation ratings of MovieLens-1M: 1.0 0.8453, 1.2 0.8395, 1.4 0.8387.
 """
 
+from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
 from cofill.arrays import Floats
-from cofill.config import Settings
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.baselines.base import (
-    Arrays,
-    Baseline,
-    Done,
-    Factors,
-    Given,
-    RowShards,
-    ThreadedSettings,
-    TrainingData,
-    solve_rows,
-)
+from cofill.models.baselines.base import Baseline, Done, Factors, Given, ThreadedSettings, TrainingData, solve_ridges
 
 # A vector is solved for down to a gradient of this share of that of a zero vector.
 _EXACT = 1e-5
@@ -58,29 +47,27 @@ class LLORMASettings(ThreadedSettings):
     iterations: int = Field(default=8, ge=1, description="times that all users and all items are solved for")
 
 
+@dataclass(eq=False)
 class LLORMAFactors(Factors):
     """(global vector, K_t, K_t times its local vector) with t over all anchors: of a user, and of an item."""
 
-    def __init__(
-        self, users: Floats, items: Floats, anchor_users: Floats, anchor_items: Floats, numbers: Floats
-    ) -> None:
-        """Global vectors (anchors, rank) of the anchors' users and items; width and weight decay."""
-        super().__init__(users, items)
-        self._anchor_users, self._anchor_items = anchor_users, anchor_items
-        self._width, self._weight_decay = (float(value) for value in numbers)
-        self._anchors, self._rank = anchor_users.shape
+    anchor_users: Floats  # (anchors, rank): global vectors of the anchors' users
+    anchor_items: Floats  # (anchors, rank)
+    numbers: Floats  # (2,): width and weight decay
+
+    def __post_init__(self) -> None:
+        self._width, self._weight_decay = (float(value) for value in self.numbers)
+        self._anchors, self._rank = self.anchor_users.shape
         self._whole = slice(0, self._rank)
         self._reach = slice(self._rank, self._rank + self._anchors)
         self._local = slice(self._rank + self._anchors, None)
+        self._parts = self._whole, self._reach, self._local
 
     def scores(self, users: Floats, items: Floats) -> Floats:
-        return self._combined(*(users[:, part] @ items[:, part].T for part in self._parts()))
+        return self._combined(*(users[:, part] @ items[:, part].T for part in self._parts))
 
     def pairs(self, users: Floats, items: Floats) -> Floats:
-        return self._combined(*(np.einsum("ij,ij->i", users[:, part], items[:, part]) for part in self._parts()))
-
-    def _parts(self) -> tuple[slice, slice, slice]:
-        return self._whole, self._reach, self._local
+        return self._combined(*(np.einsum("ij,ij->i", users[:, part], items[:, part]) for part in self._parts))
 
     def _combined(self, whole: Floats, reach: Floats, local: Floats) -> Floats:
         reached = reach > 0
@@ -90,13 +77,13 @@ class LLORMAFactors(Factors):
     # Ratings that came later
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        return self._found(self._anchor_users, Given(items, ratings))
+        return self._found(self.anchor_users, Given(items, ratings))
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
-        return self._found(self._anchor_items, Given(users, ratings))
+        return self._found(self.anchor_items, Given(users, ratings))
 
     def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        """The anchors' reach stays what it was: where in the matrix somebody is was learned, and weights do not add."""
+        """The anchors' reach stays what it was: the place in the matrix was learned, and weights do not add."""
         reach = trained[self._reach]
         return trained + self._solved(reach, after) - self._solved(reach, before)
 
@@ -114,7 +101,7 @@ class LLORMAFactors(Factors):
         return ridge(given.vectors[:, self._whole], np.ones_like(given.ratings), given.ratings, self._weight_decay)
 
     def _solved(self, reach: Floats, given: Given) -> Floats:
-        """The vector of somebody with these ratings and this place among the anchors, with nothing in place of K."""
+        """The vector of a row with these ratings and this place among the anchors, with nothing in place of K."""
         found = np.zeros(self._rank + self._anchors * (1 + self._rank), np.float32)
         found[self._whole] = self._whole_of(given)
         for t in np.flatnonzero(reach):
@@ -126,13 +113,6 @@ class LLORMAFactors(Factors):
             found[local] = reach[t] * ridge(vectors, weights, given.ratings[rated], self._weight_decay)
         return found
 
-    def arrays(self) -> Arrays:
-        return super().arrays() | {
-            "anchor_users": self._anchor_users,
-            "anchor_items": self._anchor_items,
-            "numbers": np.array([self._width, self._weight_decay], np.float32),
-        }
-
 
 class LLORMA(Baseline):
     """Local low-rank models around anchors, weighted by how near they are.
@@ -141,32 +121,31 @@ class LLORMA(Baseline):
     """
 
     kind = "llorma"
-    settings_class: ClassVar[type[Settings]] = LLORMASettings
+    settings_class = LLORMASettings
+    _settings: LLORMASettings
     factors_class = LLORMAFactors
 
     def _factorise(self, data: TrainingData, done: Done) -> LLORMAFactors:
         settings = self._settings
-        assert isinstance(settings, LLORMASettings)
         by_user = data.by_user
         rng = np.random.default_rng(settings.seed)
         chosen = rng.choice(by_user.nnz, min(settings.anchors, by_user.nnz), replace=False)
         anchor_users = np.searchsorted(by_user.indptr, chosen, side="right") - 1
         anchor_items = by_user.indices[chosen]
         rated_users, rated_items = ((rows.counts() > 0).astype(np.float32) for rows in (by_user, data.by_item))
-        with RowShards(settings.threads) as shards:
-            fit = partial(alternate, shards, data, settings, rng)
-            users, items = fit(rated_users, rated_items)
-            done(1, len(chosen) + 1)
-            user_reach = kernel(users, users[anchor_users], settings.width) * rated_users[:, None]
-            item_reach = kernel(items, items[anchor_items], settings.width) * rated_items[:, None]
-            local_users, local_items = [], []
-            for t in range(len(chosen)):
-                near_users, near_items = user_reach[:, t].copy(), item_reach[:, t].copy()
-                p, q = fit(near_users, near_items)
-                user_reach[:, t], item_reach[:, t] = near_users, near_items
-                local_users.append(near_users[:, None] * p)
-                local_items.append(near_items[:, None] * q)
-                done(t + 2, len(chosen) + 1)
+        fit = partial(alternate, data, settings, rng)
+        users, items = fit(rated_users, rated_items)
+        done(1, len(chosen) + 1)
+        user_reach = kernel(users, users[anchor_users], settings.width) * rated_users[:, None]
+        item_reach = kernel(items, items[anchor_items], settings.width) * rated_items[:, None]
+        local_users, local_items = [], []
+        for t in range(len(chosen)):
+            near_users, near_items = user_reach[:, t].copy(), item_reach[:, t].copy()
+            p, q = fit(near_users, near_items)
+            user_reach[:, t], item_reach[:, t] = near_users, near_items
+            local_users.append(near_users[:, None] * p)
+            local_items.append(near_items[:, None] * q)
+            done(t + 2, len(chosen) + 1)
         return LLORMAFactors(
             np.hstack([users, user_reach, *local_users]),
             np.hstack([items, item_reach, *local_items]),
@@ -200,7 +179,6 @@ def ridge(vectors: Floats, weights: Floats, ratings: Floats, weight_decay: float
 
 
 def alternate(
-    shards: RowShards,
     data: TrainingData,
     settings: LLORMASettings,
     rng: np.random.Generator,
@@ -209,21 +187,20 @@ def alternate(
 ) -> tuple[Floats, Floats]:
     """Vectors (users, rank) and (items, rank) of one weighted model.
 
-    The weights of those who share no region with anybody they are compared with become zero.
+    Rows that share no region with any row that they are compared with get a weight of zero.
     """
     by_user, by_item = data.by_user, data.by_item
     users = np.zeros((by_user.rows, settings.rank), np.float32)
     items = rng.random((by_item.rows, settings.rank), np.float32)
     for rows, own, others in ((by_user, user_weights, item_weights), (by_item, item_weights, user_weights)):
         own[rows.row_sums(others[rows.indices]) == 0] = 0
-    nothing = np.zeros((0, 0), np.float32)
 
     def solve(rows: SparseRows, own: Floats, mine: Floats, weights: Floats, others: Floats) -> None:
         """The ridge regression of each row; the row's own weight cancels out."""
         confidence = weights[rows.indices]
         ridges = (settings.weight_decay * rows.row_sums(confidence)).astype(np.float32)
-        given = (rows.indptr, rows.indices, confidence, rows.values, others, nothing, ridges, _MOST_STEPS, _EXACT)
-        shards.run(rows, lambda first, last: solve_rows(*given, first, last, mine))
+        steps, threads = _MOST_STEPS, settings.threads
+        solve_ridges(rows, confidence, others, ridges, mine, steps=steps, tolerance=_EXACT, threads=threads)
         mine[own == 0] = 0
 
     for _ in range(settings.iterations):

@@ -12,7 +12,8 @@ only global term. We differ in the schedule: every epoch takes the ratings in a 
 become smaller.
 """
 
-from typing import ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +21,8 @@ from pydantic import Field
 
 from cofill.arrays import Floats, Ints, Longs
 from cofill.compiling import compiled
-from cofill.config import Settings
 from cofill.errors import TrainingDivergedError
-from cofill.models.baselines.base import STARS, Arrays, Baseline, BaselineSettings, Done, Factors, Given, TrainingData
+from cofill.models.baselines.base import STARS, Baseline, BaselineSettings, Done, Factors, Given, TrainingData
 
 # Standard deviation of the factors before the first step.
 _START = 0.1
@@ -40,50 +40,40 @@ class SVDFeatureSettings(BaselineSettings):
     weight_decay: float = Field(default=0.06, ge=0, description="L2 regularisation of factors and biases, a rating")
 
 
+@dataclass(eq=False)
 class SVDFeatureFactors(Factors):
     """(p, mu + b, 1) of a user, (q, 1, c) of an item, sums over all their features."""
 
-    def __init__(self, users: Floats, items: Floats, overall_and_decay: Floats) -> None:
-        super().__init__(users, items)
-        self._overall, self._weight_decay = (float(value) for value in overall_and_decay)
+    overall_and_decay: Floats  # (2,): mu and weight_decay
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        return self._user_around(np.append(np.zeros(items.shape[1] - 2), [self._overall, 1]), items, ratings)
+        centre = np.append(np.zeros(items.shape[1] - 2), [self.overall_and_decay[0], 1])
+        return self._around(centre, -1, Given(items, ratings))
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
-        return self._item_around(np.append(np.zeros(users.shape[1] - 2), [1, 0]), users, ratings)
+        return self._around(np.append(np.zeros(users.shape[1] - 2), [1, 0]), -2, Given(users, ratings))
 
     def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        """Somebody who was known by side features alone stays near to what they say."""
-        if len(before.ratings):
-            return super().user_moved(trained, before, after)
-        return self._user_around(trained, after.vectors, after.ratings)
+        """A user who was known by side features alone stays near to what they say."""
+        return super().user_moved(trained, before, after) if len(before.ratings) else self._around(trained, -1, after)
 
     def item_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        if len(before.ratings):
-            return super().item_moved(trained, before, after)
-        return self._item_around(trained, after.vectors, after.ratings)
+        return super().item_moved(trained, before, after) if len(before.ratings) else self._around(trained, -2, after)
 
-    def _user_around(self, centre: npt.NDArray[np.floating], items: Floats, ratings: Floats) -> Floats:
-        free = np.arange(items.shape[1] - 1)  # all but the last, which is 1
-        return self._around(centre, free, items, ratings)
+    def _around(self, centre: npt.NDArray[np.floating], fixed: int, given: Given) -> Floats:
+        """The vector that minimises the loss of these ratings, with the L2 norm of what it differs from a centre by.
 
-    def _item_around(self, centre: npt.NDArray[np.floating], users: Floats, ratings: Floats) -> Floats:
-        free = np.append(np.arange(users.shape[1] - 2), users.shape[1] - 1)
-        return self._around(centre, free, users, ratings)
-
-    def _around(self, centre: npt.NDArray[np.floating], free: Longs, others: Floats, ratings: Floats) -> Floats:
-        """The vector that minimises the loss of these ratings, with the L2 norm of what it differs from a centre by."""
+        The number at the place `fixed` stays 1.
+        """
         found = centre.astype(np.float64)
+        others, ratings = given
         if len(ratings):
             left = ratings - others @ found
+            free = np.delete(np.arange(len(found)), fixed)
             known = others[:, free].astype(np.float64)
-            ridge = max(self._weight_decay * len(ratings), 1e-6)  # so that there is one solution without decay too
+            ridge = max(float(self.overall_and_decay[1]) * len(ratings), 1e-6)  # one solution without decay, too
             found[free] += np.linalg.solve(known.T @ known + ridge * np.eye(len(free)), known.T @ left)
         return found.astype(np.float32)
-
-    def arrays(self) -> Arrays:
-        return super().arrays() | {"overall_and_decay": np.array([self._overall, self._weight_decay], np.float32)}
 
 
 class SVDFeature(Baseline):
@@ -93,13 +83,13 @@ class SVDFeature(Baseline):
     """
 
     kind = "svdfeature"
-    settings_class: ClassVar[type[Settings]] = SVDFeatureSettings
+    settings_class = SVDFeatureSettings
+    _settings: SVDFeatureSettings
     factors_class = SVDFeatureFactors
     takes_features = True
 
     def _factorise(self, data: TrainingData, done: Done) -> SVDFeatureFactors:
         settings = self._settings
-        assert isinstance(settings, SVDFeatureSettings)
         ratings = data.by_user
         rng = np.random.default_rng(settings.seed)
         users = Side.start(ratings.counts() > 0, data.user_features, settings.rank, rng)
@@ -108,9 +98,9 @@ class SVDFeature(Baseline):
         left = ratings.values - np.float32(data.overall)
         most = len(left) * (STARS.high - STARS.low) ** 2  # not even predictions at the wrong end of the scale have more
         for epoch in range(settings.epochs):
-            step = settings.learning_rate / (1 + epoch * settings.learning_rate_decay)
+            step = np.float32(settings.learning_rate / (1 + epoch * settings.learning_rate_decay))
             order = rng.permutation(len(left))
-            loss = descend(users, items, order, who, ratings.indices, left, step, settings.weight_decay)
+            loss = descend(users, items, order, who, ratings.indices, left, step, np.float32(settings.weight_decay))
             if not loss <= most:  # nor if it is not a number
                 raise TrainingDivergedError(
                     f"the factors ran away in epoch {epoch + 1}; lower learning_rate, which is {settings.learning_rate}"
@@ -141,7 +131,7 @@ class Side(NamedTuple):
         indptr = np.zeros(ids + 1, np.int64)
         np.cumsum(np.bincount(of, minlength=ids), out=indptr[1:])
         factors = rng.normal(0, _START, (ids + features.shape[1], rank)).astype(np.float32)
-        factors[:ids][~rated] = 0  # nobody will ever move them
+        factors[:ids][~rated] = 0  # no rating will ever move them
         return cls(
             indptr,
             (ids + which).astype(np.int32),
@@ -159,25 +149,10 @@ class Side(NamedTuple):
         return self.bias[:ids] + side @ self.bias[ids:], self.factors[:ids] + side @ self.factors[ids:]
 
 
-def descend(
-    users: Side, items: Side, order: Longs, who: Ints, what: Ints, left: Floats, step: float, weight_decay: float
-) -> float:
-    """One epoch over the ratings in that order, in place; `left` are ratings less the mean. Returns the loss."""
-    return _descend(*users, *items, order, who, what, left, np.float32(step), np.float32(weight_decay))
-
-
 @compiled
-def _descend(
-    user_indptr: Longs,
-    user_features: Ints,
-    user_weights: Floats,
-    p: Floats,
-    b: Floats,
-    item_indptr: Longs,
-    item_features: Ints,
-    item_weights: Floats,
-    q: Floats,
-    c: Floats,
+def descend(
+    users: Side,
+    items: Side,
     order: Longs,
     who: Ints,
     what: Ints,
@@ -185,47 +160,46 @@ def _descend(
     step: np.float32,
     weight_decay: np.float32,
 ) -> float:
-    rank = p.shape[1]
+    """One epoch over the ratings in that order, in place; `left` are ratings less the mean. Returns the loss."""
+    rank = users.factors.shape[1]
     user_sum, item_sum = np.empty(rank, np.float32), np.empty(rank, np.float32)
     keep = np.float32(1) - step * weight_decay
     loss = 0.0
     for entry in order:
         user, item = who[entry], what[entry]
-        first_f, last_f = user_indptr[user], user_indptr[user + 1]
-        first_g, last_g = item_indptr[item], item_indptr[item + 1]
-        bias = b[user] + c[item]
+        error = left[entry] - _sum(users, user, user_sum) - _sum(items, item, item_sum)
         for k in range(rank):
-            user_sum[k] = p[user, k]
-            item_sum[k] = q[item, k]
-        for f in range(first_f, last_f):
-            weight, feature = user_weights[f], user_features[f]
-            bias += weight * b[feature]
-            for k in range(rank):
-                user_sum[k] += weight * p[feature, k]
-        for g in range(first_g, last_g):
-            weight, feature = item_weights[g], item_features[g]
-            bias += weight * c[feature]
-            for k in range(rank):
-                item_sum[k] += weight * q[feature, k]
-        dot = np.float32(0)
-        for k in range(rank):
-            dot += user_sum[k] * item_sum[k]
-        error = left[entry] - bias - dot
+            error -= user_sum[k] * item_sum[k]
         loss += error * error
-        move = step * error
-        b[user] = keep * b[user] + move
-        c[item] = keep * c[item] + move
-        for k in range(rank):
-            p[user, k] = keep * p[user, k] + move * item_sum[k]
-            q[item, k] = keep * q[item, k] + move * user_sum[k]
-        for f in range(first_f, last_f):
-            move_f, feature = move * user_weights[f], user_features[f]
-            b[feature] = keep * b[feature] + move_f
-            for k in range(rank):
-                p[feature, k] = keep * p[feature, k] + move_f * item_sum[k]
-        for g in range(first_g, last_g):
-            move_g, feature = move * item_weights[g], item_features[g]
-            c[feature] = keep * c[feature] + move_g
-            for k in range(rank):
-                q[feature, k] = keep * q[feature, k] + move_g * user_sum[k]
+        _move(users, user, item_sum, step * error, keep)
+        _move(items, item, user_sum, step * error, keep)
     return loss
+
+
+@compiled
+def _sum(side: Side, index: int, factors: Floats) -> np.float32:
+    """The sum of the factors of an id's features, in place, and that of their biases."""
+    rank = len(factors)
+    bias: np.float32 = side.bias[index]
+    for k in range(rank):
+        factors[k] = side.factors[index, k]
+    for f in range(side.indptr[index], side.indptr[index + 1]):
+        weight, feature = side.weights[f], side.features[f]
+        bias += weight * side.bias[feature]
+        for k in range(rank):
+            factors[k] += weight * side.factors[feature, k]
+    return bias
+
+
+@compiled
+def _move(side: Side, index: int, others: Floats, move: np.float32, keep: np.float32) -> None:
+    """A step of an id's features against the gradient; `others` is the sum of the factors of the other side."""
+    rank = len(others)
+    side.bias[index] = keep * side.bias[index] + move
+    for k in range(rank):
+        side.factors[index, k] = keep * side.factors[index, k] + move * others[k]
+    for f in range(side.indptr[index], side.indptr[index + 1]):
+        move_f, feature = move * side.weights[f], side.features[f]
+        side.bias[feature] = keep * side.bias[feature] + move_f
+        for k in range(rank):
+            side.factors[feature, k] = keep * side.factors[feature, k] + move_f * others[k]

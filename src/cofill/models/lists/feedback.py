@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import Arrays, KnownRatings, known_arrays
@@ -24,7 +24,7 @@ HIGHEST_WEIGHT = 5.0
 class Grades:
     """From ratings or weights of interactions to grades.
 
-    The lowest rating counts `floor` and the highest 1: even a bad rating says that somebody chose the item. Ratings
+    The lowest rating counts `floor` and the highest 1: even a bad rating says that a user chose the item. Ratings
     between them count floor + (1 - floor) t^power, where t goes from 0 to 1 along the scale. An interaction counts 1,
     however often it happened, or, with `confidence` above 0, the logarithm of its weight to that power. Where no
     interactions were trained on, their weights count as ratings on a scale from 0 to `HIGHEST_WEIGHT`.
@@ -67,15 +67,13 @@ class GradedRatings:
     _people: dict[int, int] = field(default_factory=dict)
     """Of the items that something has changed of: how many people did something with each, once asked."""
     _forgotten: set[int] = field(default_factory=set)
-    """Users of whom nothing that was trained on counts any more."""
+    """Users whose training data does not count any more."""
 
     @classmethod
     def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
         """`decay` (n,) is in the order of the ratings of the training, row by row."""
         if decay is None:
             return cls(known, grades)
-        if len(decay) != known.trained.nnz:
-            raise ValueError("the time decay is of another number of ratings")
         rows = SparseRows(known.trained.indptr, known.trained.indices, decay, known.trained.columns)
         return cls(known, grades, KnownRatings(rows, rows.transpose()))
 
@@ -84,18 +82,15 @@ class GradedRatings:
 
         With `to_training`, on top of what was known of them in training alone.
         """
-        value = self._trained_value if to_training else self._value
-        before = [value(int(user), int(item)) for user, item in zip(users, items, strict=True)]
+        before = [self._value(*pair, to_training) for pair in zip(users.tolist(), items.tolist(), strict=True)]
         total: Floats = np.minimum(np.array(before, np.float32) + weights, np.float32(self.grades.scale.high))
         return total
 
-    def _value(self, user: int, item: int) -> float:
+    def _value(self, user: int, item: int, to_training: bool) -> float:
+        if to_training:
+            return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
         items, values = self.known.row(user)
-        place = int(np.searchsorted(items, item))
-        return float(values[place]) if place < len(items) and items[place] == item else 0.0
-
-    def _trained_value(self, user: int, item: int) -> float:
-        return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
+        return float(values[items == item].sum())
 
     def forget(self, user: int) -> None:
         """Whatever comes of this user from now on does not add up with what was trained on."""
@@ -144,42 +139,36 @@ class GradedRatings:
     def row(self, user: int) -> tuple[Ints, Floats]:
         """Items (ascending) and grades of a user."""
         items, values = self.known.row(user)
-        left = None if self.decay is None else _left(self.decay.trained, user, items, self.known.later_in_row(user))
-        grades = self.grades.of(values)
-        return items, grades if left is None else grades * left
+        decay = None if self.decay is None else self.decay.trained
+        return items, self._graded(user, items, values, self.known.later_in_row(user), decay)
 
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
         users, values = self.known.column(item)
-        later = self.known.later_in_column(item)
-        left = None if self.decay is None else _left(self.decay.trained_columns, item, users, later)
-        grades = self.grades.of(values)
-        return users, grades if left is None else grades * left
+        decay = None if self.decay is None else self.decay.trained_columns
+        return users, self._graded(item, users, values, self.known.later_in_column(item), decay)
 
     def trained_row(self, user: int) -> tuple[Ints, Floats]:
         """Items and grades of a user in training."""
         if user >= self.known.trained.rows:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         items, values = self.known.trained.row(user)
+        return items, self._graded(user, items, values, {}, None if self.decay is None else self.decay.trained)
+
+    def _graded(
+        self, index: int, others: Ints, values: Floats, later: dict[int, float], decay: SparseRows | None
+    ) -> Floats:
+        """(n,): grades of the values of a row, or of a column; those that came later do not decay."""
         grades = self.grades.of(values)
-        return items, grades if self.decay is None else grades * self.decay.trained.row(user)[1]
-
-
-def _left(decay: SparseRows, index: int, others: Ints, later: dict[int, float]) -> Floats:
-    """(n,): what time has left of the entries of a row; what came later counts in full."""
-    left = np.ones(len(others), np.float32)
-    if index < decay.rows:
-        trained, factors = decay.row(index)
-        place = np.searchsorted(trained, others)
-        inside = np.minimum(place, max(len(trained) - 1, 0))
-        old = np.zeros(len(others), np.bool_) if not len(trained) else trained[inside] == others
-        old &= ~np.isin(others, list(later))
-        left[old] = factors[inside[old]]
-    return left
+        if decay is not None and index < decay.rows:
+            trained, factors = decay.row(index)
+            old = ~np.isin(others, list(later))
+            grades[old] *= factors[np.isin(trained, others[old])]
+        return grades
 
 
 class Feedback:
-    """Ratings, interactions, or both: where somebody rated and did something too, the higher grade counts."""
+    """Ratings, interactions, or both: where a user rated and did something too, the higher grade counts."""
 
     def __init__(self, main: GradedRatings, beside: GradedRatings | None = None) -> None:
         """`main` is what the model as a whole knows; `beside` are interactions of the same people, if there are any."""
@@ -201,7 +190,8 @@ class Feedback:
 
         parts = [source.trained() for source in self._sources]
         shape = max(part.rows for part in parts), max(part.columns for part in parts)
-        first, second = (csr_array((p.values, p.indices, _up_to(p, shape[0])), shape=shape) for p in parts)
+        places = [(np.repeat(np.arange(part.rows), part.counts()), part.indices) for part in parts]
+        first, second = (csr_array((p.values, at), shape=shape) for p, at in zip(parts, places, strict=True))
         both = first.maximum(second).tocsr()
         both.sort_indices()
         return SparseRows(both.indptr.astype(np.int64), both.indices.astype(np.int32), both.data, shape[1])
@@ -248,17 +238,20 @@ class Feedback:
         return {item for source in self._sources for item in source.known.later_in_row(user)}
 
 
-def _up_to(rows: SparseRows, count: int) -> Longs:
-    """The starts of `count` rows, new ones empty."""
-    return np.concatenate([rows.indptr, np.full(count - rows.rows, rows.nnz, np.int64)])
-
-
 def joined(rows: list[tuple[Ints, Floats]], columns: int) -> SparseRows:
     """One sparse matrix of rows given one by one."""
     indptr = np.cumsum([0, *(len(items) for items, _ in rows)]).astype(np.int64)
     indices = np.concatenate([items for items, _ in rows] or [np.empty(0, np.int32)])
     values = np.concatenate([grades for _, grades in rows] or [np.empty(0, np.float32)])
     return SparseRows(indptr, indices.astype(np.int32), values.astype(np.float32), columns)
+
+
+def entries_where(rows: SparseRows, kept: Bools) -> SparseRows:
+    """Some of the entries (nnz,), in the same rows."""
+    if kept.all():
+        return rows
+    ends = np.concatenate([[0], np.cumsum(kept)])
+    return SparseRows(ends[rows.indptr].astype(np.int64), rows.indices[kept], rows.values[kept], rows.columns)
 
 
 def _together(parts: list[tuple[Ints, Floats]]) -> tuple[Ints, Floats]:

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,12 @@ from cofill.exchange import ALONE, Exchange
 from cofill.models.rng import Keys, draws_of, normal_rows, seed_of
 from cofill.threads import one_blas_thread
 from cofill.workers import cores
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
 Done = Callable[[float], None]
 """Called with the share done."""
@@ -40,26 +45,49 @@ def unseen(share: float) -> None:
     """Shows nothing."""
 
 
-def sparse_times(rows: SparseRows, matrix: Floats) -> Floats:
-    """X M (rows, width) for a sparse X (rows, columns) and M, which may have rows beyond those columns."""
+class FitOptions(NamedTuple):
+    """How something is fitted."""
+
+    seed: int = 0
+    threads: int = 0
+    """0: all cores at hand."""
+    done: Done = unseen
+    exchange: Exchange = ALONE
+    """With the processes that have other users."""
+
+
+def in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part], threads: int) -> list[_Result]:
+    """What `work` makes of each part, in their order. `threads` 0: all cores at hand."""
+    if threads == 1:
+        return [work(part) for part in parts]
+    with ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-models") as pool:
+        return list(pool.map(work, parts))
+
+
+def as_csr(rows: SparseRows, columns: int | None = None) -> "csr_array":
+    """The same for scipy, with so many columns."""
     from scipy.sparse import csr_array
 
-    sparse = csr_array((rows.values, rows.indices, rows.indptr), shape=(rows.rows, len(matrix)))
-    return np.asarray(sparse @ matrix, np.float32)
+    shape = rows.rows, rows.columns if columns is None else columns
+    return csr_array((rows.values, rows.indices, rows.indptr), shape=shape)
+
+
+def sparse_times(rows: SparseRows, matrix: "Floats | csr_array") -> Floats:
+    """X M (rows, width) for a sparse X (rows, columns) and M, which may have rows beyond those columns."""
+    product = as_csr(rows, matrix.shape[0]) @ matrix
+    return np.asarray(product if isinstance(product, np.ndarray) else product.toarray(), np.float32)
 
 
 def gram_of(rows: SparseRows, kind: type[np.floating[Any]], threads: int = 0) -> npt.NDArray[Any]:
     """X'X (columns, columns), in single or double precision."""
-    from scipy.sparse import csr_array
-
-    matrix = csr_array((rows.values.astype(kind), rows.indices, rows.indptr), shape=(rows.rows, rows.columns))
+    matrix = as_csr(rows).astype(kind)
     by_column = matrix.T.tocsr()
     gram = np.empty((rows.columns, rows.columns), kind)
 
     def part(first: int) -> None:
         gram[first : first + _ROWS_OF_SQUARE] = (by_column[first : first + _ROWS_OF_SQUARE] @ matrix).toarray()
 
-    _in_threads(part, range(0, rows.columns, _ROWS_OF_SQUARE), threads)
+    in_threads(part, range(0, rows.columns, _ROWS_OF_SQUARE), threads)
     return gram
 
 
@@ -82,7 +110,7 @@ def regression_weights(ridged: npt.NDArray[Any], threads: int = 0) -> tuple[Floa
         inverse = np.linalg.inv(ridged[start:end, start:end])
         rows = np.concatenate([ridged[start:end, :end], ridged[end:, start:end].T], axis=1)
         solved = inverse @ rows
-        _in_threads(update, range(0, size, _ROWS_OF_SQUARE), threads)
+        in_threads(update, range(0, size, _ROWS_OF_SQUARE), threads)
         ridged[start:end, :end], ridged[end:, start:end] = solved[:, :end], solved[:, end:].T
         ridged[start:end, start:end] = -inverse
     precision = -ridged.diagonal().astype(np.float64)  # a sweep of all leaves the inverse with its sign turned
@@ -92,42 +120,31 @@ def regression_weights(ridged: npt.NDArray[Any], threads: int = 0) -> tuple[Floa
     return weights, precision
 
 
-def gram_factor(
-    rows: SparseRows,
-    rank: int,
-    seed: int,
-    done: Done,
-    threads: int = 0,
-    *,
-    keys: Keys | None = None,
-    exchange: Exchange = ALONE,
-) -> Floats:
+def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Floats:
     """(columns, up to rank): F with F F' close to the best approximation of that rank to G = X'X, and F'F diagonal.
 
     First directions are drawn by the keys of the columns. G is the sum of those of all processes.
     """
-    counts = exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
+    counts = how.exchange.sum_(np.bincount(rows.indices, minlength=rows.columns).astype(np.int64))
     order = np.argsort(-counts, kind="stable")  # what most rows have side by side stays in the cache
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     by_popularity = SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
-
-    def times(matrix: Floats) -> Floats:
-        return exchange.sum_(gram_times(by_popularity, matrix, threads))
-
-    keys = keys_by_number(rows.columns) if keys is None else keys
-    found = leading(times, keys[order], rank, seed, done, threads)
+    found = leading(
+        lambda matrix: how.exchange.sum_(gram_times(by_popularity, matrix, how.threads)), keys[order], rank, how
+    )
     factor = np.empty(found.shape, np.float32)
     factor[order] = found
     return factor
 
 
-def leading(times: Callable[[Floats], Floats], keys: Keys, rank: int, seed: int, done: Done, threads: int) -> Floats:
+def leading(times: Callable[[Floats], Floats], keys: Keys, rank: int, how: FitOptions) -> Floats:
     """F (n, up to rank) of a G of which only products G M are known.
 
     Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
     G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
     """
+    seed, threads, done, _ = how
     if rank + _OVERSAMPLED >= len(keys):
         gram = times(np.eye(len(keys), dtype=np.float32)).astype(np.float64)
         values, vectors = np.linalg.eigh((gram + gram.T) / 2)
@@ -166,11 +183,10 @@ def _products(left: Floats, right: Floats, threads: int) -> Doubles:
         product: Doubles = some.T @ (some if left is right else right[first : first + _ROWS_AT_ONCE].astype(np.float64))
         return product
 
-    with _pool(threads) as pool:
-        at_once = threads or cores()  # a part is as large as the sum
-        for place in range(0, len(firsts), at_once):
-            for product in pool.map(part, firsts[place : place + at_once]):
-                summed += product
+    at_once = threads or cores()  # a part is as large as the sum
+    for place in range(0, len(firsts), at_once):
+        for product in in_threads(part, firsts[place : place + at_once], threads):
+            summed += product
     return summed
 
 
@@ -182,17 +198,8 @@ def tall_times(tall: Floats, small: Doubles, threads: int) -> Floats:
         some = tall[first : first + _ROWS_AT_ONCE]
         some[:, :width] = some @ own
 
-    _in_threads(part, range(0, len(tall), _ROWS_AT_ONCE), threads)
+    in_threads(part, range(0, len(tall), _ROWS_AT_ONCE), threads)
     return tall[:, :width]
-
-
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads or cores(), thread_name_prefix="cofill-lists")
-
-
-def _in_threads(work: Callable[[int], None], parts: Iterable[int], threads: int) -> None:
-    with _pool(threads) as pool:
-        list(pool.map(work, parts))
 
 
 def _inverse_root(matrix: Doubles, least: float) -> Doubles:
@@ -218,7 +225,7 @@ def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
         _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
         product[:, first : first + _STRIP] = out
 
-    _in_threads(work, range(0, matrix.shape[1], _STRIP), threads)
+    in_threads(work, range(0, matrix.shape[1], _STRIP), threads)
     return product
 
 
@@ -239,8 +246,7 @@ def _gram_times(indptr: Longs, indices: Ints, values: Floats, strip: Floats, out
                 out[column, place] += value * image[place]
 
 
-@dataclass(frozen=True)
-class ItemEmbedding:
+class ItemEmbedding(NamedTuple):
     """A vector for every item that was fitted, by who chose it; zero for one without ratings.
 
     The cosines of items over users are C = N'N, where the columns of N are those of the grades at length one. Vectors
@@ -252,7 +258,7 @@ class ItemEmbedding:
     norms: Doubles  # (items,): the length of the column of each
 
     @classmethod
-    def of_gram(cls, gram: Floats | Doubles, seed: int, keys: Keys) -> "ItemEmbedding":
+    def of_gram(cls, gram: Floats | Doubles, keys: Keys, seed: int) -> "ItemEmbedding":
         """From the products (items, items) of columns with each other."""
         norms = np.sqrt(gram.diagonal().astype(np.float64))
         inverse = np.divide(1.0, norms, out=np.zeros(len(norms)), where=norms > 0).astype(np.float32)[:, None]
@@ -260,7 +266,7 @@ class ItemEmbedding:
         def times(matrix: Floats) -> Floats:
             return np.asarray(inverse * (gram @ (inverse * matrix)), np.float32)
 
-        return cls(leading(times, keys, min(_EMBEDDING, len(norms)), seed, unseen, 1), norms)
+        return cls(leading(times, keys, min(_EMBEDDING, len(norms)), FitOptions(seed, threads=1)), norms)
 
     @classmethod
     def of(cls, graded: SparseRows, seed: int) -> "ItemEmbedding":
@@ -268,8 +274,8 @@ class ItemEmbedding:
         norms = column_lengths(graded)
         lengths = np.where(norms > 0, norms, 1.0)[graded.indices]
         unit = SparseRows(graded.indptr, graded.indices, (graded.values / lengths).astype(np.float32), graded.columns)
-        found = gram_factor(unit, min(_EMBEDDING, graded.columns), seed, unseen, threads=1)
-        return cls(found, norms)
+        keys = keys_by_number(graded.columns)
+        return cls(gram_factor(unit, min(_EMBEDDING, len(keys)), keys, FitOptions(seed, threads=1)), norms)
 
     def folded_in(self, sums: Doubles, own: float) -> Floats:
         """(width,): the vector of an item, given its products (items,) with the others and with itself."""

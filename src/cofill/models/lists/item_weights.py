@@ -1,8 +1,8 @@
-"""The linear models of lists, fitted: what each item that somebody did says of every other.
+"""The linear models of lists, fitted: what each item that a user did says of every other.
 
-x (items,) are the grades of what somebody did, 0 elsewhere, and a constant 1 at the end, which learns what is popular.
+x (items,) are the grades of what a user did, 0 elsewhere, and a constant 1 at the end, which learns what is popular.
 B (items + 1, items) predicts each of them from the others by ridge regression, and the score of an item is what is
-predicted of it, divided by the number of its ratings to a small power, so that what everybody knows does not fill
+predicted of it, divided by the number of its ratings to a small power, so that the best known items do not fill
 every list. With the weight of each user w_u = (ratings of u / the mean)^-user_power, so that a few who have seen
 everything do not speak for all:
 
@@ -18,25 +18,24 @@ eigenvectors, scaled (`LowRankWeights`). Then, exactly,
     D = max(diag(G) - rowsums(F^2), 0) + Lambda      L L' = I + F' D^-1 F      Q = D^-1 F L^-T
     P = D^-1 - Q Q'                                  B_ij = Q_i . Q_j / P_jj
 
-so that somebody's code is the sum of x_i Q_i, and scores are a product with the vectors of the items: cost and memory
+so that a user's code is the sum of x_i Q_i, and scores are a product with the vectors of the items: cost and memory
 are linear in the catalogue.
 
 Related work: Steck 2019 (EASE), 2020 (EDLAE); Woodbury's identity does the rest.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
-from cofill.exchange import ALONE, Exchange, total
+from cofill.exchange import Exchange, total
 from cofill.models.lists.gram import (
-    Done,
+    FitOptions,
     ItemEmbedding,
     gram_factor,
     gram_of,
@@ -47,13 +46,12 @@ from cofill.models.lists.gram import (
     tall_times,
     unseen,
 )
+from cofill.models.observed import Arrays
 from cofill.models.rng import Keys
 from cofill.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
-
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 # Up to so many times the rank, a catalogue is solved exactly.
 _EXACT = 4
@@ -74,11 +72,24 @@ class Penalties(NamedTuple):
     popularity: float = 0.15
 
 
+class FoldIn(NamedTuple):
+    """The numbers of a regression that an item which comes later is added to it with."""
+
+    ridge: float  # the penalty that is the same for all items
+    mean_ratings: float = 1.0  # of a user, to weigh users that come later
+    share: float = 0.0
+    user_power: float = 0.0
+    popularity: float = 0.0
+
+
+AS_FITTED = -1
+
+
 class ItemVectors(NamedTuple):
     """An item that was folded in."""
 
-    as_input: Floats  # what it adds, for a grade of 1: to somebody's code, or to the scores of the fitted items
-    as_target: Floats  # its score is the product of this with somebody's code, or with what they did
+    as_input: Floats  # what it adds, for a grade of 1: to a user's code, or to the scores of the fitted items
+    as_target: Floats  # its score is the product of this with a user's code, or with what they did
     embedding: Floats  # (width,): items that the same people choose have similar ones
 
 
@@ -88,14 +99,15 @@ class FoldedIn(NamedTuple):
     items: Longs  # (k,)
     inputs: Floats  # (k, ...)
     targets: Floats  # (k, ...)
+    place: Longs  # (all items by now,): where among these; AS_FITTED, or below it if neither is known of an item
 
 
-class Heard(NamedTuple):
+class History(NamedTuple):
     """What n people did."""
 
     fitted: SparseRows  # (n, items): of the items that are as they were fitted
     trained: SparseRows  # (n, items): of all items of the training
-    later: "csr_array | None"  # (n, k): of those that were folded in; None if nobody did anything with one
+    later: "csr_array | None"  # (n, k): of those that were folded in; None if there is none
     expected: Floats | None  # (n, code): what the features of people add to their codes
 
 
@@ -107,38 +119,39 @@ class Scores(NamedTuple):
     codes: Floats  # (n, code): what features of items are scored by
 
 
+@dataclass(frozen=True, eq=False)
 class ItemWeights(ABC):
-    """B in some form, of the items that it was fitted on, and what folds in others."""
+    """B in some form, of the items that it was fitted on, and what folds in others. A model file keeps every field."""
 
     ratings: Ints
     """(items,): how many people did something with each."""
     directions: Floats
-    """(items + 1, code): what a grade of 1 adds to somebody's code. Features tell of codes."""
-    widths: tuple[int, int]
-    """How many numbers an item that is folded in has as an input, and as a target."""
+    """(items + 1, code): what a grade of 1 adds to a user's code, that of the constant last. Features tell of codes."""
 
     @property
     def items(self) -> int:
         return len(self.ratings)
 
+    @property
     @abstractmethod
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
+    def widths(self) -> tuple[int, int]:
+        """How many numbers an item that is folded in has as an input, and as a target."""
+
+    @abstractmethod
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
         """Scores for people; what comes from an item itself is left out of its score."""
 
     @abstractmethod
-    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        """(m, n): what a grade of 1 of n items adds to the scores of m others. `place` and `at` say where among the
-        folded ones each of them is; -1: it is as it was fitted.
-        """
-
-    @property
-    @abstractmethod
-    def target_codes(self) -> Floats:
-        """(items, code): what a code is multiplied by for the score of each item."""
+    def target_codes(self, items: Ints | slice) -> Floats:
+        """(m, code): what a code is multiplied by for the score of each of these items."""
 
     @abstractmethod
     def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
         """The `directions` and `target_codes` (k, code) of items that were folded in."""
+
+    @abstractmethod
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
+        """From products of codes (m, n) to what a grade of 1 of n items adds to the scores of m others, in place."""
 
     @abstractmethod
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
@@ -149,33 +162,11 @@ class ItemWeights(ABC):
 
     @abstractmethod
     def embeddings(self) -> Floats:
-        """(items, width): items that the same people choose have similar ones."""
+        """(items, width): items that the same people choose have similar ones, by their cosines."""
 
-    def turned(self, embeddings: Floats) -> Floats:
-        """Embeddings of all items, fitted and folded in, so that their cosines compare them."""
-        return embeddings
-
-    @abstractmethod
     def arrays(self) -> Arrays:
         """For the model file."""
-
-    def codes_of(self, items: Ints, place: Longs, folded: FoldedIn) -> Floats:
-        """(n, code): the codes of people who each did one thing alone."""
-        return _replaced(self.directions, items, place, self.folded_codes(folded)[0])
-
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        """(m, n): what codes (n, code) add to the scores of m items."""
-        targets = _replaced(self.target_codes, asked, at, self.folded_codes(folded)[1])
-        found: Doubles = targets.astype(np.float64) @ codes.astype(np.float64).T
-        return found
-
-
-def _replaced(fitted: Floats, items: Ints, place: Longs, folded: Floats) -> Floats:
-    """(n, width): rows of items as they were fitted, or of those that were folded in."""
-    found = np.zeros((len(items), fitted.shape[1]), np.float32)
-    found[place < 0] = fitted[items[place < 0]]
-    found[place >= 0] = folded[place[place >= 0]]
-    return found
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 class _Regression(NamedTuple):
@@ -184,8 +175,7 @@ class _Regression(NamedTuple):
     rows: SparseRows
     own: Doubles  # (columns,): diag(G)
     ratings: Longs  # (items,)
-    ridge: float
-    mean_ratings: float
+    numbers: FoldIn
 
     @classmethod
     def of(cls, graded: SparseRows, penalties: Penalties, exchange: Exchange) -> "_Regression":
@@ -198,72 +188,65 @@ class _Regression(NamedTuple):
         rows = _with_constant(graded, user_weights(counts, mean_ratings, penalties.user_power))
         own = np.bincount(rows.indices, rows.values.astype(np.float64) ** 2, minlength=rows.columns)
         squared = exchange.sum_(own.astype(np.float64))  # without a single entry, numpy counts in integers
-        return cls(rows, squared, ratings, float(penalties.penalty * squares / known_items), float(mean_ratings))
+        numbers = FoldIn(penalties.penalty * squares / known_items, mean_ratings, *penalties[2:])
+        return cls(rows, squared, ratings, numbers)
+
+    @property
+    def penalties(self) -> Doubles:
+        """(columns,): Lambda"""
+        return self.numbers.ridge + self.numbers.share * self.own
+
+    @property
+    def held_back(self) -> Doubles:
+        """(items,): what scores are multiplied by; 0 for an item without ratings."""
+        return np.where(self.ratings > 0, np.maximum(self.ratings, 1.0) ** -self.numbers.popularity, 0.0)
 
 
+@one_blas_thread()
 def fit_weights(
     graded: SparseRows,
     penalties: Penalties,
-    seed: int,
-    done: Done,
-    threads: int = 0,
-    *,
+    how: FitOptions,
     keys: Keys | None = None,
-    exchange: Exchange = ALONE,
+    *,
     described: bool = True,
-) -> "ItemWeights":
-    """From grades (users x items). `keys` (items,) are what is drawn by; other processes may have other users.
+    exact: bool | None = None,
+) -> ItemWeights:
+    """From grades (users x items). `keys` (items,) are what is drawn by.
 
-    `described`: somebody or something has features.
+    `described`: there are features of users or items. `exact`: unless given, by the size of the catalogue.
     """
-    if graded.columns < _EXACT * penalties.rank:
-        return ExactWeights.fit(graded, penalties, seed, done, threads, keys, exchange, described=described)
-    return LowRankWeights.fit(graded, penalties, seed, done, threads, keys, exchange)
+    given = _Regression.of(graded, penalties, how.exchange)
+    keys = np.append(keys_by_number(graded.columns) if keys is None else keys, _CONSTANT_KEY)
+    if graded.columns < _EXACT * penalties.rank if exact is None else exact:
+        return ExactWeights.fit(given, keys, how, described=described)
+    return LowRankWeights.fit(given, penalties.rank, keys, how)
 
 
-def restored_weights(arrays: Arrays) -> "ItemWeights":
+def restored_weights(arrays: Arrays) -> ItemWeights:
     """From the model file."""
-    return (LowRankWeights if "lift" in arrays else ExactWeights).restored(arrays)
+    form = LowRankWeights if "lift" in arrays else ExactWeights
+    return form(**{field.name: arrays[field.name] for field in fields(form)})
 
 
 # Of low rank
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LowRankWeights(ItemWeights):
-    """B as products of vectors."""
+    """B as products of vectors: the directions are Q."""
 
-    vectors: Floats  # (items + 1, rank): Q; the last one is that of the constant
     diagonal: Floats  # (items + 1,): D
     gains: Floats  # (items,): n^-popularity / P_jj; 0 for an item without ratings
-    ratings: Ints
     lift: Floats  # (rank, rank): L' (F'F)^-1, from sums of codes to F
     turn: Floats  # (rank, rank): L^-T, from F to D Q
-    ridge: float  # the penalty that is the same for all items
-    mean_ratings: float  # of a user, to weigh users that come later
-    penalties: Penalties
+    numbers: Doubles  # those of `FoldIn`
 
     @classmethod
-    @one_blas_thread()
-    def fit(
-        cls,
-        graded: SparseRows,
-        penalties: Penalties,
-        seed: int,
-        done: Done,
-        threads: int = 0,
-        keys: Keys | None = None,
-        exchange: Exchange = ALONE,
-    ) -> "LowRankWeights":
-        """As `fit_weights`."""
-        given = _Regression.of(graded, penalties, exchange)
-        keys = keys_by_number(graded.columns) if keys is None else keys
-        factor = gram_factor(
-            given.rows, min(penalties.rank, given.rows.columns), seed, done, threads,
-            keys=np.append(keys, _CONSTANT_KEY), exchange=exchange,
-        )  # fmt: skip
+    def fit(cls, given: _Regression, rank: int, keys: Keys, how: FitOptions) -> "LowRankWeights":
+        factor = gram_factor(given.rows, min(rank, given.rows.columns), keys, how)
         left_over = np.maximum(given.own - np.einsum("ij,ij->i", factor, factor, dtype=np.float64), 0.0)
-        diagonal = left_over + given.ridge + penalties.share * given.own
+        diagonal = left_over + given.penalties
         rank = factor.shape[1]
         lengths = np.einsum("ij,ij->j", factor, factor, dtype=np.float64)  # F'F is diagonal
         scaled = factor / diagonal[:, None].astype(np.float32)
@@ -271,178 +254,145 @@ class LowRankWeights(ItemWeights):
         del factor
         lower = np.linalg.cholesky((inner + inner.T) / 2)
         turn = np.linalg.inv(lower).T
-        vectors = tall_times(scaled, turn, threads)
+        vectors = tall_times(scaled, turn, how.threads)
         own_precision = 1.0 / diagonal - np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
         own_precision = np.maximum(own_precision, 1e-3 / diagonal)  # rounding; above 0 in exact arithmetic
         inverse = np.divide(1.0, lengths, out=np.zeros(rank), where=lengths > 1e-6 * lengths.max(initial=1e-30))
-        done(1.0)
+        how.done(1.0)
         return cls(
-            vectors=vectors,
-            diagonal=diagonal.astype(np.float32),
-            gains=(_held_back(given.ratings, penalties.popularity) / own_precision[:-1]).astype(np.float32),
             ratings=given.ratings.astype(np.int32),
+            directions=vectors,
+            diagonal=diagonal.astype(np.float32),
+            gains=(given.held_back / own_precision[:-1]).astype(np.float32),
             lift=(lower.T * inverse).astype(np.float32),
             turn=turn.astype(np.float32),
-            ridge=given.ridge,
-            mean_ratings=given.mean_ratings,
-            penalties=penalties,
+            numbers=np.array(given.numbers),
         )
 
     @property
-    def directions(self) -> Floats:  # type: ignore[override]
-        return self.vectors
-
-    @property
-    def widths(self) -> tuple[int, int]:  # type: ignore[override]
-        return self.vectors.shape[1], self.vectors.shape[1]
+    def widths(self) -> tuple[int, int]:
+        return self.directions.shape[1], self.directions.shape[1]
 
     @cached_property
     def _own(self) -> Floats:
         """(items,): what a grade of 1 adds to the score of the item itself."""
-        own: Floats = self.gains * np.einsum("ij,ij->i", self.vectors[:-1], self.vectors[:-1])
+        own: Floats = self.gains * np.einsum("ij,ij->i", self.directions[:-1], self.directions[:-1])
         return own
 
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        codes = sparse_times(heard.fitted, self.vectors) + self.vectors[-1]
-        if heard.later is not None:
-            codes += heard.later @ folded.inputs
-        if heard.expected is not None:
-            codes += heard.expected
-        scores = codes @ self.vectors[:-1].T
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
+        codes = sparse_times(history.fitted, self.directions) + self.directions[-1]
+        if history.later is not None:
+            codes += history.later @ folded.inputs
+        if history.expected is not None:
+            codes += history.expected
+        scores = codes @ self.directions[:-1].T
         scores *= self.gains
-        did = heard.fitted
+        did = history.fitted
         scores[np.repeat(np.arange(did.rows), did.counts()), did.indices] -= did.values * self._own[did.indices]
         later = codes @ folded.targets.T
-        if heard.later is not None:
-            later -= heard.later.multiply(np.einsum("ij,ij->i", folded.inputs, folded.targets)).toarray()
+        if history.later is not None:
+            later -= history.later.multiply(np.einsum("ij,ij->i", folded.inputs, folded.targets)).toarray()
         return Scores(scores, later, codes)
 
-    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        found = self.from_codes(self.codes_of(items, place, folded), asked, at, folded)
-        found[asked[:, None] == items] = 0.0
-        return found
-
-    @property
-    def target_codes(self) -> Floats:
-        targets: Floats = self.vectors[:-1] * self.gains[:, None]
+    def target_codes(self, items: Ints | slice) -> Floats:
+        targets: Floats = self.directions[:-1][items] * self.gains[items, None]
         return targets
 
     def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
         return folded.inputs, folded.targets
 
-    def from_codes(self, codes: Floats, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        fitted = np.flatnonzero(at < 0)
-        targets = _replaced(self.vectors, asked, at, folded.targets).astype(np.float64)
-        targets[fitted] *= self.gains[asked[fitted]][:, None]
-        found: Doubles = targets @ codes.astype(np.float64).T
-        return found
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
+        shares[asked[:, None] == items] = 0.0
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
-        own, together = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)
-        code = (together.astype(np.float32) * self.diagonal) @ self.vectors
-        factor = code @ self.lift
+        numbers = FoldIn(*self.numbers)
+        own, together = weighted_sums(users, grades, numbers, self.items)
+        factor = (together.astype(np.float32) * self.diagonal) @ self.directions @ self.lift
         left_over = max(own - float(factor @ factor), 0.0)
-        diagonal = left_over + self.ridge + self.penalties.share * own
+        diagonal = left_over + numbers.ridge + numbers.share * own
         plain: Floats = (factor @ self.turn).astype(np.float32)
         target: Floats = plain
         if item >= 0 and self.gains[item] > 0:  # what it said of itself is taken out first
-            before, d = self.vectors[item], float(self.diagonal[item])
+            before, d = self.directions[item], float(self.diagonal[item])
             share = d * float(before @ plain) / max(1 - d * float(before @ before), 1e-6)
             target = (plain + before * np.float32(share)).astype(np.float32)
         speaks: Floats = (target / np.float32(diagonal + float(plain @ target))).astype(np.float32)
-        scored: Floats = target * np.float32(max(len(grades), 1) ** -self.penalties.popularity)
-        return ItemVectors(speaks, scored, scored)
+        scored: Floats = target * np.float32(max(len(grades), 1) ** -numbers.popularity)
+        return ItemVectors(speaks, scored, scored @ self._to_axes)
+
+    @cached_property
+    def _to_axes(self) -> Floats:
+        """(rank, rank): to the axes of F, whose cosine is that of the columns of X: people who chose the one chose the
+        other. That of Q would say which items are left over when all others are accounted for.
+        """
+        return np.asarray(np.linalg.inv(self.turn), np.float32)
 
     def embeddings(self) -> Floats:
-        return self.target_codes
-
-    def turned(self, embeddings: Floats) -> Floats:
-        """Along the axes of F, whose cosine is that of the columns of X: people who chose the one chose the other.
-
-        That of Q would say which items are left over when all others are accounted for.
-        """
-        turned: Floats = embeddings @ np.linalg.inv(self.turn)
-        return turned
-
-    def arrays(self) -> Arrays:
-        names = ("vectors", "diagonal", "gains", "ratings", "lift", "turn")
-        numbers = np.array([self.ridge, self.mean_ratings], np.float64)
-        penalties = np.array(self.penalties, np.float64)
-        return {name: getattr(self, name) for name in names} | {"numbers": numbers, "penalties": penalties}
-
-    @classmethod
-    def restored(cls, arrays: Arrays) -> "LowRankWeights":
-        rank, *others = arrays["penalties"].tolist()
-        ridge, mean_ratings = arrays["numbers"].tolist()
-        kept = {name: arrays[name] for name in ("vectors", "diagonal", "gains", "ratings", "lift", "turn")}
-        return cls(**kept, ridge=ridge, mean_ratings=mean_ratings, penalties=Penalties(int(rank), *others))
+        embeddings: Floats = self.target_codes(slice(None)) @ self._to_axes
+        return embeddings
 
 
 # With a weight for every pair
 
 
+@dataclass(frozen=True, eq=False)
 class PairWeights(ItemWeights):
-    """B itself, dense or sparse: a score is the sum of the weights of what somebody did."""
+    """B itself, dense or sparse: a score is the sum of the weights of what a user did."""
 
-    def __init__(
-        self,
-        weights: "Floats | csr_array",
-        ratings: Ints,
-        embedding: ItemEmbedding,
-        directions: Floats | None = None,
-    ) -> None:
-        self.weights = weights  # (items + 1, items): the last row is that of the constant
-        self.ratings, self.embedding = ratings, embedding
-        nothing = np.zeros((len(ratings) + 1, 0), np.float32)
-        self.directions = nothing if directions is None else directions
-        self.widths = len(ratings), len(ratings) + 1
+    embedding: Floats  # (items, width), and the norms (items,): those of `ItemEmbedding`
+    norms: Doubles
+
+    @property
+    @abstractmethod
+    def matrix(self) -> "Floats | csr_array":
+        """(items + 1, items): the last row is that of the constant."""
+
+    @property
+    def widths(self) -> tuple[int, int]:
+        return self.items, self.items + 1
 
     @cached_property
-    def target_codes(self) -> Floats:
-        return np.asarray(self.weights.T @ self.directions, np.float32)
+    def _target_codes(self) -> Floats:
+        return np.asarray(self.matrix.T @ self.directions, np.float32)
+
+    def target_codes(self, items: Ints | slice) -> Floats:
+        return self._target_codes[items]
 
     def folded_codes(self, folded: FoldedIn) -> tuple[Floats, Floats]:
         """What they say is known towards fitted items alone, of which codes know nothing."""
         return np.zeros((len(folded.items), self.directions.shape[1]), np.float32), folded.targets @ self.directions
 
-    def products(self, graded: SparseRows) -> Floats:
-        """(n, items): x B."""
-        from scipy.sparse import csr_array
-
-        did = csr_array((graded.values, graded.indices, graded.indptr), shape=(graded.rows, self.items + 1))
-        found = did @ self.weights
-        return found if isinstance(found, np.ndarray) else found.toarray()
-
-    def scores(self, heard: Heard, folded: FoldedIn) -> Scores:
-        scores = self.products(heard.fitted)
-        constant = self.weights[[-1]]
-        scores += constant if isinstance(constant, np.ndarray) else constant.toarray()
-        if heard.later is not None:
-            scores += heard.later @ folded.inputs
-        later = sparse_times(heard.trained, folded.targets.T) + folded.targets[:, -1]
-        codes = sparse_times(heard.fitted, self.directions) + self.directions[-1]
-        if heard.expected is not None:
-            scores += heard.expected @ self.target_codes.T
-            later += heard.expected @ self.folded_codes(folded)[1].T
-            codes += heard.expected
+    def scores(self, history: History, folded: FoldedIn) -> Scores:
+        scores = sparse_times(history.fitted, self.matrix) + _dense(self.matrix[[-1]])
+        if history.later is not None:
+            scores += history.later @ folded.inputs
+        later = sparse_times(history.trained, folded.targets.T) + folded.targets[:, -1]
+        codes = sparse_times(history.fitted, self.directions) + self.directions[-1]
+        if history.expected is not None:
+            scores += history.expected @ self._target_codes.T
+            later += history.expected @ self.folded_codes(folded)[1].T
+            codes += history.expected
         return Scores(scores, later, codes)
 
-    def between(self, items: Ints, place: Longs, asked: Ints, at: Longs, folded: FoldedIn) -> Doubles:
-        as_fitted, changed = place < 0, place >= 0
-        found = np.zeros((len(asked), len(items)))
-        block = self.weights[items[as_fitted]][:, asked[at < 0]]
-        found[np.ix_(at < 0, as_fitted)] = (block if isinstance(block, np.ndarray) else block.toarray()).T
-        found[np.ix_(at < 0, changed)] = folded.inputs[place[changed]][:, asked[at < 0]].T
-        speaks = items < self.items
-        found[np.ix_(at >= 0, speaks)] = folded.targets[at[at >= 0]][:, items[speaks]]
-        return found
+    def correct_shares(self, shares: Doubles, items: Ints, asked: Ints, folded: FoldedIn) -> None:
+        place, at = folded.place[items], folded.place[asked]
+        as_fitted, changed, trained = place == AS_FITTED, place >= 0, (place >= AS_FITTED) & (items < self.items)
+        fitted = asked[at == AS_FITTED]
+        shares[np.ix_(at == AS_FITTED, as_fitted)] = _dense(self.matrix[items[as_fitted]][:, fitted]).T
+        shares[np.ix_(at == AS_FITTED, changed)] = folded.inputs[place[changed]][:, fitted].T
+        shares[np.ix_(at >= 0, trained)] = folded.targets[at[at >= 0]][:, items[trained]]
 
     def embeddings(self) -> Floats:
-        return self.embedding.vectors
+        return self.embedding
 
 
+def _dense(matrix: "Floats | csr_array") -> Floats:
+    return matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+
+
+@dataclass(frozen=True, eq=False)
 class ExactWeights(PairWeights):
-    """n^-popularity B, from one inverse.
+    """n^-popularity B, from one inverse; the directions are orthonormal.
 
     An item j that came later is added to the regression as it would have been in training, by the inverse of a block
     matrix: with g the sums of its grades times those of the others, s its squared grades, and v = P g,
@@ -452,81 +402,58 @@ class ExactWeights(PairWeights):
     One that was fitted is taken out first: v_i - P_ij v_j / P_jj. Weights among the others stay as they were fitted.
     """
 
-    weights: Floats
-
-    def __init__(
-        self,
-        weights: Floats,
-        precision: Doubles,
-        ratings: Ints,
-        embedding: ItemEmbedding,
-        directions: Floats,
-        numbers: tuple[float, float],
-        penalties: Penalties,
-    ) -> None:
-        """`numbers` are the ridge that is the same for all items, and the mean ratings of a user; `directions` are
-        orthonormal.
-        """
-        super().__init__(weights, ratings, embedding, directions)
-        self.precision = precision  # (items + 1,): the diagonal of P
-        self.ridge, self.mean_ratings = numbers
-        self.penalties = penalties
-        held_back = _held_back(ratings, penalties.popularity)
-        self._scale = np.where(held_back > 0, held_back, 1.0).astype(np.float32)
+    weights: Floats  # (items + 1, items)
+    precision: Doubles  # (items + 1,): the diagonal of P
+    numbers: Doubles  # those of `FoldIn`
 
     @classmethod
-    @one_blas_thread()
-    def fit(
-        cls,
-        graded: SparseRows,
-        penalties: Penalties,
-        seed: int,
-        done: Done,
-        threads: int = 0,
-        keys: Keys | None = None,
-        exchange: Exchange = ALONE,
-        *,
-        described: bool = True,
-    ) -> "ExactWeights":
-        """As `fit_weights`."""
-        given = _Regression.of(graded, penalties, exchange)
-        gram = exchange.sum_(gram_of(given.rows, np.float32, threads))
-        done(0.3)
-        keys = np.append(keys_by_number(graded.columns) if keys is None else keys, _CONSTANT_KEY)
-        embedding = ItemEmbedding.of_gram(gram[:-1, :-1], seed, keys[:-1])
+    def fit(cls, given: _Regression, keys: Keys, how: FitOptions, *, described: bool) -> "ExactWeights":
+        gram = how.exchange.sum_(gram_of(given.rows, np.float32, how.threads))
+        how.done(0.3)
+        embedding = ItemEmbedding.of_gram(gram[:-1, :-1], keys[:-1], how.seed)
         directions: Floats = np.zeros((len(gram), 0), np.float32)
         if described:
-            width = min(_DIRECTIONS, len(gram))
-            found = leading(lambda matrix: np.asarray(gram @ matrix, np.float32), keys, width, seed, unseen, threads)
+            width, quietly = min(_DIRECTIONS, len(gram)), how._replace(done=unseen)
+            found = leading(lambda matrix: np.asarray(gram @ matrix, np.float32), keys, width, quietly)
             lengths = np.linalg.norm(found, axis=0)
             directions = (found / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-        gram[np.diag_indices_from(gram)] += (given.ridge + penalties.share * given.own).astype(np.float32)
-        weights, precision = regression_weights(gram, threads)
-        weights = weights[:, :-1]
-        weights *= _held_back(given.ratings, penalties.popularity).astype(np.float32)
-        done(1.0)
-        numbers = given.ridge, given.mean_ratings
-        ratings = given.ratings.astype(np.int32)
-        return cls(np.ascontiguousarray(weights), precision, ratings, embedding, directions, numbers, penalties)
+        gram[np.diag_indices_from(gram)] += given.penalties.astype(np.float32)
+        weights, precision = regression_weights(gram, how.threads)
+        weights = weights[:, :-1] * given.held_back.astype(np.float32)
+        how.done(1.0)
+        ratings, numbers = given.ratings.astype(np.int32), np.array(given.numbers)
+        return cls(ratings, directions, *embedding, weights, precision, numbers)
+
+    @property
+    def matrix(self) -> Floats:
+        return self.weights
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """(items,): n^-popularity"""
+        scale: Floats = (np.maximum(self.ratings, 1.0) ** -FoldIn(*self.numbers).popularity).astype(np.float32)
+        return scale
 
     def folded_in(self, item: int, users: SparseRows, grades: Floats) -> ItemVectors:
-        own, sums = weighted_sums(users, grades, self.mean_ratings, self.penalties.user_power, self.items)
+        numbers = FoldIn(*self.numbers)
+        own, sums = weighted_sums(users, grades, numbers, self.items)
         if item >= 0:
             sums[item] = 0.0
         targets, precision = self._inverse_times(sums), self.precision
         if item >= 0:  # without itself
-            column = self._inverse_column(item)
+            column: Doubles = -self.weights[:, item].astype(np.float64)  # P e_item
+            column *= precision[item] / self._scale[item]
+            column[item] = precision[item]
             targets -= column * (targets[item] / column[item])
             precision = precision - column**2 / column[item]
             targets[item] = precision[item] = 0.0
-        rest = (1 + self.penalties.share) * own + self.ridge - float(sums @ targets)
-        rest = max(rest, 1e-3 * self.ridge)  # rounding; at least the ridge in exact arithmetic
+        rest = (1 + numbers.share) * own + numbers.ridge - float(sums @ targets)
+        rest = max(rest, 1e-3 * numbers.ridge)  # rounding; at least the ridge in exact arithmetic
         below = precision + targets**2 / rest
         inputs = np.divide(targets / rest, below, out=np.zeros_like(targets), where=below > 0)[:-1] * self._scale
-        scored = targets * max(len(grades), 1) ** -self.penalties.popularity
-        return ItemVectors(
-            inputs.astype(np.float32), scored.astype(np.float32), self.embedding.folded_in(sums[:-1], own)
-        )
+        scored = targets * max(len(grades), 1) ** -numbers.popularity
+        embedding = ItemEmbedding(self.embedding, self.norms).folded_in(sums[:-1], own)
+        return ItemVectors(inputs.astype(np.float32), scored.astype(np.float32), embedding)
 
     def _inverse_times(self, vector: Doubles) -> Doubles:
         """P v (items + 1,)."""
@@ -536,46 +463,14 @@ class ExactWeights(PairWeights):
         image[-1] -= self.weights[-1].astype(np.float64) @ (precision[:-1] * unscaled)
         return image
 
-    def _inverse_column(self, item: int) -> Doubles:
-        """P e_item."""
-        column: Doubles = -self.weights[:, item].astype(np.float64)
-        column *= self.precision[item] / self._scale[item]
-        column[item] = self.precision[item]
-        return column
 
-    def arrays(self) -> Arrays:
-        return {
-            "weights": self.weights,
-            "precision": self.precision,
-            "ratings": self.ratings,
-            "embedding": self.embedding.vectors,
-            "norms": self.embedding.norms,
-            "directions": self.directions,
-            "numbers": np.array([self.ridge, self.mean_ratings], np.float64),
-            "penalties": np.array(self.penalties, np.float64),
-        }
-
-    @classmethod
-    def restored(cls, arrays: Arrays) -> "ExactWeights":
-        rank, *others = arrays["penalties"].tolist()
-        ridge, mean_ratings = arrays["numbers"].tolist()
-        embedding = ItemEmbedding(arrays["embedding"], arrays["norms"])
-        weights, precision, ratings = (arrays[name] for name in ("weights", "precision", "ratings"))
-        numbers, penalties = (ridge, mean_ratings), Penalties(int(rank), *others)
-        return cls(weights, precision, ratings, embedding, arrays["directions"], numbers, penalties)
-
-
-def _held_back(ratings: npt.NDArray[Any], popularity: float) -> Doubles:
-    """(items,): what the scores of items with so many ratings are multiplied by; 0 for one without."""
-    return np.where(ratings > 0, np.maximum(ratings, 1.0) ** -popularity, 0.0).astype(np.float64)
-
-
-def weighted_sums(users: SparseRows, grades: Floats, mean: float, power: float, items: int) -> tuple[float, Doubles]:
+def weighted_sums(users: SparseRows, grades: Floats, numbers: FoldIn, items: int) -> tuple[float, Doubles]:
     """For an item with grades (n,) of n users: its squared grades, and (items + 1,) its grades times what these users
     did, the constant last; added up over users by their weights.
     """
+    power = numbers.user_power
     counts = users.counts() if power else np.ones(users.rows, np.int64)  # one who did nothing else counts, too
-    weights = user_weights(counts, mean, power).astype(np.float32)
+    weights = user_weights(counts, numbers.mean_ratings, power).astype(np.float32)
     spread = np.repeat((weights * grades).astype(np.float64), users.counts()) * users.values
     together: Doubles = np.bincount(users.indices, spread, minlength=items + 1).astype(np.float64)
     together[-1] = float((weights * grades).sum(dtype=np.float64))
@@ -583,7 +478,7 @@ def weighted_sums(users: SparseRows, grades: Floats, mean: float, power: float, 
 
 
 def user_weights(counts: Longs, mean: float, power: float) -> Doubles:
-    """(users,): by their ratings; 0 for somebody without any."""
+    """(users,): by their ratings; 0 for one without any."""
     weights: Doubles = np.where(counts > 0, (np.maximum(counts, 1) / mean) ** -power, 0.0)
     return weights
 

@@ -1,5 +1,6 @@
 """Lists and their rules: which items may be in one, which count for more, how many of a kind, how unlike each other."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from cofill.errors import DataError
 from cofill.models.results import best_of
 
 By = Literal["list", "rating"]
-"""What lists are ranked by: what somebody would choose and like, or what they would rate highest."""
+"""What lists are ranked by: what a user would choose and like, or what they would rate highest."""
 
 Among = Iterable[Id] | Bools
 """Items to choose from: their ids, or a flag for each item of the model."""
@@ -78,7 +79,7 @@ class Rules(SimilarRules, total=False):
     boost: Mapping[str, Mapping[Scalar, float]] | None
     """Factors on the scores of items that are something: {"genres": {"Comedy": 1.5}}."""
     new_items: float
-    """The share of places, from 0 to 1, for items that nobody has rated yet, scored by their features."""
+    """The share of places, from 0 to 1, for items without a rating yet, scored by their features."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class Selection:
     """Rules, worked out for the items of a model as they are now."""
 
     allowed: Bools | None  # (items,), None if all are
-    unrated: Bools  # (items,): nobody has rated it
+    unrated: Bools  # (items,): without a rating
     placeable: Bools  # (items,): of those, which have features to go by
     floor: float  # the score that a boost multiplies the distance from
     factors: Floats | None  # (items,)
@@ -163,46 +164,34 @@ class Selection:
         return picked
 
     def _one_by_one(self, candidates: list[int], scores: Floats, n: int, before: Sequence[int]) -> list[int]:
-        seen: list[dict[object, int]] = [{} for _ in self.kinds]
-        for index in before:
-            self._count(index, seen)
-        left = np.array(candidates, np.int64)
-        if not len(left):
+        """By scores from 0 to 1 less likeness to what is in the list already (maximal marginal relevance)."""
+        if not candidates:
             return []
+        left, open_ = np.array(candidates, np.int64), np.ones(len(candidates), np.bool_)
         relevance = scores[left].astype(np.float64)
-        span = float(relevance.max() - relevance.min())
+        span = float(np.ptp(relevance))
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
-        likeness = np.zeros(len(left))
-        vectors = None if self.vectors is None or not self.diversity else self.vectors[left]  # once: they are wide
-        if vectors is not None and len(before):
-            assert self.vectors is not None
-            likeness = np.maximum(likeness, (vectors @ self.vectors[np.array(before)].T).max(1))
-        open_ = np.ones(len(left), np.bool_)
+        likeness, vectors = np.zeros(len(left)), None
+        if self.vectors is not None:
+            vectors = self.vectors[left]  # once: they are wide
+            likeness = (vectors @ self.vectors[np.array(before, np.int64)].T).max(1, initial=0.0)
+        seen = Counter(kind for index in before for kind in self._kinds_of(index))
         picked: list[int] = []
         while len(picked) < n and open_.any():
             worth = np.where(open_, (1 - self.diversity) * relevance - self.diversity * likeness, -np.inf)
             place = int(np.argmax(worth))
             open_[place] = False
-            index = int(left[place])
-            if not self._fits(index, seen):
-                continue
-            self._count(index, seen)
-            picked.append(index)
-            if vectors is not None:
-                likeness = np.maximum(likeness, vectors @ vectors[place])
+            kinds = self._kinds_of(int(left[place]))
+            if all(seen[kind] < self.kinds[kind[0]][1] for kind in kinds):
+                seen.update(kinds)
+                picked.append(int(left[place]))
+                if vectors is not None:
+                    likeness = np.maximum(likeness, vectors @ vectors[place])
         return picked
 
-    def _fits(self, index: int, seen: list[dict[object, int]]) -> bool:
-        return all(
-            counts.get(value, 0) < most
-            for (values, most), counts in zip(self.kinds, seen, strict=True)
-            for value in values[index]
-        )
-
-    def _count(self, index: int, seen: list[dict[object, int]]) -> None:
-        for (values, _), counts in zip(self.kinds, seen, strict=True):
-            for value in values[index]:
-                counts[value] = counts.get(value, 0) + 1
+    def _kinds_of(self, index: int) -> list[tuple[int, object]]:
+        """The values of an item that are counted, each with the number of its rule."""
+        return [(number, value) for number, (values, _) in enumerate(self.kinds) for value in values[index]]
 
 
 def _mixed(rated: list[int], new: list[int]) -> list[int]:
