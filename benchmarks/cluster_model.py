@@ -117,7 +117,7 @@ def measured_share(hidden: int) -> float:
     from cofill.models.cfn.scaling import ScaledRows
     from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
     from cofill.models.cfn.training import new_network
-    from cofill.models.portion import Portion
+    from cofill.models.rng import Portion
 
     rng = np.random.default_rng(0)
     columns, rows, length, batch = 60_000, 350, 500, 35

@@ -27,9 +27,8 @@ from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys, draws_of
+from cofill.models.rng import Keys, Portion, draws_of
 from tests.models.contract import in_another_order, predict
 from tests.models.several_processes import Played, columns_of, together
 

@@ -115,7 +115,7 @@ def compare(
         shard_count,
     )
     from cofill.models.cfn.training import make_engine, new_network, require_engine
-    from cofill.models.portion import Portion
+    from cofill.models.rng import Portion
 
     config = CFNSettings.of(settings)
     of_torch = config.changed({"engine": "dense"})

@@ -38,7 +38,7 @@ from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import ShardCard, SharedCard
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
 

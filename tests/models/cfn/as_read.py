@@ -9,7 +9,7 @@ from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import LossSoFar, Minibatches
 from cofill.models.cfn.training import TrainingEngine
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
 

@@ -20,7 +20,7 @@ from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.fit import Fitted, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40

@@ -8,7 +8,7 @@ import pytest
 
 from cofill import CFN
 from cofill.models.cfn.fold_in import WeightSpread, spread_of_weights
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion, draws_of
 from tests.models.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]
@@ -18,7 +18,8 @@ WIDTH = 6
 
 def fit(weight: Floats, bias: Floats, ratings: Longs, features: Floats | None = None) -> WeightSpread:
     features = np.zeros((len(weight), 0), np.float32) if features is None else features
-    return spread_of_weights(weight, bias, ratings, features, Portion.alone(0, len(weight)))
+    keys = draws_of(np.uint64(0), np.arange(len(weight), dtype=np.uint64))
+    return spread_of_weights(weight, bias, ratings, features, Portion(np.zeros(0, np.uint64), keys, len(weight)))
 
 
 def expected(found: WeightSpread, features: Floats) -> Floats:

@@ -12,7 +12,7 @@ from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.sgd import Corruption, EpochNoise, Minibatches, gather, lay_out
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from tests.models.cfn.as_read import as_read, entries_of
 from tests.models.several_processes import Played, columns_of, together
 

@@ -23,8 +23,8 @@ from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entr
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.training import rate_factor, rate_of_epoch
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
 from cofill.models.recommender import Recommender
+from cofill.models.rng import Portion
 from cofill.progress import Step
 from tests.models.cfn.as_read import as_read, portion_of
 

@@ -16,7 +16,7 @@ from cofill.models.cfn.network import Linear, encode_rows, outputs_at
 from cofill.models.cfn.pretrain import _train_inner_pair, pretrained_network
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import TrainingState, make_engine, new_network, run_epochs
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
     COLD_ROW,

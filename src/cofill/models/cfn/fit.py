@@ -40,8 +40,7 @@ from cofill.models.cfn.training import (
 )
 from cofill.models.history import EpochRecord, Report, TellLowered
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
-from cofill.models.rng import are_smallest, draws_of_entries, seed_of
+from cofill.models.rng import Portion, are_smallest, draws_of_entries, seed_of
 
 # The share of known ratings for which the default weight decay was found: nine tenths of MovieLens-1M.
 _USUAL_DENSITY = 0.0402

@@ -9,9 +9,8 @@ import numpy as np
 
 from cofill.arrays import Doubles, Floats, Longs
 from cofill.exchange import total
-from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Sample, seed_of
+from cofill.models.rng import Portion, Sample, seed_of
 
 _CHUNK = 4096
 # Columns from which it is learned how weights follow features; here an example is a whole row of weights.

@@ -40,8 +40,7 @@ from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, encode_rows
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.cfn.training import ValidationPart
-from cofill.models.portion import Portion
-from cofill.models.rng import Keys, draws_of, draws_of_entries, seed_of
+from cofill.models.rng import Keys, Portion, draws_of, draws_of_entries, seed_of
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.

@@ -33,9 +33,9 @@ from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.persistence import Arrays, Sides, all_columns
-from cofill.models.portion import Portion
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Kept, Recommender
+from cofill.models.rng import Portion
 from cofill.models.shards import KeptByColumn
 from cofill.progress import Forecast, Progress, Step
 
