@@ -114,9 +114,9 @@ def measured_share(hidden: int) -> float:
     from cofill.benchmark.speed_tasks import triad_bandwidth
     from cofill.config import CFNSettings
     from cofill.data.sparse import SparseRows
+    from cofill.models.cfn.fit import new_network
     from cofill.models.cfn.scaling import ScaledRows
     from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
-    from cofill.models.cfn.training import new_network
     from cofill.models.rng import Portion
 
     rng = np.random.default_rng(0)

@@ -105,16 +105,15 @@ def compare(
     """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
+    from cofill.models.cfn.fit import make_engine, new_network, require_engine
     from cofill.models.cfn.scaling import ScaledRows, Scaling
     from cofill.models.cfn.sgd import (
-        Corruption,
         EpochNoise,
         FusedEngine,
         LossSoFar,
         lay_out,
         shard_count,
     )
-    from cofill.models.cfn.training import make_engine, new_network, require_engine
     from cofill.models.rng import Portion
 
     config = CFNSettings.of(settings)
@@ -131,7 +130,7 @@ def compare(
 
     rows, rows_with_features = scaled(0), scaled(features)
     rng = np.random.default_rng(config.seed)
-    corruption = Corruption.of(config)
+    corruption = config.changed({"cold_ratio": 0.0})
 
     def dense_seconds(count: int) -> tuple[float, int]:
         """Seconds and rows, of steps alone."""

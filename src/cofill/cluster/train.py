@@ -32,7 +32,7 @@ from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
-from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
@@ -267,7 +267,7 @@ def fit_together(
     shard: Shard,
     exchange: Exchange,
     *,
-    checkpoint: TrainingCheckpoint | None = None,
+    checkpoint: Checkpoint | None = None,
     resume: bool = False,
     progress: Progress = unseen,
 ) -> CFN:

@@ -5,10 +5,10 @@ import numpy.typing as npt
 
 from cofill import CFN
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import LossSoFar, Minibatches
-from cofill.models.cfn.training import TrainingEngine
 from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]

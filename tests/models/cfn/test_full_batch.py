@@ -6,7 +6,7 @@ import torch
 
 from cofill.arrays import Floats
 from cofill.config import Activation, CFNSettings
-from cofill.models.cfn.full_batch import FullBatchEngine, step_by_sign
+from cofill.models.baselines.autorec import FullBatchEngine, step_by_sign
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.sgd import gather
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork

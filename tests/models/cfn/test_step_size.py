@@ -19,9 +19,8 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
 from cofill.models.baselines.autorec import AutoRec
-from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entries
-from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import rate_factor, rate_of_epoch
+from cofill.models.cfn.fit import FitResult, fit_matrix, rate_factor, rate_of_epoch, validation_entries
+from cofill.models.cfn.scaling import ScaledRows, Scaling, hold_out
 from cofill.models.observed import KnownRatings
 from cofill.models.recommender import Recommender
 from cofill.models.rng import Portion
@@ -219,7 +218,7 @@ def matrix(known: Grid, scale: Scale, orientation: Orientation) -> SparseRows:
     return SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known].astype(np.float32), known.shape[1])
 
 
-def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) -> Fitted:
+def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) -> FitResult:
     return fit_matrix(
         KnownRatings(rows, rows.transpose()),
         scale,
@@ -233,7 +232,7 @@ def fit(rows: SparseRows, settings: CFNSettings, scale: Scale, **others: Any) ->
 def rmse_of_means(rows: SparseRows, of: CFN | CFNSettings, scale: Scale | None = None) -> float:
     settings, on = (of.settings, of.scale) if isinstance(of, CFN) else (of, scale or Scale(1.0, 5.0))
     portion = portion_of(of) if isinstance(of, CFN) else Portion.of(rows)
-    part, validation = _hold_out(rows, validation_entries(rows, settings, portion))
+    part, validation = hold_out(rows, validation_entries(rows, settings, portion))
     scaling = Scaling.of_scale(part, on, settings, np.zeros((rows.rows, 0), np.float32), portion=portion)
     means = scaling.means[validation.entry_rows]
     return float(np.sqrt(np.mean((scaling.up(np.zeros_like(means), means) - validation.ratings) ** 2)))

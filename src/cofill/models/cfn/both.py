@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
-from cofill.models.cfn.training import ValidationAnswers
+from cofill.models.cfn.fit import ValidationAnswers
 from cofill.models.predictor import Predictor
 from cofill.models.results import Given, Shares
 

@@ -38,8 +38,7 @@ from cofill.models.cfn.gp_batch import (
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, encode_rows
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.cfn.training import ValidationPart
+from cofill.models.cfn.scaling import Scaling, ValidationPart
 from cofill.models.rng import Keys, Portion, draws_of, draws_of_entries, seed_of
 from cofill.threads import on_all_cores, one_blas_thread
 
@@ -395,7 +394,7 @@ def encode_trained(
     for first in range(0, rows.rows, _ROWS_AT_ONCE):
         chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
         part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
-        codes[chosen] = encode_rows(network, part, portion.exchange)
+        codes[chosen] = encode_rows(network, part)
     return codes
 
 

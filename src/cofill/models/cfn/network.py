@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import sqrt
 from typing import Self, assert_never
@@ -11,7 +11,6 @@ import numpy as np
 
 from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Activation, NetworkSettings
-from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import Keys, seed_of, uniform_rows
@@ -203,34 +202,29 @@ class CFNetwork:
         return np.concatenate([hidden, features], axis=1) if self.features else hidden
 
 
-def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE) -> Floats:
+def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing.
 
     Where columns are spread over processes, all of these ask for the same rows.
     """
     known = rows.known
     inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
-    z = exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
+    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
     z += network.input.offset(rows.features)
     return network.code(z, rows.features)
 
 
+@np.errstate(all="ignore")  # a run that diverges is noticed by its result
 def outputs_at(
-    network: CFNetwork,
-    scale: float,
-    rows: ScaledRows,
-    chosen: Longs,
-    entry_rows: Longs,
-    entry_columns: Ints,
+    network: CFNetwork, scale: float, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints
 ) -> Floats:
     """Outputs (n,) at entries of the chosen rows, read without noise; `entry_rows` are places in `chosen`.
 
     `scale` is what the weights of the big layers are still to be multiplied by. Columns may be spread over processes.
     """
-    known, features, by = rows.known.take(chosen), rows.features[chosen], np.float32(scale)
-    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale[chosen] * by, known.counts())
-    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
-    codes, outputs = network.code(z + network.input.offset(features), features), np.empty(len(entry_rows), np.float32)
+    by, some = np.float32(scale), rows.take(chosen)
+    codes = encode_rows(network, replace(some, input_scale=some.input_scale * by))
+    outputs = np.empty(len(entry_rows), np.float32)
     for first in range(0, len(outputs), _ENTRIES_AT_ONCE):
         at = slice(first, first + _ENTRIES_AT_ONCE)
         weight, bias = (part[entry_columns[at]] for part in (network.output.weight, network.output.bias))

@@ -1,6 +1,6 @@
 """Ratings -> what the network reads and predicts, which is what the biases leave over; and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -31,6 +31,25 @@ NOWHERE = Portion(np.zeros(0, np.uint64), np.zeros(0, np.uint64), 0)
 
 
 @dataclass(frozen=True)
+class ValidationPart:
+    """Ratings that no training sees, sorted by row."""
+
+    entry_rows: Longs
+    entry_columns: Ints
+    ratings: Floats
+
+
+def hold_out(rows: SparseRows, held_out: Longs) -> tuple[SparseRows, ValidationPart]:
+    """The rows without the ratings at some places, and those ratings."""
+    entry_rows = np.repeat(np.arange(rows.rows), rows.counts())
+    validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
+    kept = np.ones(rows.nnz, np.bool_)
+    kept[held_out] = False
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_rows[kept], minlength=rows.rows))]).astype(np.int64)
+    return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), validation
+
+
+@dataclass(frozen=True)
 class ScaledRows:
     """Rows as the network reads them: scaled values, which are the targets, and the input scale of each row.
 
@@ -54,6 +73,16 @@ class ScaledRows:
     def ratings(self) -> int:
         """Of all columns."""
         return int(self.counts.sum())
+
+    def take(self, chosen: Longs) -> Self:
+        """The chosen rows, to be read."""
+        return replace(
+            self,
+            known=self.known.take(chosen),
+            input_scale=self.input_scale[chosen],
+            features=self.features[chosen],
+            counts=self.counts[chosen],
+        )
 
     @cached_property
     def by_column(self) -> SparseRows:

@@ -10,13 +10,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import NamedTuple, Self, TypeVar, get_args
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cofill.arrays import Bools, Floats, Longs
 from cofill.config import CFNSettings, LossSettings, Noise
-from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
 from cofill.models.cfn.kernels import Entries
@@ -39,29 +38,6 @@ _KINDS: dict[Noise, int] = {
 }
 
 
-@dataclass(frozen=True)
-class Corruption:
-    """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
-
-    noise: Noise = "mask"
-    ratio: float = 0.2
-    std: float = 0.3
-    cold_ratio: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.noise not in get_args(Noise):
-            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
-        if not (0 <= self.ratio <= 1 and self.std >= 0):
-            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
-        if not 0 <= self.cold_ratio <= 1:
-            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
-
-    @classmethod
-    def of(cls, settings: LossSettings, *, with_features: bool = False) -> Self:
-        cold_ratio = settings.cold_ratio if with_features else 0
-        return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
-
-
 class EpochNoise(NamedTuple):
     """The noise of one epoch, drawn by the keys of rows and columns: the same in whatever order they come."""
 
@@ -70,31 +46,31 @@ class EpochNoise(NamedTuple):
     cold: Bools  # (rows,): which lose them all, so that the network learns to read features alone
 
     @classmethod
-    def drawn(cls, rows: ScaledRows, corruption: Corruption, *seed: int) -> Self:
+    def drawn(cls, rows: ScaledRows, settings: LossSettings, *seed: int) -> Self:
         portion, known = rows.portion, rows.known
         noise = kernels.Noise(
-            _KINDS[corruption.noise],
+            _KINDS[settings.noise],
             seed_of(*seed, 0),
-            np.float32(corruption.ratio),
-            np.float32(corruption.std),
+            np.float32(settings.noise_ratio),
+            np.float32(settings.noise_std),
             np.float32(rows.ends[0]),
             np.float32(rows.ends[1]),
             np.float32(rows.presence),
         )
         keeps = np.ones(known.rows, np.uint8)
-        if corruption.noise == "mask" and corruption.ratio > 0:
+        if settings.noise == "mask" and settings.noise_ratio > 0:
             keeps[:] = 0
             kernels.keep_something(noise, portion.row_keys, portion.column_keys, known.indptr, known.indices, keeps)
             keeps = portion.exchange.max_(keeps)
         cold = np.zeros(known.rows, np.bool_)
-        if corruption.cold_ratio:
+        if settings.cold_ratio and rows.features.shape[1]:
             bits = draws_of(seed_of(*seed, 1), portion.row_keys)
-            cold = (bits >> np.uint64(40)) * 2.0**-24 < corruption.cold_ratio
+            cold = (bits >> np.uint64(40)) * 2.0**-24 < settings.cold_ratio
         return cls(noise, keeps == 0, cold)
 
     @classmethod
     def none(cls, rows: ScaledRows) -> Self:
-        return cls.drawn(rows, Corruption(ratio=0.0), 0)
+        return cls.drawn(rows, LossSettings(noise_ratio=0.0, cold_ratio=0.0), 0)
 
 
 @dataclass(frozen=True, eq=False)

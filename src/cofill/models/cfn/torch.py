@@ -9,7 +9,7 @@ Nothing else of the package needs torch but the exchange of a cluster's workers.
 
 import math
 from dataclasses import dataclass
-from typing import Self, assert_never, cast
+from typing import Self, assert_never, cast, get_args
 
 import numpy as np
 import torch
@@ -17,17 +17,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cofill.arrays import Longs
-from cofill.config import Activation, CFNSettings
+from cofill.config import Activation, CFNSettings, Noise
 from cofill.errors import SettingsError
-from cofill.models.cfn import sgd
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import LossSoFar, Minibatches
 
 
 @dataclass(frozen=True)
-class Corruption(sgd.Corruption):
+class Corruption:
     """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
+
+    noise: Noise = "mask"
+    ratio: float = 0.2
+    std: float = 0.3
+    cold_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.noise not in get_args(Noise):
+            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
+        if not (0 <= self.ratio <= 1 and self.std >= 0):
+            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
+        if not 0 <= self.cold_ratio <= 1:
+            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
 
     def __call__(
         self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator, *, presence: float = 0.0
