@@ -133,11 +133,11 @@ def measured_share(hidden: int) -> float:
     nothing, portion = np.zeros((rows, 0), np.float32), Portion.of(known)
     scaled = ScaledRows(known, np.ones(rows, np.float32), nothing, 0.0, False, known.counts(), portion, (-1.0, 1.0))
     settings = CFNSettings.of({"hidden": hidden, "threads": 1, "orientation": "item"})
-    shares = []
+    noise, shares = EpochNoise.drawn(scaled, settings.changed({"noise_ratio": 0.0}), 0), []
     with FusedEngine(new_network(scaled, settings, "train"), settings) as engine:
         for _ in range(5):
             bandwidth = triad_bandwidth(1, repetitions=3)
-            (some,) = lay_out(scaled, np.arange(rows), batch, EpochNoise.none(scaled), engine.cuts(scaled))
+            (some,) = lay_out(scaled, np.arange(rows), batch, noise, engine.cuts(scaled))
             started = time.perf_counter()
             engine.train(some, 0.001, LossSoFar())
             seconds = time.perf_counter() - started

@@ -8,9 +8,8 @@ from cofill.arrays import Floats
 from cofill.config import Activation, CFNSettings
 from cofill.models.baselines.autorec import FullBatchEngine, step_by_sign
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import gather
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork
-from tests.models.cfn.as_read import entries_of, step
+from tests.models.cfn.as_read import entries_of, gather, step
 from tests.models.cfn.test_kernels import ACTIVATIONS, COLUMNS, ROWS, new_network, scaled_rows
 
 STEPS, FIRST_STEP, DECAY, BETA = 6, 0.01, 0.3, 0.7
@@ -28,7 +27,7 @@ def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
     batch = entries_of(gather(scaled_rows(), np.arange(ROWS)))
     rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.rows, batch.columns))
     inputs, targets, corrupted = (torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.corrupted))
-    codes = network.encode(rows, columns, inputs, ROWS)
+    codes = network.encode(rows, columns, inputs, ROWS, torch.zeros(ROWS, 0))
     loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
     gradients = torch.autograd.grad(loss + DECAY / 2 * squares, list(network.parameters()))

@@ -12,9 +12,9 @@ from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, Minibatches, gather
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, Minibatches
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork, TorchEngine
-from tests.models.cfn.as_read import as_read, entries_of, step
+from tests.models.cfn.as_read import as_read, entries_of, gather, step
 from tests.models.cfn.test_kernels import new_network
 
 Doubles = npt.NDArray[np.float64]

@@ -13,9 +13,9 @@ from cofill.data.sparse import SparseRows
 from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.network import CFNetwork, Linear, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, gather, lay_out
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
-from tests.models.cfn.as_read import as_read, entries_of, step
+from tests.models.cfn.as_read import as_read, entries_of, gather, step
 
 ROWS, COLUMNS = 40, 60
 P = 3  # side features, where there are any
@@ -244,7 +244,7 @@ def test_outputs_are_those_of_the_definition(activation: Activation, hidden: tup
             ROWS,
             torch.from_numpy(rows.features),
         )
-        expected = plain.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
+        expected = torch.tanh(plain.output.everywhere(codes)).numpy()[entry_rows, entry_columns]
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
 
 

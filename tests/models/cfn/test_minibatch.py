@@ -11,9 +11,9 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.sgd import EpochNoise, Minibatches, gather, lay_out
+from cofill.models.cfn.sgd import EpochNoise, Minibatches, lay_out
 from cofill.models.rng import Portion
-from tests.models.cfn.as_read import as_read, entries_of
+from tests.models.cfn.as_read import as_read, entries_of, gather, no_noise
 from tests.models.several_processes import Played, columns_of, together
 
 Table = npt.NDArray[np.float32]
@@ -81,7 +81,7 @@ def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int,
     order = np.random.default_rng(0).permutation(100)[:90]
     seen: list[tuple[int, int, float]] = []
     rows_seen = []
-    for some in lay_out(read, order, batch, EpochNoise.none(read), np.array(cuts), most):
+    for some in lay_out(read, order, batch, no_noise(read), np.array(cuts), most):
         assert len(some) == 1 or sum(len(shard.rows) for shard in some.shards) <= most
         rows_seen.append(some.rows)
         for shard, low, high in zip(some.shards, cuts, cuts[1:], strict=False):
@@ -103,10 +103,10 @@ def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int,
 
 def test_no_rows_and_empty_rows_have_no_entries() -> None:
     nothing = as_read(SparseRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0))
-    for chosen in (np.empty(0, np.int64), np.arange(3)):
-        (some,) = gather(nothing, chosen).shards
-        assert some.starts.tolist() == [0, 0]
-        assert len(some.rows) == 0
+    assert list(lay_out(nothing, np.empty(0, np.int64), 5, no_noise(nothing), np.array([0, 0]))) == []
+    (some,) = gather(nothing, np.arange(3)).shards
+    assert some.starts.tolist() == [0, 0]
+    assert len(some.rows) == 0
 
 
 @pytest.mark.parametrize("decoder", ["process", "network"])

@@ -202,15 +202,13 @@ class CFNPredictor(Predictor):
                 centre=(scale.high + scale.low) / 2,
                 unit=(scale.high - scale.low) / 2,
                 damping=numbers["mean_damping"],
-                length_power=settings.length_power,
-                length_cap=settings.length_cap,
-                presence=settings.presence,
                 typical_length=length,
                 overall=numbers["overall_mean"],
                 by_features=FeatureRegression(weights.pop("mean_by_features")),
                 columns=np.zeros(known.trained.columns, np.float32),
                 means=weights.pop("row_means"),
                 marks_empty=marks_empty,
+                settings=settings,
             )
         network = CFNetwork.of(weights, settings)
         about = {"row_features": row_features, "column_features": column_features}

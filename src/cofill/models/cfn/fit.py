@@ -423,12 +423,10 @@ def run_epochs(
     """
     stops = validation is not None and settings.decoder == "network"
     keep_best = stops and not settings.refit
-    best = _copy_of(network) if keep_best and state.best_epoch == state.epoch else None
-    if keep_best and best is None and checkpoint is not None:
-        best = checkpoint.best_weights()
-    max_loss = _RAN_AWAY * loss_of_zeros(rows, settings)
+    best = checkpoint.best_weights() if keep_best and state.epoch and checkpoint is not None else None
+    max_loss = _RAN_AWAY * _loss_of_zeros(rows, settings)
     exchange = rows.portion.exchange
-    watched = None if validation is None else _Watched.of(validation, rows, None if stops else _ENOUGH_TO_WATCH)
+    watched = None if validation is None else _watched(validation, rows, None if stops else _ENOUGH_TO_WATCH)
     begin, length = _share_of(state.phase, settings)
     with new_engine(network, settings, exchange) as engine:
         engine.scale = state.scale
@@ -441,7 +439,7 @@ def run_epochs(
             learning_rate = first_rate * rate_of_epoch(settings, epoch)
             loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, max_loss)
             seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
-            rmse = watched.rmse(network, engine.saved(), rows, scaling) if watched is not None else None
+            rmse = None if watched is None else _rmse(network, engine.saved(), rows, scaling, *watched)
             if rmse is not None and not isfinite(rmse):
                 raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
             record = EpochRecord(
@@ -462,7 +460,9 @@ def run_epochs(
                 state.best_epoch, state.best_rmse = epoch, rmse
                 if keep_best:
                     engine.flush()
-                    best = _copy_of(network, best)
+                    best = best or {name: np.empty_like(weight) for name, weight in network.weights().items()}
+                    for name, weight in network.weights().items():
+                        best[name][:] = weight  # a third copy would be the most memory of a training
             if checkpoint is not None and checkpoint.due():
                 state.scale = engine.saved()
                 checkpoint.save(network.weights(), best, state.as_dict())
@@ -532,7 +532,7 @@ def _one_epoch(
     return so_far.lost / max(rows.ratings, 1)
 
 
-def loss_of_zeros(rows: ScaledRows, settings: CFNSettings) -> float:
+def _loss_of_zeros(rows: ScaledRows, settings: CFNSettings) -> float:
     """The most that predicting zero, which is every row's mean, may cost: the mean of a rating, in scaled ratings.
 
     First weights are random and cost something even where all ratings are alike, so it is never taken to be nothing.
@@ -546,36 +546,33 @@ def _told_loss(loss: float, max_loss: float) -> str:
     return f"the loss is {loss:.3g}, where predicting every row's mean costs {max_loss / _RAN_AWAY:.3g}"
 
 
-@dataclass(frozen=True)
-class _Watched:
-    """Validation ratings, or some of them, as every epoch asks for them."""
+def _watched(validation: ValidationPart, rows: ScaledRows, most: int | None) -> tuple[Longs, ValidationPart]:
+    """The rows that have validation ratings, ascending, and these ratings, or so many rows that they are about `most`.
 
-    rows: Longs  # ascending
-    places: Longs  # (n,) of entries in the rows
-    part: ValidationPart
+    All processes have the same rows.
+    """
+    exchange = rows.portion.exchange
+    asked = np.zeros(rows.known.rows, np.uint8)
+    asked[validation.entry_rows] = 1
+    if most is not None:
+        share = most / max(total(exchange, len(validation.ratings))[0], 1.0)
+        draws = draws_of(seed_of(_WATCHED_DRAW), rows.portion.row_keys)
+        asked[(draws >> np.uint64(40)) * 2.0**-24 >= share] = 0
+    chosen = np.flatnonzero(exchange.max_(asked))
+    at = np.flatnonzero(np.isin(validation.entry_rows, chosen))
+    return chosen, ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
 
-    @classmethod
-    def of(cls, validation: ValidationPart, rows: ScaledRows, most: int | None) -> "_Watched":
-        """Those of rows with about `most` validation ratings; all processes have the same rows."""
-        portion, exchange = rows.portion, rows.portion.exchange
-        asked = np.zeros(rows.known.rows, np.uint8)
-        asked[validation.entry_rows] = 1
-        if most is not None:
-            share = most / max(total(exchange, len(validation.ratings))[0], 1.0)
-            draws = draws_of(seed_of(_WATCHED_DRAW), portion.row_keys)
-            asked[(draws >> np.uint64(40)) * 2.0**-24 >= share] = 0
-        chosen = np.flatnonzero(exchange.max_(asked))
-        at = np.flatnonzero(np.isin(validation.entry_rows, chosen))
-        part = ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
-        return cls(chosen, np.searchsorted(chosen, part.entry_rows), part)
 
-    def rmse(self, network: CFNetwork, scale: float, rows: ScaledRows, scaling: Scaling) -> float:
-        part = self.part
-        outputs = outputs_at(network, scale, rows, self.rows, self.places, part.entry_columns)
-        errors = scaling.up(outputs, scaling.means[part.entry_rows] + scaling.columns[part.entry_columns])
-        errors -= part.ratings
-        squares, count = total(rows.portion.exchange, np.sum(errors**2, dtype=np.float64), len(errors))
-        return sqrt(squares / max(count, 1))
+def _rmse(
+    network: CFNetwork, scale: float, rows: ScaledRows, scaling: Scaling, chosen: Longs, part: ValidationPart
+) -> float:
+    """Of ratings in the chosen rows."""
+    places = np.searchsorted(chosen, part.entry_rows)
+    outputs = outputs_at(network, scale, rows, chosen, places, part.entry_columns)
+    errors = scaling.up(outputs, scaling.means[part.entry_rows] + scaling.columns[part.entry_columns])
+    errors -= part.ratings
+    squares, count = total(rows.portion.exchange, np.sum(errors**2, dtype=np.float64), len(errors))
+    return sqrt(squares / max(count, 1))
 
 
 def _check_last_step(
@@ -593,16 +590,6 @@ def _check_last_step(
     loss = max(settings.alpha, settings.beta) * squares / max(count, 1)
     if not loss <= max_loss:
         raise StepTooLarge(state.phase, state.epoch, _told_loss(loss, max_loss))
-
-
-def _copy_of(network: CFNetwork, before: Weights | None = None) -> Weights:
-    """The weights, written over those of a copy `before`: a third copy would be the most memory of a training."""
-    weights = network.weights()
-    if before is None:
-        return {name: weight.copy() for name, weight in weights.items()}
-    for name, weight in weights.items():
-        before[name][:] = weight
-    return before
 
 
 # How well a decoder predicts

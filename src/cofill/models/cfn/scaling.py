@@ -110,15 +110,13 @@ class Scaling:
     centre: float
     unit: float
     damping: float
-    length_power: float
-    length_cap: float
-    presence: float
     typical_length: float
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
     columns: Floats  # (columns,) deviations, scaled
     means: Floats  # (rows,) scaled
     marks_empty: bool
+    settings: CFNSettings
 
     @classmethod
     def of_biases(
@@ -158,15 +156,13 @@ class Scaling:
             centre=float(biases.overall),
             unit=unit,
             damping=biases.row_damping,
-            length_power=settings.length_power,
-            length_cap=settings.length_cap,
-            presence=settings.presence * (_USUAL_LENGTH / max(typical_length, 1.0)) ** _PRESENCE_POWER,
             typical_length=typical_length,
             overall=0.0,
             by_features=FeatureRegression(biases.by_row_features.slope / np.float32(unit)),
             columns=biases.trained_column / np.float32(unit),
             means=biases.trained_row / np.float32(unit),
             marks_empty=marks_empty,
+            settings=settings,
         )
 
     @classmethod
@@ -195,15 +191,13 @@ class Scaling:
             centre=centre,
             unit=unit,
             damping=damping,
-            length_power=settings.length_power,
-            length_cap=settings.length_cap,
-            presence=settings.presence,
             typical_length=typical_length(counts),
             overall=overall,
             by_features=by_features,
             columns=np.zeros(rows.columns, np.float32),
             means=_damped(sums, counts, damping, expected),
             marks_empty=marks_empty,
+            settings=settings,
         )
 
     def mean_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
@@ -258,10 +252,16 @@ class Scaling:
             ((self.scale.low - self.centre) / self.unit, (self.scale.high - self.centre) / self.unit),
         )
 
+    @property
+    def presence(self) -> float:
+        """What is added to every known input; with the decoder "process" more where rows are short."""
+        shorter = _USUAL_LENGTH / max(self.typical_length, 1.0) if self.settings.decoder == "process" else 1.0
+        return float(self.settings.presence * shorter**_PRESENCE_POWER)
+
     def input_scale(self, counts: npt.NDArray[np.integer]) -> Floats:
         """(rows,): by what the inputs of rows with so many ratings are multiplied."""
-        lengths = np.maximum(counts, 1) / max(min(self.typical_length, self.length_cap), 1e-9)
-        return np.asarray(lengths**-self.length_power, np.float32)
+        lengths = np.maximum(counts, 1) / max(min(self.typical_length, self.settings.length_cap), 1e-9)
+        return np.asarray(lengths**-self.settings.length_power, np.float32)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row taken off; the deviation of its column is still in it."""

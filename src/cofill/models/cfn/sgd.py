@@ -68,10 +68,6 @@ class EpochNoise(NamedTuple):
             cold = (bits >> np.uint64(40)) * 2.0**-24 < settings.cold_ratio
         return cls(noise, keeps == 0, cold)
 
-    @classmethod
-    def none(cls, rows: ScaledRows) -> Self:
-        return cls.drawn(rows, LossSettings(noise_ratio=0.0, cold_ratio=0.0), 0)
-
 
 @dataclass(frozen=True, eq=False)
 class Minibatches:
@@ -148,13 +144,6 @@ def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNo
         features[noise.cold[chosen], -1] = 1
     ratings = np.diff(np.concatenate([[0], np.cumsum(rows.counts[chosen])])[row_starts])
     return Minibatches(chosen, row_starts, shards, features, ratings)
-
-
-def gather(rows: ScaledRows, chosen: Longs, noise: EpochNoise | None = None, cuts: Longs | None = None) -> Minibatches:
-    """The chosen rows as one minibatch."""
-    whole = np.array([0, rows.known.columns])
-    noise = EpochNoise.none(rows) if noise is None else noise
-    return _laid_out(rows, chosen, np.array([0, len(chosen)]), noise, whole if cuts is None else cuts)
 
 
 class LossSoFar:
@@ -297,12 +286,12 @@ class FusedEngine:
         """Make the network's weights current."""
         if self.scale == 1:
             return
-        output, scale = self.network.output, self.scale
-        cuts = np.linspace(0, self.network.columns, self._threads + 1).astype(np.int64)
+        network, scale = self.network, np.float32(self.scale)
+        cuts = np.linspace(0, network.columns, self._threads + 1).astype(np.int64)
 
         def multiply(s: int) -> None:
-            for weight in (self.network.input.weight, output.weight, output.bias[:, None]):
-                kernels.multiply(weight, scale, cuts[s], cuts[s + 1])
+            for weight in (network.input.weight, network.output.weight, network.output.bias):
+                weight[cuts[s] : cuts[s + 1]] *= scale
 
         self._on_shards(multiply, self._threads)
         self.scale = 1.0
