@@ -134,17 +134,17 @@ def measured_share(hidden: int) -> float:
     scaled = ScaledRows(known, np.ones(rows, np.float32), nothing, 0.0, False, known.counts(), portion, (-1.0, 1.0))
     settings = CFNSettings.of({"hidden": hidden, "threads": 1, "orientation": "item"})
     noise, shares = EpochNoise.drawn(scaled, settings.changed({"noise_ratio": 0.0}), 0), []
-    with FusedEngine(new_network(scaled, settings, "train"), settings) as engine:
-        for _ in range(5):
-            bandwidth = triad_bandwidth(1, repetitions=3)
-            (some,) = lay_out(scaled, np.arange(rows), batch, noise, engine.cuts(scaled))
-            started = time.perf_counter()
-            engine.train(some, 0.001, LossSoFar())
-            seconds = time.perf_counter() - started
-            (entries,) = some.shards
-            number = np.repeat(np.arange(len(some)), np.diff(entries.starts))
-            present = len(np.unique(number * columns + entries.columns))
-            shares.append(present * 16 * hidden / seconds / bandwidth)
+    engine = FusedEngine(new_network(scaled, settings, "train"), settings)
+    for _ in range(5):
+        bandwidth = triad_bandwidth(1, repetitions=3)
+        (some,) = lay_out(scaled, np.arange(rows), batch, noise, engine.cuts(scaled))
+        started = time.perf_counter()
+        engine.train(some, 0.001, LossSoFar())
+        seconds = time.perf_counter() - started
+        (entries,) = some.shards
+        number = np.repeat(np.arange(len(some)), np.diff(entries.starts))
+        present = len(np.unique(number * columns + entries.columns))
+        shares.append(present * 16 * hidden / seconds / bandwidth)
     return float(np.median(shares[1:]))
 
 

@@ -18,7 +18,6 @@ from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.errors import SettingsError
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.fit import FitResult, fit_matrix, validation_entries
 from cofill.models.cfn.gp import Amplitudes
@@ -258,11 +257,6 @@ def test_the_validation_part_is_the_same() -> None:
     assert len(alone) == round(0.2 * matrix.rows.nnz)
     for size in SIZES:
         assert sorted(entry for part in together(size, held_out) for entry in part) == alone
-
-
-def test_the_engine_that_cannot_be_spread_says_so() -> None:
-    with pytest.raises(SettingsError, match=r"fused.*Got 'dense'"):
-        train(2, engine="dense")
 
 
 # What is fitted beside the network

@@ -166,10 +166,9 @@ def compare(
     turns = []
     for turn in range(rounds):
         bandwidth = triad_bandwidth(shard_count(config))
-        with fused:
-            elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
-        with hybrid:  # the same rows and the same noise
-            hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
+        elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
+        # The same rows and the same noise.
+        hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
         dense_elapsed, dense_rows = dense_seconds(dense_minibatches)
         turns.append(
             {

@@ -39,15 +39,15 @@ def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
 def test_the_gradient_is_that_of_autograd_at_every_step(activation: Activation, threads: int) -> None:
     settings = settings_of(activation, threads)
     network = new_network(settings)
-    with FullBatchEngine(network, settings) as engine:
-        for _ in range(STEPS):
-            expected_loss, expected = by_autograd(network)
-            cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
-            loss = step(engine, gather(scaled_rows(), np.arange(ROWS), cuts=cuts), FIRST_STEP)
-            assert loss == pytest.approx(expected_loss, rel=1e-5)
-            for name, gradient in expected.items():
-                assert np.abs(gradient).max() > 1e-4, name  # there was something to find
-                np.testing.assert_allclose(engine.gradients[name], gradient, rtol=1e-4, atol=1e-6, err_msg=name)
+    engine = FullBatchEngine(network, settings)
+    for _ in range(STEPS):
+        expected_loss, expected = by_autograd(network)
+        cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
+        loss = step(engine, gather(scaled_rows(), np.arange(ROWS), cuts=cuts), FIRST_STEP)
+        assert loss == pytest.approx(expected_loss, rel=1e-5)
+        for name, gradient in expected.items():
+            assert np.abs(gradient).max() > 1e-4, name  # there was something to find
+            np.testing.assert_allclose(engine.gradients[name], gradient, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_the_steps_are_those_of_torch() -> None:

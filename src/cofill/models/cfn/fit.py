@@ -36,7 +36,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.errors import TrainingDivergedError
 from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
 from cofill.memory import give_back_large_arrays
@@ -117,7 +117,7 @@ class FitResult:
 
 
 TrainingEngine = Union[FusedEngine, "TorchEngine"]
-"""What moves the weights. Training happens inside its context."""
+"""What moves the weights."""
 NewEngine = Callable[[CFNetwork, CFNSettings, Exchange], TrainingEngine]
 
 
@@ -140,8 +140,6 @@ def make_engine(network: CFNetwork, settings: CFNSettings, exchange: Exchange = 
     """The engine that the settings ask for, to train this network."""
     if settings.engine_used == "fused":
         return FusedEngine(network, settings, exchange)
-    if exchange.size > 1:
-        raise SettingsError("several workers train with the engine fused, on the CPU. Got 'dense'")
     from cofill.models.cfn.torch import TorchEngine
 
     return TorchEngine(network, settings)
@@ -428,50 +426,50 @@ def run_epochs(
     exchange = rows.portion.exchange
     watched = None if validation is None else _watched(validation, rows, None if stops else _ENOUGH_TO_WATCH)
     begin, length = _share_of(state.phase, settings)
-    with new_engine(network, settings, exchange) as engine:
-        engine.scale = state.scale
-        first_rate = settings.learning_rate
-        if engine.follows_gradient:  # and a step must not flip the weights
-            first_rate = min(first_rate * rate_factor(rows, settings), 0.9 / max(settings.weight_decay, 1e-9))
-        while state.epoch < epochs and not (stops and state.epoch - state.best_epoch >= settings.patience):
-            epoch = state.epoch + 1
-            started, exchanged = time.perf_counter(), exchange.seconds
-            learning_rate = first_rate * rate_of_epoch(settings, epoch)
-            loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, max_loss)
-            seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
-            rmse = None if watched is None else _rmse(network, engine.saved(), rows, scaling, *watched)
-            if rmse is not None and not isfinite(rmse):
-                raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
-            record = EpochRecord(
-                state.phase,
-                epoch,
-                loss,
-                rmse,
-                learning_rate,
-                seconds,
-                rows.ratings / max(seconds, 1e-9),
-                state.lowered,
-                workers=exchange.size,
-                exchanging=exchanged / max(seconds, 1e-9),
-            )
-            state.epoch = epoch
-            state.history.append(record)
-            if rmse is not None and (not stops or rmse < state.best_rmse):
-                state.best_epoch, state.best_rmse = epoch, rmse
-                if keep_best:
-                    engine.flush()
-                    best = best or {name: np.empty_like(weight) for name, weight in network.weights().items()}
-                    for name, weight in network.weights().items():
-                        best[name][:] = weight  # a third copy would be the most memory of a training
-            if checkpoint is not None and checkpoint.due():
-                state.scale = engine.saved()
-                checkpoint.save(network.weights(), best, state.as_dict())
-            share, measures = begin + length * epoch / epochs, record.measures()
-            progress(Step(_NAMES[state.phase], epoch, epochs, share, "epoch", measures, seconds))
-        if validation is None:
-            _check_last_step(network, engine.saved(), rows, settings, state, max_loss)
-        engine.flush()
-        state.scale = 1.0
+    engine = new_engine(network, settings, exchange)
+    engine.scale = state.scale
+    first_rate = settings.learning_rate
+    if engine.follows_gradient:  # and a step must not flip the weights
+        first_rate = min(first_rate * rate_factor(rows, settings), 0.9 / max(settings.weight_decay, 1e-9))
+    while state.epoch < epochs and not (stops and state.epoch - state.best_epoch >= settings.patience):
+        epoch = state.epoch + 1
+        started, exchanged = time.perf_counter(), exchange.seconds
+        learning_rate = first_rate * rate_of_epoch(settings, epoch)
+        loss = _one_epoch(engine, rows, settings, state.phase, epoch, learning_rate, max_loss)
+        seconds, exchanged = time.perf_counter() - started, exchange.seconds - exchanged
+        rmse = None if watched is None else _rmse(network, engine.saved(), rows, scaling, *watched)
+        if rmse is not None and not isfinite(rmse):
+            raise StepTooLarge(state.phase, epoch, f"the validation RMSE is {rmse:.3g}")
+        record = EpochRecord(
+            state.phase,
+            epoch,
+            loss,
+            rmse,
+            learning_rate,
+            seconds,
+            rows.ratings / max(seconds, 1e-9),
+            state.lowered,
+            workers=exchange.size,
+            exchanging=exchanged / max(seconds, 1e-9),
+        )
+        state.epoch = epoch
+        state.history.append(record)
+        if rmse is not None and (not stops or rmse < state.best_rmse):
+            state.best_epoch, state.best_rmse = epoch, rmse
+            if keep_best:
+                engine.flush()
+                best = best or {name: np.empty_like(weight) for name, weight in network.weights().items()}
+                for name, weight in network.weights().items():
+                    best[name][:] = weight  # a third copy would be the most memory of a training
+        if checkpoint is not None and checkpoint.due():
+            state.scale = engine.saved()
+            checkpoint.save(network.weights(), best, state.as_dict())
+        share, measures = begin + length * epoch / epochs, record.measures()
+        progress(Step(_NAMES[state.phase], epoch, epochs, share, "epoch", measures, seconds))
+    if validation is None:
+        _check_last_step(network, engine.saved(), rows, settings, state, max_loss)
+    engine.flush()
+    state.scale = 1.0
     if best is not None:
         network.take(best)
 

@@ -1,11 +1,10 @@
 """The weights of an autoencoder, and rows read through them. `cfn/torch.py` defines the same in torch."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import sqrt
-from typing import Self, assert_never
+from typing import Self
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from cofill.config import Activation, NetworkSettings
 from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import Keys, seed_of, uniform_rows
+from cofill.threads import on_all_cores, one_blas_thread
 from cofill.workers import cores
 
 Weights = dict[str, Floats]
@@ -27,37 +27,23 @@ ACTIVATIONS: dict[Activation, int] = {"tanh": TANH, "sigmoid": SIGMOID, "identit
 _ENTRIES_AT_ONCE = 10_000
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
-
-
 _HALF = np.float32(0.5)
 
 
 def activated(z: Floats, activation: Activation) -> Floats:
     """h = f(z)"""
-    match activation:
-        case "tanh":
-            return np.tanh(z)
-        case "sigmoid":
-            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
-            return h
-        case "identity":
-            return z
-        case _:
-            assert_never(activation)
+    if activation == "sigmoid":
+        h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
+        return h
+    return np.tanh(z) if activation == "tanh" else z
 
 
+@np.errstate(all="ignore")  # a run that diverges is noticed by its loss
 def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
     """dz = dh f'(z), where h = f(z)."""
-    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
-        match activation:
-            case "tanh":
-                return dh * (1 - h * h)
-            case "sigmoid":
-                return dh * (h * (1 - h))
-            case "identity":
-                return dh
-            case _:
-                assert_never(activation)
+    if activation == "identity":
+        return dh
+    return dh * (1 - h * h if activation == "tanh" else h * (1 - h))
 
 
 @dataclass
@@ -214,6 +200,7 @@ def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     return network.code(z, rows.features)
 
 
+@one_blas_thread()
 @np.errstate(all="ignore")  # a run that diverges is noticed by its result
 def outputs_at(
     network: CFNetwork, scale: float, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints
@@ -241,12 +228,7 @@ def summed_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats) 
         found: Floats = csr_array((inputs, indices, indptr), (rows, len(weight))) @ weight
         return found
     z = np.empty((rows, weight.shape[1]), np.float32)
-    threads = cores()
-    cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), threads + 1)).clip(0, rows)
+    cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), cores() + 1)).clip(0, rows)
     cuts[0], cuts[-1] = 0, rows
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [
-            pool.submit(sum_inputs, weight, indptr, indices, inputs, first, last, z) for first, last in pairwise(cuts)
-        ]:
-            done.result()
+    on_all_cores(lambda part: sum_inputs(weight, indptr, indices, inputs, *part, z), pairwise(cuts))
     return z

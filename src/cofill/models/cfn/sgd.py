@@ -6,7 +6,6 @@ columns may be spread over processes in the same way.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
@@ -22,7 +21,7 @@ from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import draws_of, seed_of
-from cofill.threads import one_blas_thread
+from cofill.threads import on_all_cores, one_blas_thread
 from cofill.workers import cores
 
 _Result = TypeVar("_Result")
@@ -133,12 +132,7 @@ def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNo
         )  # fmt: skip
         return entries
 
-    bounds = list(pairwise(cuts.tolist()))
-    if len(bounds) == 1:
-        shards = [shard(bounds[0])]
-    else:
-        with ThreadPoolExecutor(len(bounds)) as threads:
-            shards = list(threads.map(shard, bounds))
+    shards = on_all_cores(shard, pairwise(cuts.tolist()))
     features = rows.features[chosen]
     if rows.marks_empty:
         features[noise.cold[chosen], -1] = 1
@@ -184,15 +178,7 @@ class FusedEngine:
         self._threads = shard_count(settings)
         self._deep = network.width - network.features  # hidden units that the output layer reads
         self.scale = 1.0  # what the weights of both big layers are still to be multiplied by
-        self._inside = ExitStack()
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="cofill-shard")
-
-    def __enter__(self) -> Self:
-        self._inside.enter_context(one_blas_thread())  # the middle is too small to share
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._inside.close()
 
     def cuts(self, rows: ScaledRows) -> Longs:
         """So that shards have about as many ratings each; one shard where minibatches are small."""
@@ -202,6 +188,7 @@ class FusedEngine:
         inner = np.searchsorted(indptr, np.linspace(0, indptr[-1], shards + 1)[1:-1])
         return np.concatenate([[0], inner, [rows.known.columns]]).astype(np.int64)
 
+    @one_blas_thread()  # the middle is too small to share
     @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
     def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
         """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""

@@ -9,7 +9,7 @@ Nothing else of the package needs torch but the exchange of a cluster's workers.
 
 import math
 from dataclasses import dataclass
-from typing import Self, assert_never, cast, get_args
+from typing import cast, get_args
 
 import numpy as np
 import torch
@@ -145,15 +145,7 @@ def _fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Genera
 
 def activated(z: Tensor, activation: Activation) -> Tensor:
     """h = f(z): the definition."""
-    match activation:
-        case "tanh":
-            return torch.tanh(z)
-        case "sigmoid":
-            return torch.sigmoid(z)
-        case "identity":
-            return z
-        case _:
-            assert_never(activation)
+    return z if activation == "identity" else {"tanh": torch.tanh, "sigmoid": torch.sigmoid}[activation](z)
 
 
 class DenoisingLoss(nn.Module):
@@ -229,12 +221,6 @@ class TorchEngine:
         self.optimizer = torch.optim.SGD(
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        pass  # torch keeps its own threads
 
     def cuts(self, rows: ScaledRows) -> Longs:
         return np.array([0, rows.known.columns])
