@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
@@ -112,6 +112,11 @@ def draws_of(seed: np.uint64, keys: Keys) -> Keys:
     out = np.empty(len(keys), np.uint64)
     _of_keys(seed, keys, out)
     return out
+
+
+def uniform_draws(seed: np.uint64, keys: Keys) -> Doubles:
+    """(n,): from 0 to 1, 1 excluded."""
+    return np.asarray((draws_of(seed, keys) >> _40) * 2.0**-24, np.float64)
 
 
 def draws_of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints) -> Keys:

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
@@ -46,7 +46,7 @@ from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
 from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_batch import DecodedColumns, Spread, across, whole_variance
-from cofill.models.cfn.gp_fit import FirstDecoder, Learned, drawn, first_amplitudes, halves_of
+from cofill.models.cfn.gp_fit import FirstDecoder, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.pretrain import stack_on
@@ -54,7 +54,7 @@ from cofill.models.cfn.scaling import ScaledRows, Scaling, ValidationPart, hold_
 from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out, shard_count
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.results import EpochRecord, Phase
-from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of
+from cofill.models.rng import Portion, are_smallest, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.progress import Progress, Step, unseen
 from cofill.threads import one_blas_thread
 
@@ -90,18 +90,6 @@ _PHASES: tuple[Phase, ...] = ("pretrain", "search", "train")
 
 
 @dataclass(frozen=True)
-class ValidationAnswers:
-    """Validation ratings and what a network and its decoder predict of them, clipped to the scale; sorted by row."""
-
-    rows: Longs
-    columns: Ints
-    ratings: Floats
-    predicted: Floats
-    row_counts: Longs  # ratings that their rows were trained on
-    column_counts: Longs
-
-
-@dataclass(frozen=True)
 class FitResult:
     """What training leaves behind."""
 
@@ -113,7 +101,7 @@ class FitResult:
     history: list[EpochRecord]
     epochs: int  # behind the weights that were kept
     validation_rmse: float | None
-    judged: ValidationAnswers | None  # if ratings to judge by were given
+    judged: Floats | None  # predictions of the ratings to judge by, if these were given
 
 
 TrainingEngine = Union[FusedEngine, "TorchEngine"]
@@ -283,17 +271,7 @@ def fit_matrix(
     _forget_untrained_columns(network, trained_on)
     if judging and checkpoint is not None:
         checkpoint.save(network.weights(), None, state.as_dict())  # while another network is trained
-    amplitudes, judged = None, None
-    if state.judged is not None:
-        part, validation = hold_out(rows, held_out)
-        judged = ValidationAnswers(
-            rows=validation.entry_rows,
-            columns=validation.entry_columns,
-            ratings=validation.ratings,
-            predicted=state.judged,
-            row_counts=part.counts()[validation.entry_rows],
-            column_counts=np.bincount(part.indices, minlength=part.columns)[validation.entry_columns],
-        )
+    amplitudes = None
     if biases is not None:
         amplitudes = state.amplitudes or _usual(first_amplitudes(biases, scaling, settings, column_features))
     return FitResult(
@@ -305,7 +283,7 @@ def fit_matrix(
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
-        judged=judged,
+        judged=state.judged,
     )
 
 
@@ -554,8 +532,7 @@ def _watched(validation: ValidationPart, rows: ScaledRows, most: int | None) -> 
     asked[validation.entry_rows] = 1
     if most is not None:
         share = most / max(total(exchange, len(validation.ratings))[0], 1.0)
-        draws = draws_of(seed_of(_WATCHED_DRAW), rows.portion.row_keys)
-        asked[(draws >> np.uint64(40)) * 2.0**-24 >= share] = 0
+        asked[uniform_draws(seed_of(_WATCHED_DRAW), rows.portion.row_keys) >= share] = 0
     chosen = np.flatnonzero(exchange.max_(asked))
     at = np.flatnonzero(np.isin(validation.entry_rows, chosen))
     return chosen, ValidationPart(validation.entry_rows[at], validation.entry_columns[at], validation.ratings[at])
@@ -610,7 +587,7 @@ def judged_by_halves(
     """
     scaling, portion, exchange = first.scaling, first.portion, first.portion.exchange
     share = 1.0 if most is None else most / max(total(exchange, len(validation.ratings))[0], 1.0)
-    chosen = drawn(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys) < share
+    chosen = uniform_draws(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys) < share
     asked = np.flatnonzero(chosen[validation.entry_columns])
     rows, columns = validation.entry_rows[asked].astype(np.int32), validation.entry_columns[asked]
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))

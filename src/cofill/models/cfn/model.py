@@ -8,10 +8,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats
+from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import SparseRows
 from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.biases import FittedMeans
@@ -129,7 +130,7 @@ class CFN(Recommender):
         if fitting.checkpoint is not None:
             _second(fitting.checkpoint).unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
-        return self._joined(predictors, fits)
+        return self._joined(predictors, fits, by_user, np.flatnonzero(flags))
 
     def _learn_one(
         self,
@@ -231,14 +232,20 @@ class CFN(Recommender):
 
         self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
-    def _joined(self, predictors: dict[Orientation, Predictor], fits: dict[Orientation, FitResult]) -> Predictor:
-        """Both networks, weighted, or the one that is better alone."""
+    def _joined(
+        self,
+        predictors: dict[Orientation, Predictor],
+        fits: dict[Orientation, FitResult],
+        rows: SparseRows,
+        held_out: Longs,
+    ) -> Predictor:
+        """Both networks, weighted, or the one that is better alone, by ratings that were held out of rows of users."""
         by_user, by_item = predictors["user"], predictors["item"]
         of_user, of_item = fits["user"].judged, fits["item"].judged
         self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
         if of_user is None or of_item is None:  # no ratings to judge by: each counts half
             return Ensemble(by_user, by_item, StackingWeight(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2)))
-        found = Judged.of(of_user, of_item)
+        found = Judged.of(of_user, of_item, rows, held_out)
         self.measures["validation_rmse"] = after_refit(found.rmse, self.settings)
         keeps_user, keeps_item = found.keeps
         if keeps_user and keeps_item:

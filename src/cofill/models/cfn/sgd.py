@@ -20,7 +20,7 @@ from cofill.models.cfn import kernels
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.rng import draws_of, seed_of
+from cofill.models.rng import seed_of, uniform_draws
 from cofill.threads import on_all_cores, one_blas_thread
 from cofill.workers import cores
 
@@ -63,8 +63,7 @@ class EpochNoise(NamedTuple):
             keeps = portion.exchange.max_(keeps)
         cold = np.zeros(known.rows, np.bool_)
         if settings.cold_ratio and rows.features.shape[1]:
-            bits = draws_of(seed_of(*seed, 1), portion.row_keys)
-            cold = (bits >> np.uint64(40)) * 2.0**-24 < settings.cold_ratio
+            cold = uniform_draws(seed_of(*seed, 1), portion.row_keys) < settings.cold_ratio
         return cls(noise, keeps == 0, cold)
 
 
