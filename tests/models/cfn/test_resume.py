@@ -22,7 +22,6 @@ from tests.models.cfn.killing import KILLS_ITSELF, killed_after
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "checkpoint_seconds": 0
 }  # fmt: skip
-DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs": 2, "inner_epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -88,15 +87,6 @@ def test_killed_when_the_learning_rate_is_lowered(file: Path, tmp_path: Path, sa
     resumed, never_killed = fit(file, changes, checkpoint, resume=True), fit(file, changes)
     assert never_killed.history[-1].lowered == 1
     assert weights(resumed, tmp_path / "a") == weights(never_killed, tmp_path / "b")
-
-
-@pytest.mark.parametrize(("saves", "phase"), [(1, "search"), (5, "train")])
-def test_killed_after_pre_training(file: Path, tmp_path: Path, saves: int, phase: str) -> None:
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    state = kill_after(file, DEEP, checkpoint, saves)
-    assert state["phase"] == phase
-    resumed = fit(file, DEEP, checkpoint, resume=True)
-    assert weights(resumed, tmp_path / "a") == weights(fit(file, DEEP), tmp_path / "b")
 
 
 @pytest.mark.parametrize(

@@ -155,8 +155,8 @@ def test_a_diverging_run_says_what_to_lower(engine: str, validation: float) -> N
     """Where no lower rate that is tried would do."""
     with pytest.raises(TrainingDivergedError, match=r"Lower learning_rate \(now 1e\+30, try 0\.1\)") as caught:
         fit(learning_rate=1e30, weight_decay=0.0, epochs=20, engine=engine, validation=validation)
+    assert str(caught.value).startswith("training diverged in epoch 1 at a learning rate that was lowered to 1.5e+25: ")
     assert "\n" not in str(caught.value)
-    assert "epoch" in str(caught.value)
 
 
 @pytest.mark.parametrize(("batch", "advice"), [(2, r"try 0.1\), or raise batch \(now 2\)$"), (10_000, r"try 0.1\)$")])
