@@ -588,8 +588,8 @@ def judged_by_halves(
     scaling, portion, exchange = first.scaling, first.portion, first.portion.exchange
     share = 1.0 if most is None else most / max(total(exchange, len(validation.ratings))[0], 1.0)
     chosen = uniform_draws(seed_of(settings.seed, _COLUMN_DRAW), portion.column_keys) < share
-    asked = np.flatnonzero(chosen[validation.entry_columns])
-    rows, columns = validation.entry_rows[asked].astype(np.int32), validation.entry_columns[asked]
+    query = np.flatnonzero(chosen[validation.entry_columns])
+    rows, columns = validation.entry_rows[query].astype(np.int32), validation.entry_columns[query]
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
     near = first.neighbours(learned.amplitudes, settings)
 
@@ -610,14 +610,14 @@ def judged_by_halves(
     for half, amplitudes in enumerate(learned.crossed):
         solved = first.solve(amplitudes, only=chosen & (halves == half))
         at = np.flatnonzero(halves[columns] == half)
-        said = predictor_of(amplitudes, solved).entries(rows[at], columns[at])
-        predicted[at] = np.clip(said, scaling.scale.low, scaling.scale.high)
+        prediction = predictor_of(amplitudes, solved).entries(rows[at], columns[at])
+        predicted[at] = np.clip(prediction, scaling.scale.low, scaling.scale.high)
     # Variances are those of the model that is saved: how large they are depends on amplitudes more than errors do.
     posterior = predictor_of(learned.amplitudes, solved).uncertain(rows, columns)
     counts, others = first.row_counts[rows], first.by_column.counts()[columns]
     variances = whole_variance(posterior, learned.amplitudes, first.biases, scaling, counts)
-    told: tuple[Floats, Floats] = predicted - validation.ratings[asked], across(predicted, scaling.scale)
-    errors, places = (np.concatenate(exchange.gather(part)) for part in told)
+    own: tuple[Floats, Floats] = predicted - validation.ratings[query], across(predicted, scaling.scale)
+    errors, places = (np.concatenate(exchange.gather(part)) for part in own)
     counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
     variances = np.concatenate(exchange.gather(variances))
     spread = Spread.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
