@@ -27,7 +27,7 @@ from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.network import BY_COLUMN, Weights
 
-_FORMAT = 1
+_FORMAT = 2
 _MANIFEST = "checkpoint.json"
 _NUMBERED = re.compile(r"\.?(?:shard|shared)-(\d+)")  # files of a checkpoint, and drafts of them
 
