@@ -114,10 +114,10 @@ def measured_share(hidden: int) -> float:
     from cofill.benchmark.speed_tasks import triad_bandwidth
     from cofill.config import CFNSettings
     from cofill.data.sparse import SparseRows
+    from cofill.models.cfn.fit import new_network
     from cofill.models.cfn.scaling import ScaledRows
     from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
-    from cofill.models.cfn.training import new_network
-    from cofill.models.portion import Portion
+    from cofill.models.rng import Portion
 
     rng = np.random.default_rng(0)
     columns, rows, length, batch = 60_000, 350, 500, 35
@@ -133,18 +133,18 @@ def measured_share(hidden: int) -> float:
     nothing, portion = np.zeros((rows, 0), np.float32), Portion.of(known)
     scaled = ScaledRows(known, np.ones(rows, np.float32), nothing, 0.0, False, known.counts(), portion, (-1.0, 1.0))
     settings = CFNSettings.of({"hidden": hidden, "threads": 1, "orientation": "item"})
-    shares = []
-    with FusedEngine(new_network(scaled, settings, "train"), settings) as engine:
-        for _ in range(5):
-            bandwidth = triad_bandwidth(1, repetitions=3)
-            (some,) = lay_out(scaled, np.arange(rows), batch, EpochNoise.none(scaled), engine.cuts(scaled))
-            started = time.perf_counter()
-            engine.train(some, 0.001, LossSoFar())
-            seconds = time.perf_counter() - started
-            (entries,) = some.shards
-            number = np.repeat(np.arange(len(some)), np.diff(entries.starts))
-            present = len(np.unique(number * columns + entries.columns))
-            shares.append(present * 16 * hidden / seconds / bandwidth)
+    noise, shares = EpochNoise.drawn(scaled, settings.changed({"noise_ratio": 0.0}), 0), []
+    engine = FusedEngine(new_network(scaled, settings, "train"), settings)
+    for _ in range(5):
+        bandwidth = triad_bandwidth(1, repetitions=3)
+        (some,) = lay_out(scaled, np.arange(rows), batch, noise, engine.cuts(scaled))
+        started = time.perf_counter()
+        engine.train(some, 0.001, LossSoFar())
+        seconds = time.perf_counter() - started
+        (entries,) = some.shards
+        number = np.repeat(np.arange(len(some)), np.diff(entries.starts))
+        present = len(np.unique(number * columns + entries.columns))
+        shares.append(present * 16 * hidden / seconds / bandwidth)
     return float(np.median(shares[1:]))
 
 

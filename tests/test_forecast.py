@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from cofill.data.datasets.world import make_world
 from cofill.memory import data_size
-from cofill.models.cfn.model import CFN
-from cofill.models.history import LEARN, LISTS, SEARCH, SOLVE, TRAIN
+from cofill.models.cfn.fit import LEARN, SEARCH, SOLVE, TRAIN
+from cofill.models.cfn.model import CFN, LISTS
 from cofill.progress import Forecast, Step, duration
 
 

@@ -68,17 +68,14 @@ class Settings(BaseModel):
     def unusual(self) -> dict[str, Any]:
         """Those that differ from their defaults, which may depend on the orientation."""
         given = self.by_name()
-        usual = self.of({"orientation": given["orientation"]} if "orientation" in given else {})
-        first = type(self).model_fields["orientation"].default if "orientation" in given else None
-        return {
-            name: value
-            for name, value in given.items()
-            if value != (first if name == "orientation" else getattr(usual, name))
-        }
+        usual = self.of({name: value for name, value in given.items() if name == "orientation"}).by_name()
+        if "orientation" in usual:
+            usual["orientation"] = type(self).model_fields["orientation"].default
+        return {name: value for name, value in given.items() if value != usual[name]}
 
 
 class ListSettings(Settings):
-    """The list scorer: what somebody would choose and like."""
+    """The list scorer: what a user would choose and like."""
 
     list_rank: int = Field(
         title="Directions of the lists",
@@ -99,8 +96,8 @@ class ListSettings(Settings):
         default=0.15,
         ge=0,
         le=1,
-        description="list scores are divided by an item's number of ratings to this power, so that what everybody "
-        "knows does not fill every list",
+        description="list scores are divided by an item's number of ratings to this power, so that popular "
+        "items do not fill every list",
     )
     list_grade_power: float = Field(
         title="Weight of high ratings",

@@ -11,7 +11,7 @@ import pytest
 
 from cofill import CFN
 from cofill.errors import CofillError
-from cofill.models.cfn.sgd import Corruption
+from cofill.nn import Corruption
 from tests.models.contract import LearnerContract
 
 # One number of epochs for all ratings: the search for it is tested with the training.

@@ -16,7 +16,7 @@ from cofill.exchange import Exchange, total
 from cofill.memory import peak_bytes
 from cofill.models.cfn.model import CFN
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from cofill.progress import Progress, Step
 
 

@@ -105,17 +105,16 @@ def compare(
     """The fused engine without and with side features, densified torch and a triad, turn by turn on the same cores."""
     from cofill.config import CFNSettings
     from cofill.data.ratings import Ratings
+    from cofill.models.cfn.fit import make_engine, new_network, require_engine
     from cofill.models.cfn.scaling import ScaledRows, Scaling
     from cofill.models.cfn.sgd import (
-        Corruption,
         EpochNoise,
         FusedEngine,
         LossSoFar,
         lay_out,
         shard_count,
     )
-    from cofill.models.cfn.training import make_engine, new_network, require_engine
-    from cofill.models.portion import Portion
+    from cofill.models.rng import Portion
 
     config = CFNSettings.of(settings)
     of_torch = config.changed({"engine": "dense"})
@@ -131,7 +130,7 @@ def compare(
 
     rows, rows_with_features = scaled(0), scaled(features)
     rng = np.random.default_rng(config.seed)
-    corruption = Corruption.of(config)
+    corruption = config.changed({"cold_ratio": 0.0})
 
     def dense_seconds(count: int) -> tuple[float, int]:
         """Seconds and rows, of steps alone."""
@@ -167,10 +166,9 @@ def compare(
     turns = []
     for turn in range(rounds):
         bandwidth = triad_bandwidth(shard_count(config))
-        with fused:
-            elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
-        with hybrid:  # the same rows and the same noise
-            hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
+        elapsed, entries, columns = fused_seconds(fused, rows, fused_minibatches, seed=turn)
+        # The same rows and the same noise.
+        hybrid_elapsed, _, _ = fused_seconds(hybrid, rows_with_features, fused_minibatches, seed=turn)
         dense_elapsed, dense_rows = dense_seconds(dense_minibatches)
         turns.append(
             {

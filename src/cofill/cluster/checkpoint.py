@@ -24,6 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from cofill.errors import CheckpointError, train_anew
 from cofill.exchange import Exchange
 from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.network import BY_COLUMN, Weights
 
 _MANIFEST = "checkpoint.json"
@@ -50,23 +51,18 @@ class _Manifest(BaseModel):
     state: dict[str, Any]
 
 
-class ShardedCheckpoint:
-    """A folder; a `TrainingCheckpoint` that all workers save and load together.
-
-    `run` names the data and the settings, `columns` are those of this worker among all.
-    """
+class ShardedCheckpoint(Checkpoint):
+    """A folder that all workers save and load together; `columns` are those of this worker among all."""
 
     def __init__(self, folder: Path, *, run: str, seconds: float, columns: range, exchange: Exchange) -> None:
-        self.folder = folder
-        self._run, self._seconds = run, seconds
-        self._columns, self._exchange = columns, exchange
-        self._saved_at = time.monotonic()
+        super().__init__(folder, run=run, seconds=seconds)
+        self.folder, self._columns, self._exchange = folder, columns, exchange
         self._loaded: _Manifest | None = None
         self._number = 0
 
     def due(self) -> bool:
         """Whether the last one is at least `seconds` old, by the clock of the first worker."""
-        due = self._exchange.rank == 0 and time.monotonic() - self._saved_at >= self._seconds
+        due = self._exchange.rank == 0 and super().due()
         return bool(self._exchange.max_(np.array([due], np.uint8))[0])
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:

@@ -33,13 +33,13 @@ from cofill.errors import DataError, SettingsError
 from cofill.exchange import Exchange, total
 from cofill.files import temporary_folder
 from cofill.memory import peak_bytes
-from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
 from cofill.models.persistence import Card, ShardCard
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
 
@@ -242,7 +242,7 @@ def fit_together(
     shard: Shard,
     exchange: Exchange,
     *,
-    checkpoint: TrainingCheckpoint | None = None,
+    checkpoint: Checkpoint | None = None,
     resume: bool = False,
     progress: Progress = unseen,
 ) -> CFN:

@@ -15,7 +15,7 @@ from pathlib import Path
 from cofill.models import algorithms
 
 # Modules that train a model, and are imported inside a function, because they need torch.
-_WHEN_ASKED_FOR = {"cofill.models.cfn.training": ("cofill.models.cfn.torch",)}
+_WHEN_ASKED_FOR = {"cofill.models.cfn.fit": ("cofill.models.cfn.torch",)}
 # What is between the ratings, whose fingerprint is part of a run's name already, and a measured result.
 _MEASURING = ("cofill.experiments.measuring", "cofill.evaluation.ratings", "cofill.evaluation.ranking")
 

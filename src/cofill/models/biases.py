@@ -9,9 +9,8 @@ from cofill.compiling import compiled
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 from cofill.models.observed import Arrays
-from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys
+from cofill.models.rng import Keys, Portion
 
 # With a damping that is given: what is left to settle after this many turns is below a thousandth of a rating.
 _TURNS = 4

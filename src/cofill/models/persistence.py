@@ -47,11 +47,10 @@ from cofill.data.vocabulary import Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
 from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, json_of, replacing
 from cofill.models import algorithm
-from cofill.models.history import EpochRecord
 from cofill.models.lists.feedback import GradedRatings
 from cofill.models.observed import AllColumns, known_from
 from cofill.models.observed import Arrays as Arrays
-from cofill.models.results import ItemPlaces
+from cofill.models.results import EpochRecord, ItemPlaces
 
 FORMAT_VERSION = 1
 CARD_NAME = "model.json"

@@ -23,7 +23,6 @@ from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
-from cofill.models.history import EpochRecord
 from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import Penalties
@@ -35,6 +34,7 @@ from cofill.models.persistence import State as State  # which an algorithm of an
 from cofill.models.predictor import Predictor
 from cofill.models.results import (
     BestItems,
+    EpochRecord,
     Explanation,
     Given,
     ItemPlaces,

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -380,3 +381,37 @@ def placed(vectors: Floats, progress: Callable[[float], None] | None = None) -> 
     low, high = places.min(0), places.max(0)
     spread: Floats = ((places - low) / np.maximum(high - low, 1e-12)).astype(np.float32)
     return spread
+
+
+# Training
+
+Phase = Literal["pretrain", "search", "train"]
+"""Pre-training of the layers; the run that finds the number of epochs; the training that is kept."""
+
+
+@dataclass(frozen=True)
+class EpochRecord:
+    """One epoch, as the history of a model keeps it."""
+
+    phase: Phase
+    epoch: int
+    loss: float  # mean over the ratings, each weighted by alpha or beta, in scaled ratings
+    validation_rmse: float | None  # in ratings
+    learning_rate: float
+    seconds: float
+    ratings_per_second: float
+    lowered: int = 0  # how often the learning rate had been changed before, because training diverged with it
+    rows: str = ""  # which of two networks
+    workers: int = 1  # processes that trained together
+    exchanging: float = 0.0  # share of the seconds that went into the exchange between them
+
+    def as_json(self) -> dict[str, Any]:
+        usual = {"lowered": 0, "rows": "", "workers": 1, "exchanging": 0.0}
+        return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
+
+    def measures(self) -> dict[str, float]:
+        """What a progress display shows of it."""
+        found = {"loss": self.loss, "ratings_per_second": self.ratings_per_second}
+        if self.validation_rmse is not None:
+            found["validation_rmse"] = self.validation_rmse
+        return found | ({"workers": self.workers, "exchanging": self.exchanging} if self.workers > 1 else {})

@@ -5,14 +5,16 @@ order, or on several machines, each of which has some columns, is given the same
 same validation part.
 """
 
+from dataclasses import dataclass
 from math import cos, log, pi, sqrt
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
+from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
 
 Keys = npt.NDArray[np.uint64]
@@ -112,6 +114,11 @@ def draws_of(seed: np.uint64, keys: Keys) -> Keys:
     return out
 
 
+def uniform_draws(seed: np.uint64, keys: Keys) -> Doubles:
+    """(n,): from 0 to 1, 1 excluded."""
+    return np.asarray((draws_of(seed, keys) >> _40) * 2.0**-24, np.float64)
+
+
 def draws_of_entries(seed: np.uint64, row_keys: Keys, column_keys: Keys, indptr: Longs, indices: Ints) -> Keys:
     """(n,): 64 random bits for each entry of sparse rows."""
     out = np.empty(len(indices), np.uint64)
@@ -153,3 +160,29 @@ class Sample(NamedTuple):
         """The values of the whole sample, from those (n, ...) of this process at its `places`."""
         found: _Array = np.concatenate(self.exchange.gather(np.ascontiguousarray(array)))[self.order]  # type: ignore[assignment]
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """What this process trains on: all rows of a matrix, and all columns or some of them.
+
+    What belongs to rows is the same in every process; what belongs to columns is where the column is.
+
+    Whatever is summed over columns, or over ratings, is summed over all processes by `exchange`. Draws are made by
+    the keys of rows and columns.
+    """
+
+    row_keys: Keys  # (rows,)
+    column_keys: Keys  # (own columns,)
+    columns: int  # of all processes
+    exchange: Exchange = ALONE
+
+    @classmethod
+    def of(cls, rows: SparseRows) -> "Portion":
+        """One process, for a matrix whose rows and columns have no ids but their numbers."""
+        keys = draws_of(np.uint64(0), np.arange(max(rows.rows, rows.columns), dtype=np.uint64))
+        return cls(keys[: rows.rows], keys[: rows.columns], rows.columns)
+
+    def row_counts(self, rows: SparseRows) -> Longs:
+        """(rows,): how many ratings each row has, in all processes together."""
+        return self.exchange.sum_(rows.counts())

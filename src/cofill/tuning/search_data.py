@@ -13,7 +13,7 @@ from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.errors import DataError, Remedy, SettingsError
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 
 
 @dataclass(frozen=True, eq=False)

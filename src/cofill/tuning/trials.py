@@ -13,12 +13,12 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 
 from cofill.errors import SettingsError, TrainingDivergedError
+from cofill.progress import Step
 from cofill.workers import StoppedError, Work
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
 
-    from cofill.models.history import EpochRecord
     from cofill.tuning.list_search_data import ListSearchData
     from cofill.tuning.search_data import SearchData
     from cofill.tuning.study import Plan
@@ -113,8 +113,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     """The validation RMSE that `cofill train` finds with the trial's settings, without training on everything again."""
     from optuna import TrialPruned
 
-    from cofill.models.cfn.fit import fit_matrix
-    from cofill.models.cfn.judging import after_refit
+    from cofill.models.cfn.fit import SEARCH, after_refit, fit_matrix
     from cofill.models.observed import KnownRatings
 
     try:
@@ -123,13 +122,13 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
     except SettingsError as error:  # each is in its range, but they exclude each other
         raise TrialPruned(str(error)) from None
 
-    def report(record: "EpochRecord", epochs: int) -> None:
+    def report(step: Step) -> None:
         _check(still_wanted)
-        if record.phase != "search" or record.validation_rmse is None:
+        if step.what != SEARCH or "validation_rmse" not in step.measures:
             return
-        trial.report(record.validation_rmse, record.epoch)
+        trial.report(step.measures["validation_rmse"], int(step.done))
         if trial.should_prune():
-            raise TrialPruned(f"stopped early in epoch {record.epoch}")
+            raise TrialPruned(f"stopped early in epoch {step.done:g}")
 
     fitted = fit_matrix(
         KnownRatings(data.rows, data.rows.transpose()),
@@ -138,7 +137,7 @@ def _rmse(trial: "Trial", plan: "Plan", data: "SearchData", still_wanted: Callab
         row_features=data.row_features,
         column_features=data.column_features,
         portion=data.portion,
-        report=report,
+        progress=report,
         lowers_rate=False,
     )
     assert fitted.validation_rmse is not None  # SearchData.check

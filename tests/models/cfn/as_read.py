@@ -4,14 +4,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill import CFN
+from cofill.config import LossSettings
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import LossSoFar, Minibatches
-from cofill.models.cfn.training import TrainingEngine
-from cofill.models.portion import Portion
+from cofill.models.cfn.sgd import EpochNoise, LossSoFar, Minibatches, lay_out
+from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
+Longs = npt.NDArray[np.int64]
 
 
 def as_read(
@@ -34,6 +36,17 @@ def as_read(
         Portion.of(known) if portion is None else portion,
         (-1.0, 1.0),
     )
+
+
+def no_noise(rows: ScaledRows) -> EpochNoise:
+    return EpochNoise.drawn(rows, LossSettings(noise_ratio=0.0, cold_ratio=0.0), 0)
+
+
+def gather(rows: ScaledRows, chosen: Longs, noise: EpochNoise | None = None, cuts: Longs | None = None) -> Minibatches:
+    """The chosen rows as one minibatch."""
+    whole = np.array([0, rows.known.columns])
+    (found,) = lay_out(rows, chosen, len(chosen), noise or no_noise(rows), whole if cuts is None else cuts)
+    return found
 
 
 def entries_of(minibatch: Minibatches) -> Entries:

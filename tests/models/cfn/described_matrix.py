@@ -17,10 +17,10 @@ from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.decoding import CFNPredictor
-from cofill.models.cfn.fit import Fitted, fit_matrix
+from cofill.models.cfn.fit import FitResult, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
 ROWS, COLUMNS = 60, 40
@@ -99,7 +99,7 @@ def known_ratings() -> KnownRatings:
 
 
 @cache
-def _fitted(**changes: Any) -> Fitted:
+def _fitted(**changes: Any) -> FitResult:
     return fit_matrix(
         known_ratings(),
         SCALE,
@@ -109,7 +109,7 @@ def _fitted(**changes: Any) -> Fitted:
     )
 
 
-def fitted(**changes: Any) -> Fitted:
+def fitted(**changes: Any) -> FitResult:
     """A network of one's own: a predictor replaces its output weights."""
     return copy.deepcopy(_fitted(**changes))
 

@@ -1,4 +1,4 @@
-"""The function of the hidden layers: in numpy as in torch, far out too; in a stack that is pre-trained; in a file."""
+"""The function of the hidden layers: in numpy as in torch, far out too; in a file."""
 
 from pathlib import Path
 from typing import Any, get_args
@@ -10,11 +10,9 @@ import torch
 from cofill import CFN
 from cofill.config import Activation
 from cofill.data.datasets.world import make_world
-from cofill.data.splits import random_split
 from cofill.errors import SettingsError
 from cofill.models.cfn import network as in_numpy
 from cofill.models.cfn.torch import activated
-from tests.models.contract import rmse
 
 ACTIVATIONS: tuple[Activation, ...] = get_args(Activation)
 QUICK: dict[str, Any] = {"hidden": 8, "epochs": 2, "validation": 0, "threads": 1}
@@ -43,22 +41,6 @@ def test_a_file_brings_back_the_function(activation: Activation, tmp_path: Path)
     assert loaded.settings.activation == activation
     np.testing.assert_array_equal(loaded.predict(ratings), model.predict(ratings))
     assert [r.item for r in loaded.recommend({3: 5.0, 7: 1.0})] == [r.item for r in model.recommend({3: 5.0, 7: 1.0})]
-
-
-@pytest.mark.parametrize("activation", ["sigmoid", "identity"])
-def test_a_pretrained_stack_starts_better_with_any_function(activation: str) -> None:
-    """Both layers of an inner pair are hidden layers of the stack, so they are trained with its function."""
-    train, test = random_split(make_world(users=150, items=120, ratings=7_000, seed=4).ratings, ratio=0.9, seed=0)
-    settings = QUICK | {
-        "hidden": (24, 16, 24), "epochs": 1, "batch": 5, "weight_decay": 0.1, "learning_rate": 0.03,
-        "pretrain_epochs": 15, "inner_epochs": 15, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0,
-        "activation": activation, "decoder": "network",
-    }  # fmt: skip
-    reached = {
-        pretrain: rmse(CFN(**settings, pretrain=pretrain).fit(train).predict(test), test.values)
-        for pretrain in (True, False)
-    }
-    assert reached[True] < reached[False] - 0.005
 
 
 def test_an_unknown_function_is_refused() -> None:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cofill import CFN, Ratings
 from cofill.data.datasets.world import make_world
+from cofill.data.sparse import SparseRows
 from cofill.data.splits import random_split
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
-from cofill.models.cfn.training import ValidationAnswers
 from cofill.models.results import Given
 from cofill.progress import Step
 from tests.models.contract import rmse
@@ -146,22 +146,19 @@ def test_networks_that_agree_are_not_both_kept() -> None:
 
 
 def test_answers_of_both_are_brought_into_one_order() -> None:
-    said = Said(0.3, 0.4, n=50)
-    places = np.random.default_rng(2).permutation(30 * 20)[:50]
-    users, items = np.divmod(np.sort(places), 20)
-    order = np.lexsort((users, items))
-    by_user = ValidationAnswers(
-        users, items.astype(np.int32), said.actual, said.by_user, said.user_counts, said.item_counts
-    )
-    by_item = ValidationAnswers(
-        items[order],
-        users[order].astype(np.int32),
-        said.actual[order],
-        said.by_item[order],
-        said.item_counts[order],
-        said.user_counts[order],
-    )
-    found, expected = Judged.of(by_user, by_item), said.judged()
+    """Of 150 ratings of 30 users and 20 items, 50 are held out."""
+    said, rng = Said(0.3, 0.4, n=50), np.random.default_rng(2)
+    users, items = np.divmod(np.sort(rng.permutation(30 * 20)[:150]), 20)
+    held_out = np.sort(rng.permutation(150)[:50])
+    values = np.full(150, 3, np.float32)
+    values[held_out] = said.actual
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(users, minlength=30))]).astype(np.int64)
+    rows = SparseRows(indptr, items.astype(np.int32), values, 20)
+    left = np.setdiff1d(np.arange(150), held_out)
+    counts = (np.bincount(ids[left], minlength=30)[ids[held_out]] for ids in (users, items))
+    order = np.lexsort((users[held_out], items[held_out]))
+    found = Judged.of(said.by_user, said.by_item[order], rows, held_out)
+    expected = Judged(said.by_user, said.by_item, said.actual, *counts)
     np.testing.assert_array_equal(found.stacking.coefficients, expected.stacking.coefficients)
     assert found.rmse == expected.rmse
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from cofill.config import CFNSettings, Noise
+from cofill.config import Noise
 from cofill.errors import SettingsError
 from cofill.nn import Corruption
 
@@ -97,11 +97,6 @@ def test_what_goes_in_stays_as_it_is(noise: Noise) -> None:
     assert inputs.dtype == values.dtype
 
 
-def test_from_settings() -> None:
-    settings = CFNSettings.of({"noise": "gaussian", "noise_ratio": 0.7, "noise_std": 0.2})
-    assert Corruption.of(settings) == Corruption("gaussian", 0.7, 0.2)
-
-
 # Presence: that a rating is there, whatever it says
 
 
@@ -153,13 +148,6 @@ def test_cold_rows_whose_entries_are_spread(noise: Noise) -> None:
     by_row = (inputs == 0).reshape(4, B)
     assert (by_row.all(0) | ~by_row.any(0)).all()
     assert torch.equal(chosen, inputs == 0)
-
-
-def test_no_row_is_cold_without_features() -> None:
-    settings = CFNSettings.of({"cold_ratio": 0.4})
-    assert Corruption.of(settings).cold_ratio == 0
-    assert Corruption.of(settings, with_features=True).cold_ratio == 0.4
-    assert Corruption.of(CFNSettings.of({}), with_features=True).cold_ratio > 0
 
 
 @pytest.mark.parametrize("noise", NOISES)

@@ -10,7 +10,7 @@ from cofill import CFN
 from cofill.models.cfn.gp import CodeSpace
 from cofill.models.cfn.gp_fit import code_space
 from cofill.models.cfn.network import Linear
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from tests.models.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]
@@ -20,8 +20,10 @@ WIDTH = 6
 
 def fit(weight: Floats, bias: Floats, ratings: Longs, features: Floats | None = None) -> CodeSpace:
     features = np.zeros((len(weight), 0), np.float32) if features is None else features
+    keys = draws_of(np.uint64(0), np.arange(len(weight), dtype=np.uint64))
+    portion = Portion(np.zeros(0, np.uint64), keys, len(weight))
     no_rows = np.zeros((0, WIDTH), np.float32), np.zeros(0, np.int64)
-    return code_space(Linear(weight, bias), ratings, features, *no_rows, Portion.alone(0, len(weight)))
+    return code_space(Linear(weight, bias), ratings, features, *no_rows, portion)
 
 
 def test_the_spread_is_that_of_the_trained_columns() -> None:

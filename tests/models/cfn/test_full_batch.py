@@ -6,11 +6,10 @@ import torch
 
 from cofill.arrays import Floats
 from cofill.config import Activation, CFNSettings
-from cofill.models.cfn.full_batch import FullBatchEngine, step_by_sign
+from cofill.models.baselines.autorec import FullBatchEngine, step_by_sign
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import gather
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork
-from tests.models.cfn.as_read import entries_of, step
+from tests.models.cfn.as_read import entries_of, gather, step
 from tests.models.cfn.test_kernels import ACTIVATIONS, COLUMNS, ROWS, new_network, scaled_rows
 
 STEPS, FIRST_STEP, DECAY, BETA = 6, 0.01, 0.3, 0.7
@@ -28,7 +27,7 @@ def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
     batch = entries_of(gather(scaled_rows(), np.arange(ROWS)))
     rows, columns = (torch.from_numpy(a.astype(np.int64)) for a in (batch.rows, batch.columns))
     inputs, targets, corrupted = (torch.from_numpy(a) for a in (batch.inputs, batch.targets, batch.corrupted))
-    codes = network.encode(rows, columns, inputs, ROWS)
+    codes = network.encode(rows, columns, inputs, ROWS, torch.zeros(ROWS, 0))
     loss = DenoisingLoss(1.0, BETA)(network.decode(codes, rows, columns), targets, corrupted, ROWS)
     squares = (network.input.weight**2).sum() + (network.output.weight**2).sum()  # of the biases, none
     gradients = torch.autograd.grad(loss + DECAY / 2 * squares, list(network.parameters()))
@@ -40,15 +39,15 @@ def by_autograd(trained: CFNetwork) -> tuple[float, dict[str, Floats]]:
 def test_the_gradient_is_that_of_autograd_at_every_step(activation: Activation, threads: int) -> None:
     settings = settings_of(activation, threads)
     network = new_network(settings)
-    with FullBatchEngine(network, settings) as engine:
-        for _ in range(STEPS):
-            expected_loss, expected = by_autograd(network)
-            cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
-            loss = step(engine, gather(scaled_rows(), np.arange(ROWS), cuts=cuts), FIRST_STEP)
-            assert loss == pytest.approx(expected_loss, rel=1e-5)
-            for name, gradient in expected.items():
-                assert np.abs(gradient).max() > 1e-4, name  # there was something to find
-                np.testing.assert_allclose(engine.gradients[name], gradient, rtol=1e-4, atol=1e-6, err_msg=name)
+    engine = FullBatchEngine(network, settings)
+    for _ in range(STEPS):
+        expected_loss, expected = by_autograd(network)
+        cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
+        loss = step(engine, gather(scaled_rows(), np.arange(ROWS), cuts=cuts), FIRST_STEP)
+        assert loss == pytest.approx(expected_loss, rel=1e-5)
+        for name, gradient in expected.items():
+            assert np.abs(gradient).max() > 1e-4, name  # there was something to find
+            np.testing.assert_allclose(engine.gradients[name], gradient, rtol=1e-4, atol=1e-6, err_msg=name)
 
 
 def test_the_steps_are_those_of_torch() -> None:

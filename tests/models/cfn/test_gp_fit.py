@@ -11,7 +11,7 @@ from cofill.models.cfn.codes import LeaveOneOutCodes
 from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
 
 NAMES = ["bias", "taste", "cosine", "local", "half", "mean", "power", "features"]

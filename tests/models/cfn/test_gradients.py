@@ -10,11 +10,11 @@ import torch
 
 from cofill.config import CFNSettings
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, Minibatches, gather
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, Minibatches
 from cofill.models.cfn.torch import DenoisingLoss, PlainNetwork, TorchEngine
-from cofill.models.cfn.training import TrainingEngine
-from tests.models.cfn.as_read import as_read, entries_of, step
+from tests.models.cfn.as_read import as_read, entries_of, gather, step
 from tests.models.cfn.test_kernels import new_network
 
 Doubles = npt.NDArray[np.float64]
@@ -75,8 +75,7 @@ def minibatch(settings: CFNSettings, features: int) -> Minibatches:
     side[2] = 0
     sparse = SparseRows(indptr, column.astype(np.int32), values, COLUMNS)
     rows = as_read(sparse, side, input_scale=rng.uniform(0.5, 2, ROWS).astype(np.float32), presence=0.4)
-    corruption = Corruption.of(settings, with_features=features > 0)
-    batch = gather(rows, np.arange(ROWS), EpochNoise.drawn(rows, corruption, 1))
+    batch = gather(rows, np.arange(ROWS), EpochNoise.drawn(rows, settings, 1))
     assert entries_of(batch).corrupted.any()
     assert not entries_of(batch).corrupted.all()
     return batch

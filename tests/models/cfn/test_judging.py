@@ -7,11 +7,11 @@ import pytest
 
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
+from cofill.models.cfn.fit import after_refit, judged_by_halves
 from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.gp_fit import FirstDecoder, Learned, halves_of
-from cofill.models.cfn.judging import after_refit, judged_by_halves
-from cofill.models.cfn.training import ValidationPart
-from cofill.models.portion import Portion
+from cofill.models.cfn.scaling import ValidationPart
+from cofill.models.rng import Portion
 from tests.models.cfn.described_matrix import COLUMNS, ROWS, fitted, matrix, settings
 
 SETTINGS = settings(decoder="process", neighbours=6)

@@ -10,12 +10,12 @@ import torch
 
 from cofill.config import Activation, CFNSettings, Noise, Output
 from cofill.data.sparse import SparseRows
+from cofill.models.cfn.fit import TrainingEngine
 from cofill.models.cfn.network import CFNetwork, Linear, encode_rows, outputs_at
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.cfn.sgd import Corruption, EpochNoise, FusedEngine, LossSoFar, gather, lay_out
+from cofill.models.cfn.sgd import EpochNoise, FusedEngine, LossSoFar, lay_out
 from cofill.models.cfn.torch import PlainNetwork, TorchEngine
-from cofill.models.cfn.training import TrainingEngine
-from tests.models.cfn.as_read import as_read, entries_of, step
+from tests.models.cfn.as_read import as_read, entries_of, gather, step
 
 ROWS, COLUMNS = 40, 60
 P = 3  # side features, where there are any
@@ -60,11 +60,10 @@ def trained(settings: CFNSettings, *, fused: bool, features: int = 0, steps: int
     network = new_network(settings, features=features)
     engine: TrainingEngine = FusedEngine(network, settings) if fused else TorchEngine(network, settings)
     cuts = np.linspace(0, COLUMNS, settings.threads + 1 if fused else 2).astype(np.int64)
-    corruption = Corruption.of(settings, with_features=features > 0)
     rows = scaled_rows(features=features)
     rng = np.random.default_rng(3)
     for number in range(steps):
-        noise = EpochNoise.drawn(rows, corruption, 2, number)
+        noise = EpochNoise.drawn(rows, settings, 2, number)
         minibatch = gather(rows, rng.permutation(ROWS)[:7].astype(np.int64), noise, cuts)
         step(engine, minibatch, 0.1 / (1 + number // 4))
     engine.flush()
@@ -142,7 +141,7 @@ def test_many_minibatches_in_one_call_are_the_same_one_by_one(features: int, thr
     """Also where decay is so strong that the weights have to be made current on the way."""
     settings = settings_for("mask", "identity", (16,), weight_decay=6.0)
     rows = scaled_rows(features=features)
-    noise = EpochNoise.drawn(rows, Corruption.of(settings, with_features=features > 0), 2)
+    noise = EpochNoise.drawn(rows, settings, 2)
     order = np.random.default_rng(0).permutation(ROWS)
     cuts = np.linspace(0, COLUMNS, threads + 1).astype(np.int64)
     together, apart = (new_network(settings, features=features) for _ in range(2))
@@ -245,7 +244,7 @@ def test_outputs_are_those_of_the_definition(activation: Activation, hidden: tup
             ROWS,
             torch.from_numpy(rows.features),
         )
-        expected = plain.decode_everywhere(codes).numpy()[entry_rows, entry_columns]
+        expected = torch.tanh(plain.output.everywhere(codes)).numpy()[entry_rows, entry_columns]
     np.testing.assert_allclose(outputs, expected, rtol=1e-4, atol=1e-6)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cofill.config import CFNSettings, Noise
+from cofill.config import CFNSettings, LossSettings, Noise
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.sgd import Corruption, EpochNoise, Minibatches, gather, lay_out
-from cofill.models.portion import Portion
-from tests.models.cfn.as_read import as_read, entries_of
+from cofill.models.cfn.sgd import EpochNoise, Minibatches, lay_out
+from cofill.models.rng import Portion
+from tests.models.cfn.as_read import as_read, entries_of, gather, no_noise
 from tests.models.several_processes import Played, columns_of, together
 
 Table = npt.NDArray[np.float32]
@@ -33,7 +33,11 @@ def rows(presence: float, *, marks_empty: bool = True) -> ScaledRows:
     return as_read(known, features, presence=presence, marks_empty=marks_empty)
 
 
-def corrupted(of: ScaledRows, corruption: Corruption) -> Minibatches:
+def loss(noise: Noise = "mask", ratio: float = 0.2, *, std: float = 0.3, cold_ratio: float = 0.0) -> LossSettings:
+    return LossSettings(noise=noise, noise_ratio=ratio, noise_std=std, cold_ratio=cold_ratio)
+
+
+def corrupted(of: ScaledRows, corruption: LossSettings) -> Minibatches:
     return gather(of, np.arange(ROWS), EpochNoise.drawn(of, corruption, 0))
 
 
@@ -43,7 +47,7 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
     read = rows(presence)
     clean = gather(read, np.arange(ROWS))
     assert np.flatnonzero(clean.features[:, -1]).tolist() == [EMPTY]
-    noisy = corrupted(read, Corruption(noise, 0.3, cold_ratio=0.4))
+    noisy = corrupted(read, loss(noise, 0.3, cold_ratio=0.4))
     entries = entries_of(noisy)
     silent = np.array([not entries.inputs[entries.rows == row].any() for row in range(ROWS)])
     hidden = np.array([entries.corrupted[entries.rows == row].all() for row in range(ROWS)])
@@ -56,13 +60,13 @@ def test_a_row_is_marked_when_all_of_its_ratings_are_hidden(noise: Noise, presen
 @pytest.mark.parametrize("noise", get_args(Noise))
 def test_noise_alone_leaves_no_row_silent(noise: Noise) -> None:
     read = rows(0.5)
-    noisy = corrupted(read, Corruption(noise, 0.9))
+    noisy = corrupted(read, loss(noise, 0.9))
     assert np.flatnonzero(noisy.features[:, -1]).tolist() == [EMPTY]
 
 
 def test_features_that_are_no_marks_stay_as_they_are() -> None:
     read = rows(0.5, marks_empty=False)
-    noisy = corrupted(read, Corruption(cold_ratio=1.0))
+    noisy = corrupted(read, loss(cold_ratio=1.0))
     np.testing.assert_array_equal(noisy.features, read.features)
 
 
@@ -77,7 +81,7 @@ def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int,
     order = np.random.default_rng(0).permutation(100)[:90]
     seen: list[tuple[int, int, float]] = []
     rows_seen = []
-    for some in lay_out(read, order, batch, EpochNoise.none(read), np.array(cuts), most):
+    for some in lay_out(read, order, batch, no_noise(read), np.array(cuts), most):
         assert len(some) == 1 or sum(len(shard.rows) for shard in some.shards) <= most
         rows_seen.append(some.rows)
         for shard, low, high in zip(some.shards, cuts, cuts[1:], strict=False):
@@ -99,10 +103,10 @@ def test_every_rating_is_in_the_minibatch_of_its_row_in_column_order(batch: int,
 
 def test_no_rows_and_empty_rows_have_no_entries() -> None:
     nothing = as_read(SparseRows(np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), 0))
-    for chosen in (np.empty(0, np.int64), np.arange(3)):
-        (some,) = gather(nothing, chosen).shards
-        assert some.starts.tolist() == [0, 0]
-        assert len(some.rows) == 0
+    assert list(lay_out(nothing, np.empty(0, np.int64), 5, no_noise(nothing), np.array([0, 0]))) == []
+    (some,) = gather(nothing, np.arange(3)).shards
+    assert some.starts.tolist() == [0, 0]
+    assert len(some.rows) == 0
 
 
 @pytest.mark.parametrize("decoder", ["process", "network"])
@@ -120,7 +124,7 @@ def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
     else:
         scaling = Scaling.of_scale(rated, scale, chosen, nothing, portion=portion)
     read = scaling.down(rated, nothing, portion)
-    entries = entries_of(corrupted(read, Corruption("salt-and-pepper", 0.5)))
+    entries = entries_of(corrupted(read, loss("salt-and-pepper", 0.5)))
     at = entries.corrupted
     inputs = entries.inputs[at] / read.input_scale[entries.rows[at]] - np.float32(read.presence)
     ends = inputs * scaling.unit + scaling.centre
@@ -136,7 +140,8 @@ def full_rows(count: int = 300, columns: int = 12) -> ScaledRows:
     known[::5, 1:] = False
     values = np.random.default_rng(1).uniform(0.1, 0.9, known.shape).astype(np.float32)
     indptr = np.concatenate([[0], np.cumsum(known.sum(1))]).astype(np.int64)
-    return as_read(SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known], columns), presence=0.2)
+    rows = SparseRows(indptr, np.nonzero(known)[1].astype(np.int32), values[known], columns)
+    return as_read(rows, np.ones((count, 1), np.float32), presence=0.2)  # no row is cold without features
 
 
 def as_table(batch: Minibatches, of: ScaledRows) -> tuple[Table, Table]:
@@ -152,7 +157,7 @@ def as_table(batch: Minibatches, of: ScaledRows) -> tuple[Table, Table]:
 @pytest.mark.parametrize("ratio", [0.0, 0.3, 1.0])
 def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float) -> None:
     """As much as was asked for, and where it was asked for."""
-    read, corruption = full_rows(), Corruption(noise, ratio, std=0.25)
+    read, corruption = full_rows(), loss(noise, ratio, std=0.25)
     noisy, untouched = corrupted_all(read, corruption), gather(read, np.arange(read.known.rows))
     inputs, corrupted = as_table(noisy, read)
     clean, _ = as_table(untouched, read)
@@ -177,14 +182,14 @@ def test_noise_by_keys_is_the_noise_of_the_definition(noise: Noise, ratio: float
     np.testing.assert_array_equal(entries_of(noisy).targets, entries_of(untouched).targets)
 
 
-def corrupted_all(read: ScaledRows, corruption: Corruption, *seed: int) -> Minibatches:
+def corrupted_all(read: ScaledRows, corruption: LossSettings, *seed: int) -> Minibatches:
     return gather(read, np.arange(read.known.rows), EpochNoise.drawn(read, corruption, *(seed or (7,))))
 
 
 def test_a_row_that_would_lose_everything_keeps_it() -> None:
     """Of rows with two ratings at a ratio of 0.8, 64 % would be left empty: they keep both."""
     known = SparseRows(np.arange(0, 2001, 2), np.tile([0, 1], 1000).astype(np.int32), np.ones(2000, np.float32), 2)
-    _, corrupted = as_table(corrupted_all(as_read(known), Corruption("mask", 0.8)), as_read(known))
+    _, corrupted = as_table(corrupted_all(as_read(known), loss("mask", 0.8)), as_read(known))
     lost = corrupted.sum(1)
     assert set(lost.tolist()) == {0, 1}
     assert (lost == 1).mean() == pytest.approx(0.32, abs=0.05)
@@ -193,7 +198,7 @@ def test_a_row_that_would_lose_everything_keeps_it() -> None:
 @pytest.mark.parametrize("noise", get_args(Noise))
 def test_noise_is_the_same_in_any_minibatch(noise: Noise) -> None:
     """In whatever order rows come, and with whatever others; another seed or another epoch has other noise."""
-    read, corruption = full_rows(), Corruption(noise, 0.3, cold_ratio=0.2)
+    read, corruption = full_rows(), loss(noise, 0.3, cold_ratio=0.2)
     whole = as_table(corrupted_all(read, corruption, 5, 1), read)
     of_epoch = EpochNoise.drawn(read, corruption, 5, 1)
     order = np.random.default_rng(0).permutation(read.known.rows)
@@ -210,14 +215,15 @@ def test_noise_is_the_same_in_any_minibatch(noise: Noise) -> None:
 @pytest.mark.parametrize("noise", get_args(Noise))
 def test_noise_is_the_same_however_columns_are_spread(noise: Noise, size: int) -> None:
     """Also which rows would lose everything: a process may see one rating of them, or none."""
-    read, corruption = full_rows(), Corruption(noise, 0.8, cold_ratio=0.2)
+    read, corruption = full_rows(), loss(noise, 0.8, cold_ratio=0.2)
     whole = as_table(corrupted_all(read, corruption), read)
     keys = read.portion
 
     def noisy(exchange: Played) -> tuple[Table, Table]:
         chosen = np.flatnonzero(np.arange(12) % size == exchange.rank)
         part = columns_of(read.known, chosen)
-        own = as_read(part, presence=0.2, portion=Portion(keys.row_keys, keys.column_keys[chosen], 12, exchange))
+        portion = Portion(keys.row_keys, keys.column_keys[chosen], 12, exchange)
+        own = as_read(part, read.features, presence=0.2, portion=portion)
         return as_table(corrupted_all(own, corruption), own)
 
     for rank, found in enumerate(together(size, noisy)):

@@ -10,7 +10,7 @@ from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 
 Floats = npt.NDArray[np.float32]
 

@@ -10,8 +10,9 @@ from cofill import CFN
 from cofill.data.datasets.world import make_world
 from cofill.data.ratings import Ratings
 from cofill.errors import TrainingDivergedError
-from cofill.models.cfn.fit import _hold_out, validation_entries
-from cofill.models.history import EpochRecord
+from cofill.models.cfn.fit import validation_entries
+from cofill.models.cfn.scaling import hold_out
+from cofill.models.results import EpochRecord
 from cofill.progress import Step
 from tests.models.cfn.as_read import portion_of
 from tests.models.contract import Floats, cells, rmse
@@ -65,7 +66,7 @@ def test_the_best_weights_are_kept(orientation: str) -> None:
     """Validation RMSE computed anew from the kept weights is the best of the history, not the last."""
     model = overfitting(refit=False, orientation=orientation)
     rows = ratings().rows("item" if model.orientation == "item" else "user")
-    part, held_out = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
+    part, held_out = hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     without = CFN(model.settings, validation=0.0, epochs=int(model.measures["epochs"] or 0))
     # A model of the same weights that knows only what was not held out.
     by_row = np.repeat(np.arange(part.rows), part.counts()).astype(np.int32)
@@ -154,8 +155,8 @@ def test_a_diverging_run_says_what_to_lower(engine: str, validation: float) -> N
     """Where no lower rate that is tried would do."""
     with pytest.raises(TrainingDivergedError, match=r"Lower learning_rate \(now 1e\+30, try 0\.1\)") as caught:
         fit(learning_rate=1e30, weight_decay=0.0, epochs=20, engine=engine, validation=validation)
+    assert str(caught.value).startswith("training diverged in epoch 1 at a learning rate that was lowered to 1.5e+25: ")
     assert "\n" not in str(caught.value)
-    assert "epoch" in str(caught.value)
 
 
 @pytest.mark.parametrize(("batch", "advice"), [(2, r"try 0.1\), or raise batch \(now 2\)$"), (10_000, r"try 0.1\)$")])
@@ -207,7 +208,7 @@ def test_a_column_that_was_never_trained_says_nothing() -> None:
     model = CFN(refit=False, weight_decay=0.0, **few)
     model.fit([(user, 1, float(1 + user % 5)) for user in range(30)])
     rows = model.network_predictor.by_row.trained
-    part, _ = _hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
+    part, _ = hold_out(rows, validation_entries(rows, model.settings, portion_of(model)))
     held_out = np.bincount(part.indices, minlength=30) == 0
     assert held_out.any()
     assert not model.network_predictor.network.output.weight[held_out].any()

@@ -11,12 +11,20 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.errors import CheckpointError
-from cofill.models.cfn.fit import Fitted, _hold_out, fit_matrix, validation_entries
+from cofill.models.cfn.checkpoint import TrainingState
+from cofill.models.cfn.fit import (
+    FitResult,
+    _pretrained_network,
+    fit_matrix,
+    new_network,
+    run_epochs,
+    validation_entries,
+)
 from cofill.models.cfn.network import Linear, encode_rows, outputs_at
-from cofill.models.cfn.pretrain import _train_inner_pair, pretrained_network
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.cfn.training import TrainingState, make_engine, new_network, run_epochs
-from cofill.models.portion import Portion
+from cofill.models.cfn.pretrain import _train_inner_pair
+from cofill.models.cfn.scaling import Scaling, hold_out
+from cofill.models.rng import Portion
+from cofill.progress import Step, unseen
 from tests.models.cfn.described_matrix import (
     COLD_COLUMN,
     COLD_ROW,
@@ -28,7 +36,6 @@ from tests.models.cfn.described_matrix import (
     known_ratings,
     matrix,
 )
-from tests.models.cfn.killing import killed_after
 
 QUICK: dict[str, Any] = {
     "hidden": [8], "epochs": 4, "patience": 4, "batch": 10, "threads": 1, "validation": 0.1, "checkpoint_seconds": 0,
@@ -39,7 +46,7 @@ DEEP: dict[str, Any] = {"hidden": [8, 4, 8], "pretrain": True, "pretrain_epochs"
 
 def fit(
     changes: dict[str, Any], checkpoint: Path | None = None, *, features: Floats | None = None, **others: Any
-) -> Fitted:
+) -> FitResult:
     features = matrix().row_features if features is None else features
     return fit_matrix(
         known_ratings(),
@@ -47,12 +54,12 @@ def fit(
         CFNSettings.of(QUICK | changes),
         row_features=SideFeatures(features),
         column_features=SideFeatures(matrix().column_features),
-        checkpoint_path=checkpoint,
+        checkpoint=checkpoint,
         **others,
     )
 
 
-def weights(fitted: Fitted) -> bytes:
+def weights(fitted: FitResult) -> bytes:
     """As they would be on disk."""
     return safetensors.numpy.save({name: np.ascontiguousarray(w) for name, w in fitted.network.weights().items()})
 
@@ -60,36 +67,27 @@ def weights(fitted: Fitted) -> bytes:
 # Killed and resumed
 
 
-@pytest.mark.parametrize(("saves", "phase"), [(2, "search"), (6, "train")])
-@pytest.mark.parametrize("changes", [{}, DEEP], ids=["plain", "pre-trained"])
-def test_killed_and_resumed(changes: dict[str, Any], saves: int, phase: str, tmp_path: Path) -> None:
-    """To the byte, with rows that are cold in every epoch and the features' weights in every layer."""
-    checkpoint = tmp_path / "checkpoint.safetensors"
-    state = killed_after(checkpoint, saves, lambda: fit(changes, checkpoint))
-    assert state["phase"] == phase
-    resumed, never_killed = fit(changes, checkpoint, resume=True), fit(changes)
-    assert weights(resumed) == weights(never_killed)
-    assert [(r.phase, r.epoch, r.loss) for r in resumed.history] == [
-        (r.phase, r.epoch, r.loss) for r in never_killed.history
-    ]
-    assert resumed.network.input.side is not None
-    assert np.abs(resumed.network.input.side).max() > 1e-3  # it has learned something of the features
-
-
 @pytest.mark.parametrize("changes", [{}, DEEP, {"refit": False}], ids=["plain", "pre-trained", "best"])
 def test_a_checkpoint_of_every_epoch_leads_to_the_same_end(changes: dict[str, Any], tmp_path: Path) -> None:
+    """To the byte, with rows that are cold in every epoch and the features' weights in every layer."""
     checkpoint = tmp_path / "checkpoint.safetensors"
     kept: list[bytes] = []
 
-    def keep(record: object, most: int) -> None:
+    def keep(step: Step) -> None:
         if checkpoint.exists():  # not before the first epoch after the pre-training
             kept.append(checkpoint.read_bytes())
 
-    expected = weights(fit(changes, checkpoint, report=keep))
+    never_killed = fit(changes, checkpoint, progress=keep)
     assert len(set(kept)) >= 4
     for content in kept:
         checkpoint.write_bytes(content)
-        assert weights(fit(changes, checkpoint, resume=True)) == expected
+        resumed = fit(changes, checkpoint, resume=True)
+        assert weights(resumed) == weights(never_killed)
+        assert [(r.phase, r.epoch, r.loss) for r in resumed.history] == [
+            (r.phase, r.epoch, r.loss) for r in never_killed.history
+        ]
+    assert never_killed.network.input.side is not None
+    assert np.abs(never_killed.network.input.side).max() > 1e-3  # it has learned something of the features
 
 
 @pytest.mark.parametrize("other", ["one number", "order", "none", "another width"])
@@ -130,10 +128,10 @@ def test_the_stack_starts_from_the_outermost_pair() -> None:
     portion = Portion.of(world.rows)
     scaling = Scaling.of_scale(world.rows, SCALE, settings, world.row_features, portion=portion)
     rows = scaling.down(world.rows, world.row_features, portion)
-    stack = pretrained_network(rows, scaling, settings, "train", [], None)
+    stack = _pretrained_network(rows, scaling, settings, TrainingState("train"), unseen)
     alone = settings.changed({"hidden": [8], "pretrain": False, "epochs": 2})
     outer = new_network(rows, alone, "train")
-    run_epochs(outer, rows, scaling, alone, TrainingState("pretrain"), epochs=2, new_engine=make_engine)
+    run_epochs(outer, rows, scaling, alone, TrainingState("pretrain"), epochs=2)
     assert outer.input.side is not None
     assert np.abs(outer.input.side).max() > 1e-3
     for name, weight in outer.weights().items():
@@ -182,7 +180,7 @@ def test_validation_reads_the_features() -> None:
     changes = {"refit": False, "decoder": "network"}
     fitted, settings, world = fit(changes), CFNSettings.of(QUICK | changes), matrix()
     portion = Portion.of(world.rows)
-    part, asked = _hold_out(world.rows, validation_entries(world.rows, settings, portion))
+    part, asked = hold_out(world.rows, validation_entries(world.rows, settings, portion))
     scaling = Scaling.of_scale(part, SCALE, settings, world.row_features, portion=portion, marks_empty=True)
     rows = scaling.down(part, world.row_features, portion)
     outputs = outputs_at(fitted.network, 1.0, rows, np.arange(part.rows), asked.entry_rows, asked.entry_columns)

@@ -7,7 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Doubles, Floats, Ints, Longs
-from cofill.models.cfn.training import ValidationAnswers
+from cofill.data.sparse import SparseRows
+from cofill.models.cfn.scaling import hold_out
 from cofill.models.predictor import Predictor
 from cofill.models.results import Given, Shares
 
@@ -74,12 +75,13 @@ class Judged:
         self._errors = [float(np.mean((said - actual) ** 2, dtype=np.float64)) for said in (by_user, by_item, both)]
 
     @classmethod
-    def of(cls, by_user: ValidationAnswers, by_item: ValidationAnswers) -> Self:
-        """From the answers of a network with rows of users and of one with rows of items."""
-        order = np.lexsort((by_item.rows, by_item.columns))
-        return cls(
-            by_user.predicted, by_item.predicted[order], by_user.ratings, by_user.row_counts, by_user.column_counts
-        )
+    def of(cls, by_user: Floats, by_item: Floats, rows: SparseRows, held_out: Longs) -> Self:
+        """From predictions of ratings that were held out of these rows of users, each in the order of its own rows."""
+        part, validation = hold_out(rows, held_out)
+        users, items, ordered = validation.entry_rows, validation.entry_columns, np.empty_like(by_item)
+        ordered[np.argsort(items, kind="stable")] = by_item
+        item_counts = np.bincount(part.indices, minlength=part.columns)
+        return cls(by_user, ordered, validation.ratings, part.counts()[users], item_counts[items])
 
     @property
     def rmse(self) -> float:

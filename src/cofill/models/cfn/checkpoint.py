@@ -2,40 +2,64 @@
 
 import json
 import time
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 
+from cofill.arrays import Floats
 from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
+from cofill.models.cfn.gp import Amplitudes
 from cofill.models.cfn.network import Weights
+from cofill.models.results import EpochRecord, Phase
 
-_FORMAT = "3"
+_FORMAT = "4"
 
 
-class TrainingCheckpoint(Protocol):
-    """Where a run is kept, and what the training needs of it."""
+@dataclass
+class TrainingState:
+    """Where a run stands between two epochs: with the weights, all that is needed to go on."""
 
-    def due(self) -> bool:
-        """Whether the last one is no longer recent."""
+    phase: Phase
+    epoch: int = 0
+    best_epoch: int = 0
+    best_rmse: float = float("inf")
+    history: list[EpochRecord] = field(default_factory=list)
+    lowered: int = 0
+    """How often the learning rate was lowered, after trainings that failed with more."""
+    scale: float = 1.0
+    """What the weights of the big layers are still to be multiplied by, as the engine has them."""
+    amplitudes: Amplitudes | None = None
+    """Of the decoder, once it has been learned."""
+    spread: list[float] | None = None
+    """Of its errors."""
+    judged: Floats | None = None
+    """Its predictions of validation ratings, where they are asked for."""
 
-    def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        """The weights as they are, the best so far where they are kept, and where the run stands.
+    def begin_phase_anew(self) -> None:
+        """With a lower rate, as if this phase had not begun yet; what an earlier one has found remains."""
+        searched = [at for at, record in enumerate(self.history) if record.phase == "search"]
+        del self.history[searched[-1] + 1 if searched and self.phase == "train" else 0 :]
+        self.epoch, self.scale, self.lowered = 0, 1.0, self.lowered + 1
+        if self.phase == "search":
+            self.best_epoch, self.best_rmse = 0, float("inf")
 
-        The state is ready for JSON, apart from arrays in it.
-        """
+    def as_dict(self) -> dict[str, Any]:
+        """Ready for JSON, apart from what was judged, which is as long as the validation part."""
+        return asdict(self)
 
-    def load(self) -> tuple[Weights, dict[str, Any]] | None:
-        """Weights and state to go on from, or None where there is nothing to resume."""
-
-    def best_weights(self) -> Weights | None:
-        """The best weights of the run that was loaded, where they were kept."""
-
-    def remove(self) -> None:
-        """Leave nothing to resume."""
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> "TrainingState":
+        history = [EpochRecord(**record) for record in document["history"]]
+        amplitudes = document["amplitudes"]
+        if amplitudes:
+            short = amplitudes["short"]
+            amplitudes = Amplitudes(**{**amplitudes, "short": None if short is None else tuple(short)})
+        return cls(**{**document, "history": history, "amplitudes": amplitudes})
 
 
 class Checkpoint:
@@ -44,10 +68,8 @@ class Checkpoint:
     `run` names the data and the settings; a checkpoint of another run is refused.
     """
 
-    def __init__(self, path: Path, *, run: str, seconds: float = 0.0) -> None:
-        self.path = path
-        self._run = run
-        self._seconds = seconds
+    def __init__(self, path: Path, *, run: str, seconds: float) -> None:
+        self.path, self._run, self._seconds = path, run, seconds
         self._saved_at = time.monotonic()
 
     def due(self) -> bool:
@@ -55,6 +77,7 @@ class Checkpoint:
         return time.monotonic() - self._saved_at >= self._seconds
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
+        """The weights as they are, the best so far where they are kept, and the state (`TrainingState.as_dict`)."""
         # The head of the file, which holds the rest, must not be longer than 100 MB.
         long = {name: value for name, value in state.items() if isinstance(value, np.ndarray)}
         kept = (("now.", weights), ("best.", best or {}), ("state.", long))
@@ -88,9 +111,11 @@ class Checkpoint:
         return weights, state
 
     def best_weights(self) -> Weights | None:
+        """Of the run that was loaded, where they were kept."""
         return (self._arrays("best.") or None) if self.path.exists() else None
 
     def remove(self) -> None:
+        """Leave nothing to resume."""
         try:
             self.path.unlink(missing_ok=True)
         except OSError as problem:

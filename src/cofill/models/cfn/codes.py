@@ -15,7 +15,7 @@ from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.observed import KnownRatings
-from cofill.models.portion import Portion
+from cofill.models.rng import Portion
 from cofill.models.predictor import described_as_trained, grown
 
 _ROWS_AT_ONCE = 1024
@@ -31,7 +31,7 @@ def encode_trained(
     for first in range(0, rows.rows, _ROWS_AT_ONCE):
         chosen = np.arange(first, min(first + _ROWS_AT_ONCE, rows.rows))
         part = scaling.down_with(rows.take(chosen), scaling.means[chosen], features[chosen], portion, counts[chosen])
-        codes[chosen] = encode_rows(network, part, portion.exchange)
+        codes[chosen] = encode_rows(network, part)
     return codes
 
 

@@ -199,15 +199,13 @@ class CFNPredictor(Predictor):
                 centre=(scale.high + scale.low) / 2,
                 unit=(scale.high - scale.low) / 2,
                 damping=numbers["mean_damping"],
-                length_power=settings.length_power,
-                length_cap=settings.length_cap,
-                presence=settings.presence,
                 typical_length=length,
                 overall=numbers["overall_mean"],
                 by_features=FeatureRegression(weights.pop("mean_by_features")),
                 columns=np.zeros(columns, np.float32),
                 means=weights.pop("row_means"),
                 marks_empty=marks_empty,
+                settings=settings,
             )
         network = CFNetwork.of(weights, settings)
         read_rows = None

@@ -37,11 +37,9 @@ from cofill.models.cfn.gp_batch import (
 )
 from cofill.models.cfn.neighbours import MOST_COMPARED, Neighbours
 from cofill.models.cfn.network import CFNetwork, Linear
-from cofill.models.cfn.scaling import Scaling
-from cofill.models.cfn.training import ValidationPart
-from cofill.models.portion import Portion
+from cofill.models.cfn.scaling import Scaling, ValidationPart
 from cofill.models.ridge import FeatureRegression
-from cofill.models.rng import Keys, Sample, draws_of, draws_of_entries, seed_of
+from cofill.models.rng import Keys, Portion, Sample, draws_of, draws_of_entries, seed_of, uniform_draws
 from cofill.threads import on_all_cores, one_blas_thread
 
 # Directions in which columns differ the most. With 64, MovieLens and Douban lose up to a tenth of a percent.
@@ -147,7 +145,7 @@ class Lesson:
         # A column costs its square, and a little for being there.
         cost = (np.minimum(counts[candidates], _LONGEST).astype(np.float64) ** 2 + 64).sum()
         share = _SAMPLE_SQUARES / max(total(self.portion.exchange, cost)[0], 1.0)
-        return candidates[drawn(seed_of(self.seed, _DRAW), self.portion.column_keys[candidates]) < share]
+        return candidates[uniform_draws(seed_of(self.seed, _DRAW), self.portion.column_keys[candidates]) < share]
 
     def _read(self, columns: Longs) -> list["_Batch"]:
         held_out, space = self.held_out, self.data.space
@@ -179,11 +177,6 @@ class Lesson:
         return on_all_cores(
             read, batches(self.data.by_column.indptr, columns, width, _ENOUGH_ASKED * self.views, _LONGEST)
         )
-
-
-def drawn(seed: np.uint64, keys: Keys) -> Doubles:
-    """From 0 to 1."""
-    return np.asarray((draws_of(seed, keys) >> np.uint64(40)) * 2.0**-24, np.float64)
 
 
 def _posterior(squares: Doubles, away: Doubles, noise: float) -> tuple[float, Doubles, Doubles]:

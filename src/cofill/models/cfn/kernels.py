@@ -310,15 +310,6 @@ def step_input(
                 weight[column, q] += move * dz[row, q]
 
 
-@compiled
-def multiply(weight: Floats, factor: float, first: int, last: int) -> None:
-    """The rows first:last of a matrix, times a factor."""
-    by = np.float32(factor)
-    for row in range(first, last):
-        for q in range(weight.shape[1]):
-            weight[row, q] *= by
-
-
 # Many short minibatches in one call: what Python does between two kernels takes longer than they do
 
 

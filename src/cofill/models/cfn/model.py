@@ -8,39 +8,45 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Floats
+from cofill.arrays import Floats, Longs
 from cofill.config import CFNSettings, Networks, Orientation, Settings, settings_by_rows
 from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
+from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.biases import FittedMeans
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
-from cofill.models.cfn.checkpoint import TrainingCheckpoint
+from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, rows_and_columns, taken
-from cofill.models.cfn.fit import Fitted, fit_matrix, validation_entries
+from cofill.models.cfn.fit import (
+    SHARE_OF_SOLVING,
+    SOLVE,
+    FitResult,
+    TrainingEngine,
+    after_refit,
+    fit_matrix,
+    make_engine,
+    validation_entries,
+)
 from cofill.models.cfn.gp import Amplitudes, ColumnWeights
 from cofill.models.cfn.gp_fit import FirstDecoder
-from cofill.models.cfn.judging import after_refit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import ItemRows, UserRows
-from cofill.models.cfn.training import TrainingEngine, make_engine
-from cofill.models.history import LEARN, LISTS, SEARCH, SOLVE, TRAIN, EpochRecord, LoweredRate, Report, TellLowered
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.persistence import Arrays, Cut, all_columns
-from cofill.models.portion import Portion
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
+from cofill.models.rng import Portion
 from cofill.progress import Forecast, Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
-_PHASES = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
+LISTS = "fitting the list scorer"
 _SHARE_OF_ITEMS = 0.4  # of the time of training both networks, roughly
-_SHARE_OF_SOLVING = 0.1  # of the time of a training, roughly
 _PREDICTORS: dict[Orientation, type[CFNPredictor]] = {"user": UserRows, "item": ItemRows}
 
 
@@ -108,7 +114,7 @@ class CFN(Recommender):
         flags[validation_entries(by_user, self.settings, _portion("user", data.ratings))] = True
         held_out = {"user": flags, "item": flags[np.argsort(by_user.indices, kind="stable")]}
         predictors: dict[Orientation, Predictor] = {}
-        fits: dict[Orientation, Fitted] = {}
+        fits: dict[Orientation, FitResult] = {}
         for side in _SIDES:
             # The file of the second network is not left behind: the first one's is what is resumed from.
             checkpoint = fitting.checkpoint
@@ -119,7 +125,7 @@ class CFN(Recommender):
         if fitting.checkpoint is not None:
             _second(fitting.checkpoint).unlink(missing_ok=True)
         self.history = [replace(record, rows=side) for side in _SIDES for record in fits[side].history]
-        return self._joined(predictors, fits)
+        return self._joined(predictors, fits, by_user, np.flatnonzero(flags))
 
     def _learn_one(
         self,
@@ -128,7 +134,7 @@ class CFN(Recommender):
         fitting: Fitting,
         side: Orientation,
         held_out: npt.NDArray[np.int64] | None = None,
-    ) -> tuple[CFNPredictor, Fitted]:
+    ) -> tuple[CFNPredictor, FitResult]:
         """A network whose rows are the users or the items. `held_out`: which of its ratings are for validation."""
         by_row, portion = known if side == "user" else known.transposed(), _portion(side, data.ratings)
         about = rows_and_columns(side, data.users, data.items)
@@ -144,8 +150,8 @@ class CFN(Recommender):
         fitting: Fitting,
         *,
         held_out: npt.NDArray[np.int64] | None = None,
-        checkpoint: TrainingCheckpoint | None = None,
-    ) -> tuple[CFNPredictor, Fitted]:
+        checkpoint: Checkpoint | None = None,
+    ) -> tuple[CFNPredictor, FitResult]:
         """From the ratings of the columns that this process has, which may be all, and features of rows and columns.
 
         `checkpoint` stands in the place of that of the fitting.
@@ -160,17 +166,14 @@ class CFN(Recommender):
             column_features=about[1],
             portion=portion,
             held_out=held_out,
-            checkpoint_path=fitting.checkpoint,
-            checkpoint=checkpoint,
+            checkpoint=checkpoint or fitting.checkpoint,
             resume=fitting.resume,
-            report=_report(fitting.progress, settings),
-            tell_lowered=_tell_lowered(fitting.progress),
-            tell_decoder=_tell_decoder(fitting.progress, settings),
+            progress=fitting.progress,
             new_engine=self.new_engine,
         )
 
         def solved(share: float) -> None:
-            fitting.progress(Step(SOLVE, share, 1.0, 1 - _SHARE_OF_SOLVING * (1 - share)))
+            fitting.progress(Step(SOLVE, share, 1.0, 1 - SHARE_OF_SOLVING * (1 - share)))
 
         share_solved = solved if settings.decoder == "process" else None
         predictor = fitted_predictor(side, fitted, known, settings, about, portion, share_solved)
@@ -183,7 +186,7 @@ class CFN(Recommender):
         about: tuple[SideFeatures, SideFeatures],
         portion: Portion,
         progress: Progress,
-        checkpoint: TrainingCheckpoint | None,
+        checkpoint: Checkpoint | None,
         *,
         resume: bool,
     ) -> None:
@@ -215,14 +218,20 @@ class CFN(Recommender):
 
         self._scorer = self._linear_scorer(feedback, done, sides=sides, keys=keys, exchange=exchange)
 
-    def _joined(self, predictors: dict[Orientation, Predictor], fits: dict[Orientation, Fitted]) -> Predictor:
-        """Both networks, weighted, or the one that is better alone."""
+    def _joined(
+        self,
+        predictors: dict[Orientation, Predictor],
+        fits: dict[Orientation, FitResult],
+        rows: SparseRows,
+        held_out: Longs,
+    ) -> Predictor:
+        """Both networks, weighted, or the one that is better alone, by ratings that were held out of rows of users."""
         by_user, by_item = predictors["user"], predictors["item"]
         of_user, of_item = fits["user"].judged, fits["item"].judged
         self.measures = {"epochs": fits["item"].epochs, "validation_rmse": None}
         if of_user is None or of_item is None:  # no ratings to judge by: each counts half
             return Ensemble(by_user, by_item, StackingWeight(np.array([0.5, 0.0, 0.0, 0.0]), np.zeros(2)))
-        found = Judged.of(of_user, of_item)
+        found = Judged.of(of_user, of_item, rows, held_out)
         self.measures["validation_rmse"] = after_refit(found.rmse, self.settings)
         keeps_user, keeps_item = found.keeps
         if keeps_user and keeps_item:
@@ -316,7 +325,7 @@ class CFN(Recommender):
 
 def fitted_predictor(
     side: Orientation,
-    fitted: Fitted,
+    fitted: FitResult,
     known: KnownRatings,
     settings: CFNSettings,
     about: tuple[SideFeatures, SideFeatures],
@@ -378,37 +387,5 @@ def _part_of(progress: Progress, side: Orientation) -> Progress:
 
     def tell(step: Step) -> None:
         progress(replace(step, what=f"{step.what}, rows are {side}s", share=begin + length * step.share))
-
-    return tell
-
-
-def _report(progress: Progress, settings: CFNSettings) -> Report:
-    """Tells how far the whole training is, too: with a refit, as much is to be done again as has been done."""
-    last = 1 - _SHARE_OF_SOLVING if settings.decoder == "process" else 1.0
-    again = settings.refit and settings.validation > 0
-    begin = {"pretrain": 0.0, "search": 0.0, "train": last / 2 if again else 0.0}
-    length = {"pretrain": 0.0, "search": last / 2 if again else last, "train": last / 2 if again else last}
-
-    def tell(record: EpochRecord, epochs: int) -> None:
-        measures = {"loss": record.loss, "ratings_per_second": record.ratings_per_second}
-        if record.validation_rmse is not None:
-            measures["validation_rmse"] = record.validation_rmse
-        if record.workers > 1:
-            measures |= {"workers": record.workers, "exchanging": record.exchanging}
-        share = begin[record.phase] + length[record.phase] * record.epoch / epochs
-        progress(Step(_PHASES[record.phase], record.epoch, epochs, share, "epoch", measures, record.seconds))
-
-    return tell
-
-
-def _tell_decoder(progress: Progress, settings: CFNSettings) -> Callable[[float], None]:
-    reached = (1 - _SHARE_OF_SOLVING) / 2 if settings.refit else 1 - _SHARE_OF_SOLVING
-
-    return lambda share: progress(Step(LEARN, share, 1.0, reached))
-
-
-def _tell_lowered(progress: Progress) -> TellLowered:
-    def tell(lowered: LoweredRate) -> None:
-        progress(Step(_PHASES[lowered.phase], 0, 1, 0.0, note=str(lowered)))
 
     return tell

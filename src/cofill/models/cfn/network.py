@@ -1,20 +1,19 @@
 """The weights of an autoencoder, and rows read through them. `cfn/torch.py` defines the same in torch."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import sqrt
-from typing import Self, assert_never
+from typing import Self
 
 import numpy as np
 
 from cofill.arrays import Floats, Ints, Longs
 from cofill.config import Activation, NetworkSettings
-from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn.kernels import IDENTITY, SIGMOID, TANH, sum_inputs
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.rng import Keys, seed_of, uniform_rows
+from cofill.threads import on_all_cores, one_blas_thread
 from cofill.workers import cores
 
 Weights = dict[str, Floats]
@@ -28,37 +27,23 @@ ACTIVATIONS: dict[Activation, int] = {"tanh": TANH, "sigmoid": SIGMOID, "identit
 _ENTRIES_AT_ONCE = 10_000
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
-
-
 _HALF = np.float32(0.5)
 
 
 def activated(z: Floats, activation: Activation) -> Floats:
     """h = f(z)"""
-    match activation:
-        case "tanh":
-            return np.tanh(z)
-        case "sigmoid":
-            h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
-            return h
-        case "identity":
-            return z
-        case _:
-            assert_never(activation)
+    if activation == "sigmoid":
+        h: Floats = np.tanh(z * _HALF) * _HALF + _HALF  # never overflows
+        return h
+    return np.tanh(z) if activation == "tanh" else z
 
 
+@np.errstate(all="ignore")  # a run that diverges is noticed by its loss
 def activation_gradient(dh: Floats, h: Floats, activation: Activation) -> Floats:
     """dz = dh f'(z), where h = f(z)."""
-    with np.errstate(all="ignore"):  # a run that diverges is noticed by its loss
-        match activation:
-            case "tanh":
-                return dh * (1 - h * h)
-            case "sigmoid":
-                return dh * (h * (1 - h))
-            case "identity":
-                return dh
-            case _:
-                assert_never(activation)
+    if activation == "identity":
+        return dh
+    return dh * (1 - h * h if activation == "tanh" else h * (1 - h))
 
 
 @dataclass
@@ -203,34 +188,30 @@ class CFNetwork:
         return np.concatenate([hidden, features], axis=1) if self.features else hidden
 
 
-def encode_rows(network: CFNetwork, rows: ScaledRows, exchange: Exchange = ALONE) -> Floats:
+def encode_rows(network: CFNetwork, rows: ScaledRows) -> Floats:
     """Codes (rows, width), for one row or for millions; an empty row gets the code of knowing nothing.
 
     Where columns are spread over processes, all of these ask for the same rows.
     """
     known = rows.known
     inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale, known.counts())
-    z = exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
+    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
     z += network.input.offset(rows.features)
     return network.code(z, rows.features)
 
 
+@one_blas_thread()
+@np.errstate(all="ignore")  # a run that diverges is noticed by its result
 def outputs_at(
-    network: CFNetwork,
-    scale: float,
-    rows: ScaledRows,
-    chosen: Longs,
-    entry_rows: Longs,
-    entry_columns: Ints,
+    network: CFNetwork, scale: float, rows: ScaledRows, chosen: Longs, entry_rows: Longs, entry_columns: Ints
 ) -> Floats:
     """Outputs (n,) at entries of the chosen rows, read without noise; `entry_rows` are places in `chosen`.
 
     `scale` is what the weights of the big layers are still to be multiplied by. Columns may be spread over processes.
     """
-    known, features, by = rows.known.take(chosen), rows.features[chosen], np.float32(scale)
-    inputs = (known.values + np.float32(rows.presence)) * np.repeat(rows.input_scale[chosen] * by, known.counts())
-    z = rows.portion.exchange.sum_(summed_inputs(network.input.weight, known.indptr, known.indices, inputs))
-    codes, outputs = network.code(z + network.input.offset(features), features), np.empty(len(entry_rows), np.float32)
+    by, some = np.float32(scale), rows.take(chosen)
+    codes = encode_rows(network, replace(some, input_scale=some.input_scale * by))
+    outputs = np.empty(len(entry_rows), np.float32)
     for first in range(0, len(outputs), _ENTRIES_AT_ONCE):
         at = slice(first, first + _ENTRIES_AT_ONCE)
         weight, bias = (part[entry_columns[at]] for part in (network.output.weight, network.output.bias))
@@ -247,12 +228,7 @@ def summed_inputs(weight: Floats, indptr: Longs, indices: Ints, inputs: Floats) 
         found: Floats = csr_array((inputs, indices, indptr), (rows, len(weight))) @ weight
         return found
     z = np.empty((rows, weight.shape[1]), np.float32)
-    threads = cores()
-    cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), threads + 1)).clip(0, rows)
+    cuts = np.searchsorted(indptr, np.linspace(0, len(inputs), cores() + 1)).clip(0, rows)
     cuts[0], cuts[-1] = 0, rows
-    with ThreadPoolExecutor(threads) as pool:
-        for done in [
-            pool.submit(sum_inputs, weight, indptr, indices, inputs, first, last, z) for first, last in pairwise(cuts)
-        ]:
-            done.result()
+    on_all_cores(lambda part: sum_inputs(weight, indptr, indices, inputs, *part, z), pairwise(cuts))
     return z

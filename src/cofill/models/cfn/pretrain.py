@@ -4,75 +4,35 @@ First the outermost pair (input and output layer) is trained as a network of its
 pair learns to reconstruct from a noisy version, and so on to the middle. The stack starts from all of them.
 """
 
-from dataclasses import replace
-
 import numpy as np
 
-from cofill.arrays import Floats, Longs
+from cofill.arrays import Floats
 from cofill.config import CFNSettings
 from cofill.models.cfn.network import CFNetwork, Linear, activated, activation_gradient, encode_rows
-from cofill.models.cfn.scaling import ScaledRows, Scaling
-from cofill.models.cfn.training import TrainingState, epoch_seed, make_engine, new_network, run_epochs
-from cofill.models.history import EpochRecord, Phase, Report
+from cofill.models.cfn.scaling import ScaledRows
 from cofill.threads import one_blas_thread
 
 _CHUNK = 4096
 
 
-def pretrained_network(
-    rows: ScaledRows,
-    scaling: Scaling,
-    settings: CFNSettings,
-    phase: Phase,
-    history: list[EpochRecord],
-    report: Report | None,
-) -> CFNetwork:
-    """A stack whose layers have been trained pair by pair. The epochs of the outermost pair join the history."""
-    outer_settings = settings.changed(
-        {"hidden": settings.hidden[:1], "pretrain": False, "epochs": settings.pretrain_epochs}
-    )
-    outer = new_network(rows, outer_settings, phase)
-    state = TrainingState("pretrain")
-    run_epochs(
-        outer,
-        rows,
-        scaling,
-        outer_settings,
-        state,
-        epochs=settings.pretrain_epochs,
-        report=report,
-        new_engine=make_engine,
-    )
-    history.extend(state.history)
-    stack = new_network(rows, settings, phase)
+def stack_on(
+    outer: CFNetwork, stack: CFNetwork, rows: ScaledRows, settings: CFNSettings, seed: tuple[int, ...]
+) -> None:
+    """Give a new stack the layers of its trained outermost pair, and train its inner pairs on the codes of that one."""
     for layer, trained in ((stack.input, outer.input), (stack.output, outer.output)):
         layer.weight, layer.bias = trained.weight, trained.bias
     stack.input.side = outer.input.side
     filled = np.flatnonzero(rows.counts)
     filled = filled[np.argsort(rows.portion.row_keys[filled], kind="stable")]  # in an order of their own
     codes = np.concatenate(
-        [
-            encode_rows(outer, _take(rows, filled[first : first + _CHUNK]), rows.portion.exchange)
-            for first in range(0, len(filled), _CHUNK)
-        ]
+        [encode_rows(outer, rows.take(filled[first : first + _CHUNK])) for first in range(0, len(filled), _CHUNK)]
     )
     hidden, features = np.split(codes, settings.hidden[:1], axis=1)
-    generator = np.random.Generator(np.random.PCG64(epoch_seed(settings, "pretrain", settings.pretrain_epochs + 1)))
+    generator = np.random.Generator(np.random.PCG64(seed))
     with one_blas_thread():  # of minibatches of a few rows
         for depth in range(len(settings.hidden) // 2):
             pair = (stack.middle[depth], stack.middle[-1 - depth])
             hidden = _train_inner_pair(*pair, hidden, features, settings, generator)
-    return stack
-
-
-def _take(rows: ScaledRows, chosen: Longs) -> ScaledRows:
-    return replace(
-        rows,
-        known=rows.known.take(chosen),
-        input_scale=rows.input_scale[chosen],
-        features=rows.features[chosen],
-        counts=rows.counts[chosen],
-    )
 
 
 def _train_inner_pair(

@@ -1,6 +1,6 @@
 """Ratings -> what the network reads and predicts, which is what the biases leave over; and back."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self
 
@@ -13,8 +13,8 @@ from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
 from cofill.models.biases import FittedMeans
-from cofill.models.portion import Portion
 from cofill.models.ridge import FeatureRegression
+from cofill.models.rng import Portion
 
 # The standard deviation that residuals are scaled to. The step size, the noise and the weight decay were found on
 # MovieLens-1M, whose residuals have it where the ends of its rating scale are -1 and 1: other scales are brought here.
@@ -28,6 +28,25 @@ _PAPERS_DAMPING = 7.0
 
 NOWHERE = Portion(np.zeros(0, np.uint64), np.zeros(0, np.uint64), 0)
 """For rows that are read and not trained on: nothing is drawn for them."""
+
+
+@dataclass(frozen=True)
+class ValidationPart:
+    """Ratings that no training sees, sorted by row."""
+
+    entry_rows: Longs
+    entry_columns: Ints
+    ratings: Floats
+
+
+def hold_out(rows: SparseRows, held_out: Longs) -> tuple[SparseRows, ValidationPart]:
+    """The rows without the ratings at some places, and those ratings."""
+    entry_rows = np.repeat(np.arange(rows.rows), rows.counts())
+    validation = ValidationPart(entry_rows[held_out], rows.indices[held_out], rows.values[held_out])
+    kept = np.ones(rows.nnz, np.bool_)
+    kept[held_out] = False
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(entry_rows[kept], minlength=rows.rows))]).astype(np.int64)
+    return SparseRows(indptr, rows.indices[kept], rows.values[kept], rows.columns), validation
 
 
 @dataclass(frozen=True)
@@ -55,6 +74,16 @@ class ScaledRows:
         """Of all columns."""
         return int(self.counts.sum())
 
+    def take(self, chosen: Longs) -> Self:
+        """The chosen rows, to be read."""
+        return replace(
+            self,
+            known=self.known.take(chosen),
+            input_scale=self.input_scale[chosen],
+            features=self.features[chosen],
+            counts=self.counts[chosen],
+        )
+
     @cached_property
     def by_column(self) -> SparseRows:
         """The same ratings column by column."""
@@ -81,15 +110,13 @@ class Scaling:
     centre: float
     unit: float
     damping: float
-    length_power: float
-    length_cap: float
-    presence: float
     typical_length: float
     overall: float  # mean of all ratings, scaled
     by_features: FeatureRegression  # what a row's mean exceeds the overall mean by
     columns: Floats  # (columns,) deviations, scaled
     means: Floats  # (rows,) scaled
     marks_empty: bool
+    settings: CFNSettings
 
     @classmethod
     def of_biases(
@@ -129,15 +156,13 @@ class Scaling:
             centre=float(biases.overall),
             unit=unit,
             damping=biases.row_damping,
-            length_power=settings.length_power,
-            length_cap=settings.length_cap,
-            presence=settings.presence * (_USUAL_LENGTH / max(typical_length, 1.0)) ** _PRESENCE_POWER,
             typical_length=typical_length,
             overall=0.0,
             by_features=FeatureRegression(biases.by_row_features.slope / np.float32(unit)),
             columns=biases.trained_column / np.float32(unit),
             means=biases.trained_row / np.float32(unit),
             marks_empty=marks_empty,
+            settings=settings,
         )
 
     @classmethod
@@ -166,15 +191,13 @@ class Scaling:
             centre=centre,
             unit=unit,
             damping=damping,
-            length_power=settings.length_power,
-            length_cap=settings.length_cap,
-            presence=settings.presence,
             typical_length=typical_length(counts),
             overall=overall,
             by_features=by_features,
             columns=np.zeros(rows.columns, np.float32),
             means=_damped(sums, counts, damping, expected),
             marks_empty=marks_empty,
+            settings=settings,
         )
 
     def mean_of(self, columns: Ints, ratings: Floats, features: Floats) -> np.float32:
@@ -229,10 +252,16 @@ class Scaling:
             ((self.scale.low - self.centre) / self.unit, (self.scale.high - self.centre) / self.unit),
         )
 
+    @property
+    def presence(self) -> float:
+        """What is added to every known input; with the decoder "process" more where rows are short."""
+        shorter = _USUAL_LENGTH / max(self.typical_length, 1.0) if self.settings.decoder == "process" else 1.0
+        return float(self.settings.presence * shorter**_PRESENCE_POWER)
+
     def input_scale(self, counts: npt.NDArray[np.integer]) -> Floats:
         """(rows,): by what the inputs of rows with so many ratings are multiplied."""
-        lengths = np.maximum(counts, 1) / max(min(self.typical_length, self.length_cap), 1e-9)
-        return np.asarray(lengths**-self.length_power, np.float32)
+        lengths = np.maximum(counts, 1) / max(min(self.typical_length, self.settings.length_cap), 1e-9)
+        return np.asarray(lengths**-self.settings.length_power, np.float32)
 
     def down_values(self, ratings: Floats, means: Floats) -> Floats:
         """Single ratings, each with the mean of its row taken off; the deviation of its column is still in it."""

@@ -6,24 +6,22 @@ columns may be spread over processes in the same way.
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import NamedTuple, Self, TypeVar, get_args
+from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cofill.arrays import Bools, Floats, Longs
 from cofill.config import CFNSettings, LossSettings, Noise
-from cofill.errors import SettingsError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import kernels
 from cofill.models.cfn.kernels import Entries
 from cofill.models.cfn.network import ACTIVATIONS, CFNetwork, activation_gradient
 from cofill.models.cfn.scaling import ScaledRows
-from cofill.models.rng import draws_of, seed_of
-from cofill.threads import one_blas_thread
+from cofill.models.rng import seed_of, uniform_draws
+from cofill.threads import on_all_cores, one_blas_thread
 from cofill.workers import cores
 
 _Result = TypeVar("_Result")
@@ -39,29 +37,6 @@ _KINDS: dict[Noise, int] = {
 }
 
 
-@dataclass(frozen=True)
-class Corruption:
-    """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
-
-    noise: Noise = "mask"
-    ratio: float = 0.2
-    std: float = 0.3
-    cold_ratio: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.noise not in get_args(Noise):
-            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
-        if not (0 <= self.ratio <= 1 and self.std >= 0):
-            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
-        if not 0 <= self.cold_ratio <= 1:
-            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
-
-    @classmethod
-    def of(cls, settings: LossSettings, *, with_features: bool = False) -> Self:
-        cold_ratio = settings.cold_ratio if with_features else 0
-        return cls(settings.noise, settings.noise_ratio, settings.noise_std, cold_ratio)
-
-
 class EpochNoise(NamedTuple):
     """The noise of one epoch, drawn by the keys of rows and columns: the same in whatever order they come."""
 
@@ -70,31 +45,26 @@ class EpochNoise(NamedTuple):
     cold: Bools  # (rows,): which lose them all, so that the network learns to read features alone
 
     @classmethod
-    def drawn(cls, rows: ScaledRows, corruption: Corruption, *seed: int) -> Self:
+    def drawn(cls, rows: ScaledRows, settings: LossSettings, *seed: int) -> Self:
         portion, known = rows.portion, rows.known
         noise = kernels.Noise(
-            _KINDS[corruption.noise],
+            _KINDS[settings.noise],
             seed_of(*seed, 0),
-            np.float32(corruption.ratio),
-            np.float32(corruption.std),
+            np.float32(settings.noise_ratio),
+            np.float32(settings.noise_std),
             np.float32(rows.ends[0]),
             np.float32(rows.ends[1]),
             np.float32(rows.presence),
         )
         keeps = np.ones(known.rows, np.uint8)
-        if corruption.noise == "mask" and corruption.ratio > 0:
+        if settings.noise == "mask" and settings.noise_ratio > 0:
             keeps[:] = 0
             kernels.keep_something(noise, portion.row_keys, portion.column_keys, known.indptr, known.indices, keeps)
             keeps = portion.exchange.max_(keeps)
         cold = np.zeros(known.rows, np.bool_)
-        if corruption.cold_ratio:
-            bits = draws_of(seed_of(*seed, 1), portion.row_keys)
-            cold = (bits >> np.uint64(40)) * 2.0**-24 < corruption.cold_ratio
+        if settings.cold_ratio and rows.features.shape[1]:
+            cold = uniform_draws(seed_of(*seed, 1), portion.row_keys) < settings.cold_ratio
         return cls(noise, keeps == 0, cold)
-
-    @classmethod
-    def none(cls, rows: ScaledRows) -> Self:
-        return cls.drawn(rows, Corruption(ratio=0.0), 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,24 +131,12 @@ def _laid_out(rows: ScaledRows, chosen: Longs, row_starts: Longs, noise: EpochNo
         )  # fmt: skip
         return entries
 
-    bounds = list(pairwise(cuts.tolist()))
-    if len(bounds) == 1:
-        shards = [shard(bounds[0])]
-    else:
-        with ThreadPoolExecutor(len(bounds)) as threads:
-            shards = list(threads.map(shard, bounds))
+    shards = on_all_cores(shard, pairwise(cuts.tolist()))
     features = rows.features[chosen]
     if rows.marks_empty:
         features[noise.cold[chosen], -1] = 1
     ratings = np.diff(np.concatenate([[0], np.cumsum(rows.counts[chosen])])[row_starts])
     return Minibatches(chosen, row_starts, shards, features, ratings)
-
-
-def gather(rows: ScaledRows, chosen: Longs, noise: EpochNoise | None = None, cuts: Longs | None = None) -> Minibatches:
-    """The chosen rows as one minibatch."""
-    whole = np.array([0, rows.known.columns])
-    noise = EpochNoise.none(rows) if noise is None else noise
-    return _laid_out(rows, chosen, np.array([0, len(chosen)]), noise, whole if cuts is None else cuts)
 
 
 class LossSoFar:
@@ -219,15 +177,7 @@ class FusedEngine:
         self._threads = shard_count(settings)
         self._deep = network.width - network.features  # hidden units that the output layer reads
         self.scale = 1.0  # what the weights of both big layers are still to be multiplied by
-        self._inside = ExitStack()
         self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="cofill-shard")
-
-    def __enter__(self) -> Self:
-        self._inside.enter_context(one_blas_thread())  # the middle is too small to share
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._inside.close()
 
     def cuts(self, rows: ScaledRows) -> Longs:
         """So that shards have about as many ratings each; one shard where minibatches are small."""
@@ -237,6 +187,7 @@ class FusedEngine:
         inner = np.searchsorted(indptr, np.linspace(0, indptr[-1], shards + 1)[1:-1])
         return np.concatenate([[0], inner, [rows.known.columns]]).astype(np.int64)
 
+    @one_blas_thread()  # the middle is too small to share
     @np.errstate(all="ignore")  # a run that diverges is noticed by its loss
     def train(self, minibatches: Minibatches, learning_rate: float, so_far: LossSoFar) -> None:
         """Move the weights once for each minibatch; losses are those before the move. Ends early if it diverges."""
@@ -321,12 +272,12 @@ class FusedEngine:
         """Make the network's weights current."""
         if self.scale == 1:
             return
-        output, scale = self.network.output, self.scale
-        cuts = np.linspace(0, self.network.columns, self._threads + 1).astype(np.int64)
+        network, scale = self.network, np.float32(self.scale)
+        cuts = np.linspace(0, network.columns, self._threads + 1).astype(np.int64)
 
         def multiply(s: int) -> None:
-            for weight in (self.network.input.weight, output.weight, output.bias[:, None]):
-                kernels.multiply(weight, scale, cuts[s], cuts[s + 1])
+            for weight in (network.input.weight, network.output.weight, network.output.bias):
+                weight[cuts[s] : cuts[s + 1]] *= scale
 
         self._on_shards(multiply, self._threads)
         self.scale = 1.0

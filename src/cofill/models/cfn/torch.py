@@ -9,7 +9,7 @@ Nothing else of the package needs torch but the exchange of a cluster's workers.
 
 import math
 from dataclasses import dataclass
-from typing import Self, assert_never, cast
+from typing import cast, get_args
 
 import numpy as np
 import torch
@@ -17,17 +17,29 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from cofill.arrays import Longs
-from cofill.config import Activation, CFNSettings
+from cofill.config import Activation, CFNSettings, Noise
 from cofill.errors import SettingsError
-from cofill.models.cfn import sgd
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import ScaledRows
 from cofill.models.cfn.sgd import LossSoFar, Minibatches
 
 
 @dataclass(frozen=True)
-class Corruption(sgd.Corruption):
+class Corruption:
     """Corrupts a share of the known ratings of each row; `std` is that of the Gaussian noise."""
+
+    noise: Noise = "mask"
+    ratio: float = 0.2
+    std: float = 0.3
+    cold_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.noise not in get_args(Noise):
+            raise SettingsError(f"noise must be one of {', '.join(get_args(Noise))}. Got {self.noise!r}")
+        if not (0 <= self.ratio <= 1 and self.std >= 0):
+            raise SettingsError(f"a noise ratio is between 0 and 1, and std not negative. Got {self.ratio}, {self.std}")
+        if not 0 <= self.cold_ratio <= 1:
+            raise SettingsError(f"the share of cold rows is between 0 and 1. Got {self.cold_ratio}")
 
     def __call__(
         self, rows: Tensor, values: Tensor, batch: int, generator: torch.Generator, *, presence: float = 0.0
@@ -39,8 +51,9 @@ class Corruption(sgd.Corruption):
         """
         device = values.device
         chosen = (torch.rand(len(values), generator=generator) < self.ratio).to(device)
-        if self.noise == "mask":
-            chosen = chosen & _keeps_something(rows, chosen, batch)[rows]
+        if self.noise == "mask":  # a row that would lose all of its ratings keeps them: nothing is learned from none
+            left = torch.zeros(batch, dtype=torch.int32, device=device).index_add_(0, rows, (~chosen).int())
+            chosen = chosen & (left > 0)[rows]
             inputs = (values + presence).masked_fill(chosen, 0)
         elif self.noise == "gaussian":
             noise = torch.randn(len(values), generator=generator).to(device) * self.std
@@ -52,13 +65,6 @@ class Corruption(sgd.Corruption):
             return inputs, chosen
         of_entry = (torch.rand(batch, generator=generator) < self.cold_ratio).to(device)[rows]
         return inputs.masked_fill(of_entry, 0), chosen | of_entry
-
-
-def _keeps_something(rows: Tensor, chosen: Tensor, batch: int) -> Tensor:
-    """(B,): a row that would lose all of its ratings keeps them all: an empty row has nothing to learn from."""
-    left = torch.zeros(batch, dtype=torch.int32, device=rows.device)
-    left.index_add_(0, rows, (~chosen).int())
-    return left > 0
 
 
 class SparseInput(nn.Module):
@@ -139,15 +145,7 @@ def _fan_in_uniform(shape: tuple[int, ...], fan_in: int, generator: torch.Genera
 
 def activated(z: Tensor, activation: Activation) -> Tensor:
     """h = f(z): the definition."""
-    match activation:
-        case "tanh":
-            return torch.tanh(z)
-        case "sigmoid":
-            return torch.sigmoid(z)
-        case "identity":
-            return z
-        case _:
-            assert_never(activation)
+    return z if activation == "identity" else {"tanh": torch.tanh, "sigmoid": torch.sigmoid}[activation](z)
 
 
 class DenoisingLoss(nn.Module):
@@ -172,7 +170,6 @@ class PlainNetwork(nn.Module):
 
     def __init__(self, network: CFNetwork, *, dense: bool = False) -> None:
         super().__init__()
-        self.features = network.features
         # Layers of their own draw first weights, here not from the global generator, and are given the network's.
         generator = torch.Generator()
         self.input = SparseInput(1, 1, features=network.features, dense=dense, generator=generator)
@@ -184,35 +181,20 @@ class PlainNetwork(nn.Module):
         self.activation = network.activation
         self.squash = network.squash
 
-    def encode(
-        self, rows: Tensor, columns: Tensor, values: Tensor, batch: int, features: Tensor | None = None
-    ) -> Tensor:
+    def encode(self, rows: Tensor, columns: Tensor, values: Tensor, batch: int, features: Tensor) -> Tensor:
         """Known entries of B rows, and their features (B, P) -> their codes (B, width)."""
         return self.code(self.input(rows, columns, values, batch, features), features)
 
-    def code(self, z: Tensor, features: Tensor | None = None) -> Tensor:
-        """What the input layer gives (B, widths[0]) -> codes (B, width)."""
-        code = self._beside(activated(z, self.activation), features)
+    def code(self, z: Tensor, features: Tensor) -> Tensor:
+        """What the input layer gives (B, widths[0]) -> codes (B, width), which are [h, s]."""
+        code = torch.cat([activated(z, self.activation), features], dim=1)
         for layer in self.middle:
-            code = self._beside(activated(layer(code), self.activation), features)
+            code = torch.cat([activated(layer(code), self.activation), features], dim=1)
         return code
-
-    def _beside(self, hidden: Tensor, features: Tensor | None) -> Tensor:
-        """[h, s]"""
-        if not self.features:
-            return hidden
-        assert features is not None, "this network was made for rows with features"
-        return torch.cat([hidden, features], dim=1)
 
     def decode(self, codes: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
         """Codes (B, width) -> outputs at the entries asked for (n,)."""
-        return self._activate(cast(Tensor, self.output(codes, rows, columns)))
-
-    def decode_everywhere(self, codes: Tensor) -> Tensor:
-        """Codes (B, width) -> every column (B, columns)."""
-        return self._activate(self.output.everywhere(codes))
-
-    def _activate(self, outputs: Tensor) -> Tensor:
+        outputs = cast(Tensor, self.output(codes, rows, columns))
         return torch.tanh(outputs) if self.squash else outputs
 
 
@@ -223,18 +205,22 @@ class TorchEngine:
 
     def __init__(self, network: CFNetwork, settings: CFNSettings) -> None:
         self.weights, self.scale = network, 1.0
-        self.network = _on_device(PlainNetwork(network, dense=True), settings.device)
+        self.network = PlainNetwork(network, dense=True)
+        try:
+            if settings.device == "meta":  # torch knows this device too, but nothing can be computed on it
+                raise RuntimeError("it holds no numbers")
+            self.network.to(settings.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).splitlines()[0]
+            raise SettingsError(
+                f"the setting 'device' must name a device that torch can use here, such as cpu or cuda. "
+                f"Got {settings.device!r} ({reason})"
+            ) from None
         self.device = self.network.input.weight.device
         self.loss = DenoisingLoss(settings.alpha, settings.beta)
         self.optimizer = torch.optim.SGD(
             self.network.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        pass  # torch keeps its own threads
 
     def cuts(self, rows: ScaledRows) -> Longs:
         return np.array([0, rows.known.columns])
@@ -275,16 +261,3 @@ class TorchEngine:
             minibatches.features_of(number),
         )
         return tuple(torch.from_numpy(array).to(self.device) for array in arrays)
-
-
-def _on_device(network: PlainNetwork, device: str) -> PlainNetwork:
-    try:
-        if device == "meta":  # torch knows this device too, but nothing can be computed on it
-            raise RuntimeError("it holds no numbers")
-        return network.to(device)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise SettingsError(
-            f"the setting 'device' must name a device that torch can use here, such as cpu or cuda. "
-            f"Got {device!r} ({reason})"
-        ) from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from cofill.charts.graphs import Mark, Series, curves
 from cofill.charts.markup import Markup, element
-from cofill.models.history import EpochRecord
+from cofill.models.results import EpochRecord
 from cofill.progress import duration
 from cofill.report.page_parts import code, figure, figures, paragraph, section, table, unfolded
 from cofill.report.subject import Subject
