@@ -10,7 +10,7 @@ from cofill import CFN
 from cofill.models.cfn.gp import CodeSpace
 from cofill.models.cfn.gp_fit import code_space
 from cofill.models.cfn.network import Linear
-from cofill.models.rng import Portion
+from cofill.models.rng import Portion, draws_of
 from tests.models.contract import cells, predict, small_cells
 
 Floats = npt.NDArray[np.float32]

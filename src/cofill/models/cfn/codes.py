@@ -15,8 +15,8 @@ from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.observed import KnownRatings
-from cofill.models.rng import Portion
 from cofill.models.predictor import described_as_trained, grown
+from cofill.models.rng import Portion
 
 _ROWS_AT_ONCE = 1024
 Arrays = dict[str, npt.NDArray[Any]]
