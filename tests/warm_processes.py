@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 _SLOW = [
-    "cofill.cli", "cofill.models.cfn.fit", "cofill.models.lists.scorer",
+    "cofill.cli", "cofill.models.cfn.kernels", "cofill.models.lists.scorer",
     "cofill.serving.problems", "cofill.serving.routes_events", "cofill.serving.search",
     "numba", "prometheus_client", "psycopg", "rich.progress", "rich.table", "scipy.optimize", "scipy.sparse",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite.pysqlite", "torch", "uvicorn",
