@@ -141,7 +141,8 @@ def test_the_preset_of_the_paper() -> None:
 def test_the_fast_preset_trains_once() -> None:
     fast = CFNSettings.preset("fast", orientation="user")
     assert (fast.validation, fast.decoder, fast.orientation) == (0, "process", "user")
-    assert fast.epochs < CFNSettings().epochs
+    assert fast.epochs is not None
+    assert fast.epochs < 15  # the fewest of the default
 
 
 def test_presets_are_checked_too() -> None:

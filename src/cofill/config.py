@@ -259,11 +259,12 @@ class LossSettings(Stage):
 class TrainingSettings(Stage):
     """Epochs, schedule, early stop, and where it runs."""
 
-    epochs: int = Field(
+    epochs: int | None = Field(
         title="Epochs",
-        default=15,
+        default=None,
         ge=1,
-        description="passes over the data; with decoder = network and validation ratings, the most",
+        description="passes over the data; with decoder = network and validation ratings, the most; unless given, 15, "
+        "and more where few rows make few minibatches",
     )
     batch: int = _by_orientation(title="Rows in a minibatch", user=23, item=44, ge=1, description="rows in a minibatch")
     learning_rate: float = Field(

@@ -80,6 +80,10 @@ _LOWERED_BY = 4  # a divisor that is a power of two is exact, whatever the learn
 _MOST_LOWERINGS = 8
 # m between which rows take the learning rate of the settings as it is, and the power by which it grows below.
 _SMALL_PULL, _LARGE_PULL, _POWER_BELOW, _LARGEST_FACTOR = 29.0, 64.0, 0.4, 3.0
+# Passes over the data, where an epoch has so many minibatches or more; where it has fewer, so many times as many passes
+# as the power of what is missing. On validation ratings of worlds with 1,500, 500 and 100 items the RMSE was lowest
+# with 45 or more, 30 and 60 passes; with 1,700 items (MovieLens-100K) 15 and 30 are alike.
+_EPOCHS, _MOST_EPOCHS, _USUAL_MINIBATCHES, _POWER_OF_FEWER = 15, 60, 84, 0.4
 _WARM_UP = 0.35  # of the rate, in the first epoch, and twice as much in the second: random weights bear less
 # The RMSE of unseen ratings falls with this power of the number of ratings. Training on a tenth less made it 0.55 %
 # (MovieLens-1M), 0.62 % (Douban), 0.67 % (MovieTweetings) and 0.68 % (MovieLens-100K) larger.
@@ -179,10 +183,11 @@ def fit_matrix(
     weights = resumed[0] if resumed else None
     state = TrainingState.from_dict(resumed[1]) if resumed else TrainingState("search")
 
-    first = _following_density(settings, rows, portion) if process else settings
+    epochs = settings.epochs or usual_epochs(int((portion.row_counts(rows) > 0).sum()), settings.batch)
+    first = (_following_density(settings, rows, portion) if process else settings).changed({"epochs": epochs})
 
     def train(
-        weights: Weights | None, rows: ScaledRows, scaling: Scaling, epochs: int, held_out: ValidationPart | None = None
+        weights: Weights | None, rows: ScaledRows, scaling: Scaling, last: int, held_out: ValidationPart | None = None
     ) -> CFNetwork:
         """Train from the weights of a checkpoint, or from new ones; with every lower rate from new ones.
 
@@ -201,7 +206,7 @@ def fit_matrix(
                         network.take(weights)
                 run_epochs(
                     network, rows, scaling, slower, state,
-                    epochs=epochs, validation=held_out, checkpoint=checkpoint, progress=progress, new_engine=new_engine,
+                    epochs=last, validation=held_out, checkpoint=checkpoint, progress=progress, new_engine=new_engine,
                 )  # fmt: skip
                 return network
             except StepTooLarge as failure:
@@ -237,14 +242,14 @@ def fit_matrix(
         held_out = validation_entries(rows, settings, portion)
     validates = total(portion.exchange, len(held_out))[0] > 0
     if not validates and state.phase == "search":
-        state.phase, state.best_epoch = "train", settings.epochs
+        state.phase, state.best_epoch = "train", epochs
     trained_on = rows
     if state.phase == "search":
         part, validation = hold_out(rows, held_out)
         part_columns = part.transpose()
         scaling, biases = scaled_by(part, part_columns)
         scaled = scaling.down(part, features, portion)
-        network = train(weights, scaled, scaling, settings.epochs, validation)
+        network = train(weights, scaled, scaling, epochs, validation)
         weights = None
         trained_on = rows if settings.refit else part
         if biases is not None:
@@ -459,11 +464,18 @@ def _share_of(phase: Phase, settings: CFNSettings) -> tuple[float, float]:
     return {"pretrain": (0.0, 0.0), "search": (0.0, once), "train": (whole - once, once)}[phase]
 
 
+def usual_epochs(rows: int, batch: int) -> int:
+    """Passes over so many rows with ratings, unless the settings say."""
+    fewer = _USUAL_MINIBATCHES * batch / max(rows, 1)
+    return int(min(round(_EPOCHS * max(fewer, 1.0) ** _POWER_OF_FEWER), _MOST_EPOCHS))
+
+
 def rate_of_epoch(settings: CFNSettings, epoch: int) -> float:
     """What the first learning rate is multiplied by: it falls linearly to nothing, unless its decay is given."""
     if settings.learning_rate_decay is not None:
         return 1 / (1 + epoch * settings.learning_rate_decay)
-    return min(_WARM_UP * epoch, max(1 - (epoch - 1) / settings.epochs, 0.5 / settings.epochs))
+    epochs = settings.epochs or _EPOCHS
+    return min(_WARM_UP * epoch, max(1 - (epoch - 1) / epochs, 0.5 / epochs))
 
 
 def rate_factor(rows: ScaledRows, settings: CFNSettings) -> float:
