@@ -43,7 +43,7 @@ def test_resume_after_a_kill(run: Run, world: Path, tmp_path: Path) -> None:
     resumed = run("train", world / "ratings.csv", "--out", killed, *LONG, "--resume")
     assert resumed.code == 0
     assert "nothing to resume" not in resumed.err
-    assert "finding the epochs: epoch 1 of" not in resumed.err
+    assert "training for validation: epoch 1 of" not in resumed.err
     assert run("train", world / "ratings.csv", "--out", whole, *LONG, "--quiet").code == 0
     assert weights(killed) == weights(whole)
     assert sorted(path.name for path in killed.iterdir()) == sorted(path.name for path in whole.iterdir())
@@ -60,7 +60,7 @@ def test_resume_two_networks_after_a_kill(run: Run, world: Path, tmp_path: Path,
         (killed / draft).touch()
     resumed = run("train", world / "ratings.csv", "--out", killed, *LONG, *both, "--resume")
     assert resumed.code == 0, resumed.err
-    assert "finding the epochs, rows are items: epoch 1 of" not in resumed.err
+    assert "training for validation, rows are items: epoch 1 of" not in resumed.err
     assert ("rows are items: epoch" in resumed.err) == (name == FIRST)
     assert run("train", world / "ratings.csv", "--out", whole, *LONG, *both, "--quiet").code == 0
     assert weights(killed) == weights(whole)

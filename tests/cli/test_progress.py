@@ -42,7 +42,7 @@ def test_what_happened_on_the_way_has_a_line_of_its_own(capsys: pytest.CaptureFi
 def test_a_learning_rate_that_was_lowered_is_told(some: Path, tmp_path: Path, run: Run) -> None:
     rate = ["--learning-rate", "50", "--weight-decay", "0"]
     told = run("train", some, "--out", tmp_path / "m", "--epochs", "3", "--hidden", "6", *rate).err
-    assert "finding the epochs: training diverged in epoch " in told
+    assert "training for validation: training diverged in epoch " in told
     assert " with a learning rate of 50; begins anew with 12.5\n" in told
 
 
@@ -60,6 +60,6 @@ def test_on_a_terminal(some: Path, about: list[str], tmp_path: Path) -> None:
     os.close(here)
     assert process.wait() == 0, shown
     text = shown.decode()
-    for line in ("Side information about items", "finding the epochs", "training", "solving the columns"):
+    for line in ("Side information about items", "training for validation", "training", "solving the columns"):
         assert line in text
     assert "100%" in text.partition("solving the columns")[2]

@@ -183,7 +183,7 @@ def test_output(run: Run, world: Path, tmp_path: Path) -> None:
     assert shown.code == 0
     assert "validation RMSE" in shown.out
     assert "900 ratings of 40 items by 60 users\n" in shown.err
-    assert "finding the epochs: epoch 1 of 2" in shown.err
+    assert "training for validation: epoch 1 of 2" in shown.err
     assert shown.err.endswith(f"next: cofill recommend {tmp_path / 'm'} --user 1\n")
     again = run("train", world / "ratings.csv", "--out", tmp_path / "m", "--json", *QUICK)
     summary = json.loads(again.out)

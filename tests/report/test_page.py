@@ -64,7 +64,7 @@ def test_the_training_of_two_networks(subject: Subject, parts: tuple[Ratings, Ra
     assert phases == [
         f"{phase}, rows are {rows}"
         for rows in ("items", "users")
-        for phase in ("finding the epochs", "training on all ratings")
+        for phase in ("training for validation", "training on all ratings")
     ]
     assert {"validation, rows are items", "validation, rows are users"} <= set(page.texts)
 

@@ -40,7 +40,7 @@ def test_five_layers_and_both_phases() -> None:
     settings = QUICK | {"pretrain_epochs": 2, "inner_epochs": 2, "validation": 0.1, "epochs": 2}
     world = make_world(users=40, items=30, ratings=500, seed=4)
     model = CFN(**settings, hidden=(8, 6, 4, 6, 8), pretrain=True)
-    names = {"pre-training": "pretrain", "finding the epochs": "search", "training": "train"}
+    names = {"pre-training": "pretrain", "training for validation": "search", "training": "train"}
     model.fit(world.ratings, progress=lambda step: phases.append(names[step.what]) if step.unit else None)
     # Each run has a pre-training of its own: the second one sees more ratings.
     assert phases[:4] == ["pretrain", "pretrain", "search", "search"]

@@ -109,7 +109,7 @@ def test_the_history_says_what_happened() -> None:
     model.fit(ratings(), progress=seen.append)
     search = of_phase(model, "search")
     told = [step for step in seen if step.unit == "epoch"]
-    assert [step.what for step in told] == ["finding the epochs"] * 4 + ["training"] * (len(told) - 4)
+    assert [step.what for step in told] == ["training for validation"] * 4 + ["training"] * (len(told) - 4)
     assert [(step.done, step.seconds) for step in told] == [(r.epoch, r.seconds) for r in model.history]
     assert [step.total for step in told[:4]] == [4] * 4
     for step, record in zip(told, model.history, strict=True):

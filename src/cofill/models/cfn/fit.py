@@ -61,7 +61,7 @@ from cofill.threads import one_blas_thread
 if TYPE_CHECKING:
     from cofill.models.cfn.torch import TorchEngine
 
-SEARCH, LEARN, TRAIN, SOLVE = "finding the epochs", "learning the decoder", "training", "solving the columns"
+SEARCH, LEARN, TRAIN, SOLVE = "training for validation", "learning the decoder", "training", "solving the columns"
 """What the parts of a training are called while they run."""
 _NAMES: dict[Phase, str] = {"pretrain": "pre-training", "search": SEARCH, "train": TRAIN}
 SHARE_OF_SOLVING = 0.1

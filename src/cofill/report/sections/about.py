@@ -13,7 +13,7 @@ from cofill.report.subject import Subject
 
 _PHASES = {
     "pretrain": "pre-training",
-    "search": "finding the epochs",
+    "search": "training for validation",
     "train": "training on all ratings",
 }
 
