@@ -33,8 +33,8 @@ def another_value(name: str) -> Any:
         return "cpu:0"
     if isinstance(default, bool):
         return not default
-    if default is None:  # learned
-        return 2.5
+    if default is None:  # by the data
+        return 3 if annotation == int | None else 2.5
     return default + 1 if isinstance(default, int) else default / 2 or 0.5
 
 

@@ -242,7 +242,7 @@ def test_ratings_that_were_removed_do_not_count(parts: tuple[Ratings, Ratings], 
 def test_settings_that_differ_come_first_and_can_be_given_again(subject: Subject) -> None:
     page = check(report_page(subject))
     rows = {row[0]: row[1:3] for row in page.tables["Settings that differ from their defaults"][1:]}
-    assert rows == {"epochs": ["3", "15"], "hidden": ["6", "250"], "threads": ["1", "0"]}
+    assert rows == {"epochs": ["3", "by the data"], "hidden": ["6", "250"], "threads": ["1", "0"]}
     assert "--hidden 6 \\ --epochs 3 \\ --threads 1" in page.text
     assert "orientation" in {row[0] for row in page.tables["Settings at their defaults"]}
 

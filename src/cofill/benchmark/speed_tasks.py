@@ -58,7 +58,7 @@ def fit_lists(path: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 def _list_matrix(arrays: dict[str, Any]) -> Floats:
     """(items, ...): the vectors of the list scorer, or its weights where these are exact."""
-    matrix: Floats = arrays["vectors"][:-1] if "vectors" in arrays else arrays["weights"][:-1]
+    matrix: Floats = arrays["weights" if "weights" in arrays else "directions"][:-1]
     return matrix
 
 

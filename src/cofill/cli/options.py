@@ -266,7 +266,7 @@ def default_text(field: "FieldInfo") -> str:
 
 def _shown(value: Any) -> str:
     if value is None:
-        return "learned"
+        return "by the data"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 

@@ -405,6 +405,7 @@ class _Writer:
             "users": sizes["user"],
             "items": sizes["item"],
             "ratings": ratings,
+            "rated": True,
             "density": ratings / (sizes["user"] * sizes["item"]),
             "mean": self._sum / ratings,
             "scale": [scale.low, scale.high],

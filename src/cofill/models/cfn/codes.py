@@ -184,7 +184,9 @@ class RowCodes:
         if self._trained is None:
             rows, scaling = self._known.trained, self._scaling
             if self._read is None:
-                codes = encode_trained(self._network, scaling, rows, self._features.trained, Portion.of(rows))
+                no_keys = np.empty(0, np.uint64)  # nothing is drawn
+                portion = Portion(no_keys, no_keys, rows.columns)
+                codes = encode_trained(self._network, scaling, rows, self._features.trained, portion)
             else:
                 codes = self._read.codes
             self._trained = Rows(codes, scaling.means, self._space.directions(codes))

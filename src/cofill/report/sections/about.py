@@ -207,7 +207,7 @@ def _changed(subject: Subject) -> list[tuple[str, Any]]:
 def _written(value: Any) -> str:
     """A setting as the command line takes it."""
     if value is None:
-        return "learned"  # which it is unless a number is given
+        return "by the data"  # unless a number is given
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
