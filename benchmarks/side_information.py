@@ -30,7 +30,7 @@ from cofill.cli.options import name_and_value
 from cofill.data.datasets import UnpublishedFileWarning, side_information
 from cofill.data.features import Features
 from cofill.evaluation import Evaluation, Interval
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 
 EXPERIMENTS = ("random", "half", "cold-items", "cold-users", "five")
 ORIENTATIONS = ("item", "user")
@@ -116,7 +116,7 @@ def measured(run: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
 def _rmse_of_means(train: Ratings, test: Ratings) -> float:
     rows, columns = train.rows("item"), train.rows("user")
     no_rows, no_columns = (np.zeros((count, 0), np.float32) for count in (rows.rows, rows.columns))
-    means = FittedMeans(rows, columns, 7.0, row_features=no_rows, column_features=no_columns)
+    means = Biases(rows, columns, 7.0, row_features=no_rows, column_features=no_columns)
     predicted = means.overall + means.row[test.item_index] + means.column[test.user_index]
     return float(np.sqrt(np.mean((np.clip(predicted, *train.scale) - test.values) ** 2)))
 

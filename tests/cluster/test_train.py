@@ -21,6 +21,7 @@ from cofill.config import CFNSettings
 from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
 from cofill.errors import CheckpointError, SettingsError
+from cofill.models.cfn.fit import SOLVE
 from cofill.models.persistence import Card, ShardCard, read_card
 from cofill.models.shards import finish
 from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
@@ -140,12 +141,12 @@ def test_one_worker_trains_what_fit_trains(
 
 # Disasters
 
-TROUBLES: dict[str, dict[str, tuple[int, str, int]]] = {
+TROUBLES: dict[str, dict[str, tuple[int, str, int | str]]] = {
     "in the middle of an epoch": {"1": (1, "exchange", 210)},
     "at the start": {"1": (0, "exchange", 2)},
     "between shards and manifest": {"1": (0, "manifest", 2)},
     "twice in a row": {"1": (1, "exchange", 440), "2": (0, "exchange", 150)},
-    "after the epochs": {"1": (1, "exchange", 520)},
+    "after the epochs": {"1": (0, "step", SOLVE)},
 }
 KILLED = {"orientation": "item", "hidden": 12, "epochs": 5, "batch": 5, "checkpoint_seconds": 0.0, "threads": 1}
 

@@ -15,7 +15,7 @@ from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.models.cfn.model import CFN
 from cofill.models.shards import write_shard, write_shared
-from cofill.progress import Progress
+from cofill.progress import Progress, Step
 
 
 def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
@@ -38,7 +38,8 @@ def train_cases(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress
 def train_in_trouble(exchange: Exchange, arguments: Mapping[str, Any], tell: Progress) -> dict[str, Any]:
     """The program of a training, killed as `trouble.json` beside the partition says: {attempt: [rank, what, when]}.
 
-    What is "exchange", the so-many-th of the worker, or "manifest", before the so-many-th is written.
+    What is "exchange", the so-many-th of the worker, "manifest", before the so-many-th is written, or "step", a part of
+    the training that tells of its progress.
     """
     folder = Path(arguments["partition"]).parent
     with (folder / "processes.txt").open("a") as book:
@@ -48,6 +49,14 @@ def train_in_trouble(exchange: Exchange, arguments: Mapping[str, Any], tell: Pro
         return train_portion(exchange, arguments, tell)
     if what == "exchange":
         return train_portion(_Mortal(exchange, when), arguments, tell)
+    if what == "step":
+
+        def tell_and_die(step: Step) -> None:
+            tell(step)
+            if step.what == when:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        return train_portion(exchange, arguments, tell_and_die)
     written = 0
     replacing = files.replacing
 

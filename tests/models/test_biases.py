@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from cofill.data.datasets.world import make_world
 from cofill.data.sparse import SparseRows
 from cofill.data.splits import random_split
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 
 Floats = npt.NDArray[np.float32]
 Doubles = npt.NDArray[np.float64]
@@ -27,8 +27,8 @@ def sparse(known: npt.NDArray[np.bool_], ratings: Doubles) -> SparseRows:
 
 def fit(
     rows: SparseRows, damping: float | None, row_features: Floats | None = None, column_features: Floats | None = None
-) -> FittedMeans:
-    return FittedMeans(
+) -> Biases:
+    return Biases(
         rows,
         rows.transpose(),
         damping,
@@ -292,7 +292,7 @@ def test_another_scale_has_the_same_dampings(seed: int, shift: float, factor: fl
 # Odd shapes
 
 
-def is_sane(means: FittedMeans, rows: SparseRows) -> None:
+def is_sane(means: Biases, rows: SparseRows) -> None:
     spread = float(np.ptp(rows.values)) if rows.nnz else 0.0
     for deviations in (means.row, means.column):
         assert np.isfinite(deviations).all()

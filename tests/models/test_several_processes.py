@@ -18,9 +18,9 @@ from cofill.data.datasets.world import make_world
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Ratings
 from cofill.data.sparse import SparseRows
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.fit import FitResult, fit_matrix, validation_entries
-from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp import KernelParams
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades
 from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, Sides
@@ -96,7 +96,7 @@ class Model:
     epochs: int
     validation_rmse: float | None
     losses: list[tuple[str, int, float]]
-    amplitudes: Amplitudes | None
+    amplitudes: KernelParams | None
     lowered: list[str]
 
 
@@ -269,10 +269,10 @@ def test_the_validation_part_is_the_same() -> None:
 def test_fitted_means(damping: float | None, features: int) -> None:
     matrix = whole()
 
-    def fitted(exchange: Played) -> tuple[Longs, FittedMeans]:
+    def fitted(exchange: Played) -> tuple[Longs, Biases]:
         chosen = np.flatnonzero(mixed_up(matrix.rows.columns, exchange.size) == exchange.rank)
         part = columns_of(matrix.rows, chosen)
-        means = FittedMeans(
+        means = Biases(
             part,
             part.transpose(),
             damping,

@@ -7,7 +7,7 @@ from pydantic import Field
 from cofill.config import ListSettings, Settings
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 from cofill.models.persistence import State
 from cofill.models.predictor import Predictor
@@ -41,7 +41,7 @@ class Means(Recommender):
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         known = KnownRatings(data.ratings.rows("user"), data.ratings.rows("item"))
-        means = FittedMeans(
+        means = Biases(
             known.trained,
             known.trained_columns,
             self._damping,
@@ -59,7 +59,7 @@ class Means(Recommender):
         known = known_from(state.ratings, len(self.users), len(self.items))
         users = users or SideFeatures.none(known.trained.rows)
         items = items or SideFeatures.none(known.trained.columns)
-        predictor = Predictor(known, scale, FittedMeans.restored(state.weights), users, items)
+        predictor = Predictor(known, scale, Biases.restored(state.weights), users, items)
         predictor._apply_updates()
         return predictor
 

@@ -26,7 +26,7 @@ _LEAST_SPREAD = 1e-12
 _LEAST_SHARE = 1e-6
 
 
-class FittedMeans:
+class Biases:
     """rating = overall + row deviation + column deviation + noise, each fitted to what the others leave over.
 
     Deviations are damped (shrunk). That of a row is sum(rating - overall - column deviation) / (n + row_damping): as if
@@ -87,7 +87,7 @@ class FittedMeans:
         }
 
     @classmethod
-    def restored(cls, arrays: Arrays) -> "FittedMeans":
+    def restored(cls, arrays: Arrays) -> "Biases":
         """From what a file kept."""
         means = object.__new__(cls)
         overall, *numbers = (float(number) for number in arrays["numbers"])

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.observed import KnownRatings
 from cofill.models.results import Given, Shares, replaced_shares
 
@@ -27,7 +27,7 @@ class Predictor:
         self,
         known: KnownRatings,
         scale: Scale,
-        means: FittedMeans,
+        means: Biases,
         user_features: SideFeatures,
         item_features: SideFeatures,
     ) -> None:

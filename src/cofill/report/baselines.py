@@ -9,7 +9,7 @@ from cofill.arrays import Floats, Ints
 from cofill.data.interactions import Interactions
 from cofill.data.ratings import Ratings
 from cofill.models.baselines.item_models import EASE
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.recommender import Recommender
 
 MOST_ITEMS_OF_EASE = 4000
@@ -40,7 +40,7 @@ class MeansAlone:
     def __init__(self, known: Ratings) -> None:
         by_user, by_item = known.rows("user"), known.rows("item")
         nothing = [np.empty((side.rows, 0), np.float32) for side in (by_user, by_item)]
-        self._means = FittedMeans(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
+        self._means = Biases(by_user, by_item, row_features=nothing[0], column_features=nothing[1])
         self._scale = known.scale
 
     def predictions(self, users: Ints, items: Ints) -> Floats:

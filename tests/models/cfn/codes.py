@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.codes import LeaveOneOutCodes
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, KernelInputs
+from cofill.models.cfn.gp import CodeSpace, KernelInputs, KernelParams
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.ridge import FeatureRegression
 
@@ -18,7 +18,7 @@ Ints = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 
 WIDTH, DIRECTIONS = 6, 4
-AMPLITUDES = Amplitudes(noise=0.25, bias=0.1, taste=0.4, cosine=0.3, local=0.5, half=3.0, mean=0.6, features=0.0)
+AMPLITUDES = KernelParams(noise=0.25, bias=0.1, taste=0.4, cosine=0.3, local=0.5, half=3.0, mean=0.6, features=0.0)
 
 
 def some_space(seed: int = 0, width: int = WIDTH, features: int = 0) -> CodeSpace:
@@ -40,7 +40,7 @@ def some_seen(space: CodeSpace, count: int, seed: int = 0) -> KernelInputs:
     return space.seen(some_codes(count, seed, len(space.centre)), shrinkage)
 
 
-def plain_kernel(space: CodeSpace, amplitudes: Amplitudes, some: KernelInputs, others: KernelInputs) -> Doubles:
+def plain_kernel(space: CodeSpace, amplitudes: KernelParams, some: KernelInputs, others: KernelInputs) -> Doubles:
     """bias + r_i r_j (taste a_i . a_j + cosine d_i . d_j + local exp(8 (d_i . d_j - 1))), pair by pair."""
     # Onto the directions of the factor.
     onto = space.factor[:-1].astype(np.float64) @ np.linalg.pinv(space.factor[:-1].astype(np.float64))

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from cofill.models.cfn import gp
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
-    Amplitudes,
     CodeSpace,
     ColumnWeights,
     Expected,
     KernelInputs,
+    KernelParams,
     Posterior,
     in_primal,
     kernel_between,
@@ -35,7 +35,7 @@ LAW = settings(max_examples=30, deadline=None)
 ABOUT = Expected(np.linspace(-0.5, 0.5, WIDTH + 1, dtype=np.float32), 0.2)
 
 
-def plain_mean(amplitudes: Amplitudes, rows: KernelInputs, about: Expected = ABOUT) -> Doubles:
+def plain_mean(amplitudes: KernelParams, rows: KernelInputs, about: Expected = ABOUT) -> Doubles:
     codes = rows.codes.astype(np.float64)
     mean: Doubles = about.bias + amplitudes.mean * rows.shrinkage * (codes @ about.weights[:-1] + about.weights[-1])
     return mean
@@ -147,7 +147,7 @@ def test_codes_that_are_nearly_alike_and_little_noise(noise: float, local: float
     one = some_seen(space, 1)
     codes = np.repeat(one.codes, 60, 0) + np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
     seen = space.seen(codes, np.full(60, 0.9, np.float32))
-    amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, local, 3.0, 0.6, 0.0)
+    amplitudes = KernelParams(noise, 5.0, 50.0, 5.0, local, 3.0, 0.6, 0.0)
     posterior = Posterior(space, amplitudes, seen, np.full(60, 1.5, np.float32), ABOUT)
     np.testing.assert_allclose(said(space, posterior, seen, seen), 1.5, rtol=0, atol=0.02)
 
@@ -161,13 +161,13 @@ def test_trust_by_hand() -> None:
 
 def test_amplitudes_as_arrays_and_back() -> None:
     for amplitudes in (AMPLITUDES, replace(AMPLITUDES, short=(0.3, 0.1, 0.2, 0.1))):
-        assert Amplitudes.from_array(amplitudes.as_array()) == amplitudes
+        assert KernelParams.from_array(amplitudes.as_array()) == amplitudes
     values = AMPLITUDES.as_array()
     for place, wrong in ((0, 0.0), (1, -1.0), (2, np.nan), (3, np.inf)):
         with pytest.raises(ValueError, match="damaged"):
-            Amplitudes.from_array(np.where(np.arange(len(values)) == place, wrong, values))
+            KernelParams.from_array(np.where(np.arange(len(values)) == place, wrong, values))
     with pytest.raises(ValueError, match="damaged"):
-        Amplitudes.from_array(values[:-1])
+        KernelParams.from_array(values[:-1])
 
 
 def test_a_code_at_the_centre_has_no_direction() -> None:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, ColumnWeights, Expected, Posterior
+from cofill.models.cfn.gp import CodeSpace, ColumnWeights, Expected, KernelParams, Posterior
 from cofill.models.cfn.gp_batch import (
     batches,
     cholesky,
@@ -26,11 +26,11 @@ def expected(space: CodeSpace, columns: npt.NDArray[np.int64]) -> tuple[Floats, 
     return space.expected(FEATURES[columns]), FEATURES[columns, 0] * np.float32(0.3)
 
 
-def solved(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
+def solved(space: CodeSpace, rated: Rated, amplitudes: KernelParams) -> ColumnWeights:
     return solve_columns(rated.columns(space, lambda at: expected(space, at)), amplitudes)
 
 
-def one_by_one(space: CodeSpace, rated: Rated, amplitudes: Amplitudes) -> ColumnWeights:
+def one_by_one(space: CodeSpace, rated: Rated, amplitudes: KernelParams) -> ColumnWeights:
     found = []
     weights, biases = expected(space, np.arange(len(LENGTHS)))
     for column in range(len(LENGTHS)):
@@ -115,7 +115,7 @@ def test_how_far_it_is_is_told() -> None:
 def test_single_precision_is_precise_enough(size: float) -> None:
     """Noise is never far below what ratings scatter by; amplitudes may have grown to hundreds of times the first."""
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
-    large = Amplitudes(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
+    large = KernelParams(0.2, 0.1 * size, 0.3 * size, size, size, 0.1, 0.6, 0.0)
     found, exact = solved(space, rated, large), one_by_one(space, rated, large)
     codes = some_codes(50, 5)
     ours, theirs = (codes @ f.linear[:, :-1].T + f.linear[:, -1] for f in (found, exact))

@@ -8,7 +8,7 @@ import pytest
 
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.codes import LeaveOneOutCodes
-from cofill.models.cfn.gp import Amplitudes, CodeSpace, Expected, Posterior
+from cofill.models.cfn.gp import CodeSpace, Expected, KernelParams, Posterior
 from cofill.models.cfn.gp_batch import RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.rng import Portion
@@ -45,7 +45,7 @@ class World:
         portion = Portion.of(self.by_column.transpose())
         return Lesson(data, self.held_out, self.codes, self.counts, self.described, portion.row_keys, portion, 0)
 
-    def learn(self, space: CodeSpace, first: Amplitudes) -> Learned:
+    def learn(self, space: CodeSpace, first: KernelParams) -> Learned:
         columns = self.by_column.rows
         nothing = np.zeros((columns, WIDTH + 1), np.float32), np.zeros(columns, np.float32)
         return self.lesson(space, nothing).learn(first)
@@ -73,7 +73,7 @@ def some_world(
     return World(by_column, held_out, codes, np.bincount(row, minlength=rows).astype(np.int64))
 
 
-FIRST = Amplitudes(0.25, 0.09, taste=0.3, cosine=0.0125, local=0.0125, half=3.0, mean=0.3, features=0.0)
+FIRST = KernelParams(0.25, 0.09, taste=0.3, cosine=0.0125, local=0.0125, half=3.0, mean=0.3, features=0.0)
 
 
 def read_batch(world: World, space: CodeSpace, expected: tuple[Floats, Floats]) -> _Batch:
@@ -109,7 +109,7 @@ def test_slopes_are_those_of_finite_differences(seed: int) -> None:
 
 
 def predicted(
-    world: World, space: CodeSpace, amplitudes: Amplitudes, expected: tuple[Floats, Floats] | None = None
+    world: World, space: CodeSpace, amplitudes: KernelParams, expected: tuple[Floats, Floats] | None = None
 ) -> Floats:
     """Of the held-out ratings, one after the other."""
     columns = world.by_column.rows

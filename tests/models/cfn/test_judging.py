@@ -8,22 +8,22 @@ import pytest
 from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.models.cfn.fit import after_refit, judged_by_halves
-from cofill.models.cfn.gp import Amplitudes
-from cofill.models.cfn.gp_fit import FirstDecoder, Learned, halves_of
+from cofill.models.cfn.gp import KernelParams
+from cofill.models.cfn.gp_fit import DecoderFit, Learned, halves_of
 from cofill.models.cfn.scaling import ValidationPart
 from cofill.models.rng import Portion
 from tests.models.cfn.described_matrix import COLUMNS, ROWS, fitted, matrix, settings
 
 SETTINGS = settings(decoder="process", neighbours=6)
-ONE = Amplitudes(0.25, 0.1, 0.4, 0.3, 0.5, 3.0, 0.6, 0.0, short=(0.05, 0.1, 0.1, 0.1))
+ONE = KernelParams(0.25, 0.1, 0.4, 0.3, 0.5, 3.0, 0.6, 0.0, short=(0.05, 0.1, 0.1, 0.1))
 OTHER = replace(ONE, bias=0.5, taste=1.5, half=1.0)
 
 
-def decoder() -> FirstDecoder:
+def decoder() -> DecoderFit:
     trained, world = fitted(decoder="process", neighbours=6), matrix()
     assert trained.biases is not None
     about = (SideFeatures(world.row_features), SideFeatures(world.column_features))
-    return FirstDecoder(
+    return DecoderFit(
         trained.network, trained.scaling, trained.biases, world.rows, world.rows.transpose(), *about,
         Portion.of(world.rows),
     )  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from cofill.config import CFNSettings, LossSettings, Noise
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.cfn.sgd import EpochNoise, Minibatches, lay_out
 from cofill.models.rng import Portion
@@ -117,7 +117,7 @@ def test_salt_and_pepper_are_the_ends_of_the_rating_scale(decoder: str) -> None:
     rated, portion = SparseRows(known.indptr, known.indices, values, COLUMNS), Portion.of(known)
     nothing = np.zeros((ROWS, 0), np.float32)
     if decoder == "process":
-        biases = FittedMeans(
+        biases = Biases(
             rated, rated.transpose(), None, row_features=nothing, column_features=nothing[:COLUMNS], portion=portion
         )
         scaling = Scaling.of_biases(rated, biases, scale, chosen, portion=portion)

@@ -180,7 +180,7 @@ def test_both_engines_come_to_the_same_end(changes: dict[str, Any]) -> None:
     common = {"epochs": 4, "patience": 9, **changes}
     fused = fit(engine="fused", **common)
     other = fit(engine="dense", device="cpu", **common)
-    # Amplitudes that are learned from codes which differ by rounding add a little to it.
+    # KernelParams that are learned from codes which differ by rounding add a little to it.
     np.testing.assert_allclose(everything(other), everything(fused), rtol=0, atol=2e-3)
     assert [r.loss for r in other.history] == pytest.approx([r.loss for r in fused.history], rel=1e-3)
     assert [(r.phase, r.epoch) for r in other.history] == [(r.phase, r.epoch) for r in fused.history]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, KernelInputs
+from cofill.models.cfn.gp import SHORT, CodeSpace, KernelInputs, KernelParams
 from cofill.models.cfn.gp_batch import RowsOf, posterior_variances
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
 
@@ -24,7 +24,7 @@ def some_rows(lengths: list[int], seed: int) -> RowsOf:
     return RowsOf.of([range(length) for length in lengths], rng.integers(0, ROWS, count), shrinkage)
 
 
-def one_by_one(space: CodeSpace, amplitudes: Amplitudes, rated: RowsOf, asked: RowsOf, most: int = 10**9) -> Doubles:
+def one_by_one(space: CodeSpace, amplitudes: KernelParams, rated: RowsOf, asked: RowsOf, most: int = 10**9) -> Doubles:
     codes, found = some_codes(ROWS), []
 
     def seen(rows: RowsOf, chosen: range | list[int]) -> KernelInputs:
@@ -87,6 +87,6 @@ def test_codes_that_are_nearly_alike_and_little_noise(noise: float) -> None:
     """Then the kernel is all but singular, and little doubt is left."""
     space, near = some_space(), np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
     rows = RowsOf.of([range(60)], np.arange(60), np.ones(60, np.float32))
-    amplitudes = Amplitudes(noise, 5.0, 50.0, 5.0, 5.0, 3.0, 0.6, 0.0)
+    amplitudes = KernelParams(noise, 5.0, 50.0, 5.0, 5.0, 3.0, 0.6, 0.0)
     found = posterior_variances(space, amplitudes, np.repeat(some_codes(1), 60, 0) + near, rows, rows)
     assert (found < 0.01).all()

@@ -17,7 +17,7 @@ from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import BiasSettings
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.lists.gram import in_threads
 from cofill.models.observed import Arrays, KnownRatings, known_arrays, known_from
 from cofill.models.predictor import Predictor, grown
@@ -126,7 +126,7 @@ class FactorPredictor(Predictor):
     ) -> None:
         """`described` are two: which users, and which items, have features, which the trained vectors know of."""
         users, items = (SideFeatures(np.empty((len(flags), 0), np.float32), flags) for flags in described)
-        means = FittedMeans(
+        means = Biases(
             known.trained, known.trained_columns, damping, row_features=users.trained, column_features=items.trained
         )
         super().__init__(known, scale, means, users, items)

@@ -13,7 +13,7 @@ import safetensors.numpy
 from cofill.arrays import Floats
 from cofill.errors import CheckpointError, train_anew
 from cofill.files import json_of, replacing
-from cofill.models.cfn.gp import Amplitudes
+from cofill.models.cfn.gp import KernelParams
 from cofill.models.cfn.network import Weights
 from cofill.models.results import EpochRecord, Phase
 
@@ -33,7 +33,7 @@ class TrainingState:
     """How often the learning rate was lowered, after trainings that failed with more."""
     scale: float = 1.0
     """What the weights of the big layers are still to be multiplied by, as the engine has them."""
-    amplitudes: Amplitudes | None = None
+    amplitudes: KernelParams | None = None
     """Of the decoder, once it has been learned."""
     spread: list[float] | None = None
     """Of its errors."""
@@ -58,7 +58,7 @@ class TrainingState:
         amplitudes = document["amplitudes"]
         if amplitudes:
             short = amplitudes["short"]
-            amplitudes = Amplitudes(**{**amplitudes, "short": None if short is None else tuple(short)})
+            amplitudes = KernelParams(**{**amplitudes, "short": None if short is None else tuple(short)})
         return cls(**{**document, "history": history, "amplitudes": amplitudes})
 
 

@@ -26,18 +26,18 @@ from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import CFNSettings, Orientation
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.codes import LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
-    Amplitudes,
     CodeSpace,
     ColumnWeights,
     Expected,
     KernelInputs,
+    KernelParams,
     Posterior,
     expected_of_columns,
 )
-from cofill.models.cfn.gp_batch import RowsOf, Spread, across, posterior_variances, whole_variance
+from cofill.models.cfn.gp_batch import IntervalCalibration, RowsOf, across, posterior_variances, whole_variance
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
@@ -63,9 +63,9 @@ class Decoder:
     """All that a trained network's decoder is made of."""
 
     space: CodeSpace
-    amplitudes: Amplitudes
+    amplitudes: KernelParams
     columns: ColumnWeights  # as trained
-    spread: Spread | None  # of errors; None if nothing is known of these
+    spread: IntervalCalibration | None  # of errors; None if nothing is known of these
     near: Neighbours | None  # of the rows of the training, if there is a local kernel
 
     def arrays(self) -> Arrays:
@@ -92,9 +92,9 @@ class Decoder:
         alpha = arrays.get("alpha", _NO_RATINGS)
         return cls(
             CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"]),
-            Amplitudes.from_array(arrays["amplitudes"]),
+            KernelParams.from_array(arrays["amplitudes"]),
             ColumnWeights(linear, arrays["cosine_weights"], arrays["bias"], alpha),
-            Spread.from_array(arrays["spread"]) if "spread" in arrays else None,
+            IntervalCalibration.from_array(arrays["spread"]) if "spread" in arrays else None,
             Neighbours(arrays["near"], arrays["near_kernel"]) if "near" in arrays else None,
         )
 
@@ -109,7 +109,7 @@ class CFNPredictor(Predictor):
         network: CFNetwork,
         scaling: Scaling,
         known: KnownRatings,
-        biases: FittedMeans,
+        biases: Biases,
         decoder: Decoder,
         settings: CFNSettings,
         row_features: SideFeatures,
@@ -178,7 +178,7 @@ class CFNPredictor(Predictor):
         weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
         row_features = row_features or SideFeatures.none(rows)
         column_features = column_features or SideFeatures.none(columns)
-        biases = FittedMeans.restored(taken(weights, "biases."))
+        biases = Biases.restored(taken(weights, "biases."))
         decoder = Decoder.restored(taken(weights, "decoder."), weights)
         near = decoder.near
         if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
@@ -474,7 +474,9 @@ class CFNPredictor(Predictor):
             RowsOf.of(asked, places[len(given) + 1 :], shrinkage[wanted]),
         )
 
-    def _in_ratings(self, spread: Spread, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats) -> Floats:
+    def _in_ratings(
+        self, spread: IntervalCalibration, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats
+    ) -> Floats:
         """(n,): radii, from posterior variances and the numbers of ratings of rows and of columns."""
         variances = whole_variance(posterior, self._amplitudes, self.biases, self.scaling, read)
         deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
@@ -486,7 +488,7 @@ class CFNPredictor(Predictor):
         return self._amplitudes.taste > 0 or self._amplitudes.mean > 0
 
 
-def transposed(means: FittedMeans) -> FittedMeans:
+def transposed(means: Biases) -> Biases:
     """With rows and columns exchanged."""
     found = copy(means)
     found.row, found.column = means.column, means.row

@@ -40,13 +40,13 @@ from cofill.errors import TrainingDivergedError
 from cofill.exchange import ALONE, Exchange, total
 from cofill.extras import require
 from cofill.memory import give_back_large_arrays
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
-from cofill.models.cfn.gp import Amplitudes, ColumnWeights
-from cofill.models.cfn.gp_batch import Spread, across, whole_variance
-from cofill.models.cfn.gp_fit import FirstDecoder, Learned, first_amplitudes, halves_of
+from cofill.models.cfn.gp import ColumnWeights, KernelParams
+from cofill.models.cfn.gp_batch import IntervalCalibration, across, whole_variance
+from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import UserRows
 from cofill.models.cfn.pretrain import stack_on
@@ -99,9 +99,9 @@ class FitResult:
 
     network: CFNetwork
     scaling: Scaling
-    biases: FittedMeans | None  # with the decoder "process"
-    amplitudes: Amplitudes | None  # of that decoder
-    spread: Spread  # of its errors
+    biases: Biases | None  # with the decoder "process"
+    amplitudes: KernelParams | None  # of that decoder
+    spread: IntervalCalibration  # of its errors
     history: list[EpochRecord]
     epochs: int  # behind the weights that were kept
     validation_rmse: float | None
@@ -224,10 +224,10 @@ def fit_matrix(
     # Only cold rows in training teach the network what the mark means.
     marks_empty = settings.cold_ratio > 0 and features.shape[1] > 0
 
-    def scaled_by(part: SparseRows, part_columns: SparseRows) -> tuple[Scaling, FittedMeans | None]:
+    def scaled_by(part: SparseRows, part_columns: SparseRows) -> tuple[Scaling, Biases | None]:
         if not process:
             return Scaling.of_scale(part, scale, settings, features, portion=portion, marks_empty=marks_empty), None
-        biases = FittedMeans(
+        biases = Biases(
             part,
             part_columns,
             settings.mean_damping,
@@ -254,7 +254,7 @@ def fit_matrix(
         trained_on = rows if settings.refit else part
         if biases is not None:
             _forget_untrained_columns(network, part)
-            decoder = FirstDecoder(network, scaling, biases, part, part_columns, row_features, column_features, portion)
+            decoder = DecoderFit(network, scaling, biases, part, part_columns, row_features, column_features, portion)
             reached = sum(_share_of("search", settings))
             progress(Step(LEARN, 0.0, 1.0, reached))
             learned = decoder.learn(validation, settings)
@@ -284,7 +284,9 @@ def fit_matrix(
         scaling=scaling,
         biases=biases,
         amplitudes=amplitudes,
-        spread=Spread.unknown() if state.spread is None else Spread.from_array(np.array(state.spread)),
+        spread=IntervalCalibration.unknown()
+        if state.spread is None
+        else IntervalCalibration.from_array(np.array(state.spread)),
         history=state.history,
         epochs=state.best_epoch,
         validation_rmse=state.best_rmse if validates else None,
@@ -292,7 +294,7 @@ def fit_matrix(
     )
 
 
-def _usual(first: Amplitudes) -> Amplitudes:
+def _usual(first: KernelParams) -> KernelParams:
     """Where there are no validation ratings to learn from: between those that MovieLens-100K, MovieLens-1M, Douban and
     MovieTweetings teach, on the side of caution. The first ones, from which learning begins, believe too little.
     """
@@ -589,8 +591,8 @@ def after_refit(rmse: float, settings: CFNSettings) -> float:
 
 @one_blas_thread()
 def judged_by_halves(
-    first: FirstDecoder, learned: Learned, validation: ValidationPart, settings: CFNSettings, most: int | None = None
-) -> tuple[Floats, Spread, float]:
+    first: DecoderFit, learned: Learned, validation: ValidationPart, settings: CFNSettings, most: int | None = None
+) -> tuple[Floats, IntervalCalibration, float]:
     """Predictions (n,) of validation ratings, clipped to the scale, the spread of their errors, and their RMSE.
 
     Each half of the columns is predicted by kernel parameters that the other half has taught (cross-fitting), with all
@@ -605,13 +607,13 @@ def judged_by_halves(
     known = KnownRatings(first.rows, first.by_column, AllColumns(first.row_counts, 0.0))
     near = first.neighbours(learned.amplitudes, settings)
 
-    def predictor_of(amplitudes: Amplitudes, solved: ColumnWeights) -> UserRows:
+    def predictor_of(amplitudes: KernelParams, solved: ColumnWeights) -> UserRows:
         return UserRows(
             replace(first.network, output=replace(first.network.output)),  # its output weights are replaced
             scaling,
             known,
             first.biases,
-            Decoder(first.space, amplitudes, solved, Spread.unknown(), near),
+            Decoder(first.space, amplitudes, solved, IntervalCalibration.unknown(), near),
             settings,
             first.row_features,
             first.column_features,
@@ -632,5 +634,5 @@ def judged_by_halves(
     errors, places = (np.concatenate(exchange.gather(part)) for part in own)
     counts, others = (np.concatenate(exchange.gather(part)) for part in (counts, others))
     variances = np.concatenate(exchange.gather(variances))
-    spread = Spread.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
+    spread = IntervalCalibration.fit(np.asarray(errors / scaling.unit, np.float32), variances, counts, others, places)
     return predicted, spread, float(np.sqrt(np.mean(errors**2, dtype=np.float64)))

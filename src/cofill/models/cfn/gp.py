@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.scaling import Scaling
 from cofill.models.ridge import FeatureRegression
 
@@ -45,7 +45,7 @@ SHORT = 20
 
 
 @dataclass(frozen=True)
-class Amplitudes:
+class KernelParams:
     """Variances in squares of scaled ratings; `half` and `features` are numbers of ratings."""
 
     noise: float
@@ -73,7 +73,7 @@ class Amplitudes:
         found = cls(*numbers[:count])
         return replace(found, short=tuple(numbers[count:])) if len(numbers) > count else found
 
-    def for_column(self, ratings: int) -> "Amplitudes":
+    def for_column(self, ratings: int) -> "KernelParams":
         """Those of a column with so many ratings: of few, taste is told apart from chance less easily than of many."""
         if self.short is None or ratings > SHORT:
             return self
@@ -154,9 +154,7 @@ class CodeSpace:
         return self.mean + self.by_features.expected(features)
 
 
-def expected_of_columns(
-    space: CodeSpace, biases: FittedMeans, scaling: Scaling, features: Floats
-) -> tuple[Floats, Floats]:
+def expected_of_columns(space: CodeSpace, biases: Biases, scaling: Scaling, features: Floats) -> tuple[Floats, Floats]:
     """Weights (n, width + 1) and biases (n,), scaled, of columns of which the features (n, Q) are known."""
     return space.expected(features), biases.by_column_features.expected(features)[:, 0] / np.float32(scaling.unit)
 
@@ -168,7 +166,7 @@ def local_kernel(cosines: Floats) -> Floats:
 
 
 def kernel_between(
-    amplitudes: Amplitudes, some: KernelInputs, others: KernelInputs, local: Floats | None = None
+    amplitudes: KernelParams, some: KernelInputs, others: KernelInputs, local: Floats | None = None
 ) -> Floats:
     """(m, n): the covariance of a column's ratings at some rows and at others, without noise.
 
@@ -214,7 +212,7 @@ class Expected(NamedTuple):
     bias: float
 
 
-def in_primal(amplitudes: Amplitudes, ratings: int, space: CodeSpace) -> bool:
+def in_primal(amplitudes: KernelParams, ratings: int, space: CodeSpace) -> bool:
     """Whether a column is solved for its weights instead of for a number a rating: where that is less work."""
     return not amplitudes.local and ratings > 2 * space.factor.shape[1] + 1
 
@@ -226,7 +224,7 @@ class Posterior:
     """
 
     def __init__(
-        self, space: CodeSpace, amplitudes: Amplitudes, seen: KernelInputs, targets: Floats, about: Expected
+        self, space: CodeSpace, amplitudes: KernelParams, seen: KernelInputs, targets: Floats, about: Expected
     ) -> None:
         """`targets` (n,): scaled ratings with the deviations of the rows taken off."""
         from scipy.linalg import cho_factor

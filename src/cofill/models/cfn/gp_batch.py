@@ -15,15 +15,15 @@ from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.codes import LeaveOneOutCodes
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
     SHORT,
-    Amplitudes,
     CodeSpace,
     ColumnWeights,
     Expected,
+    KernelParams,
     Posterior,
     in_primal,
     local_kernel,
@@ -100,7 +100,7 @@ class BatchRead(NamedTuple):
     targets: Floats  # (B, n): scaled, less the deviations of the rows and the expected bias of the column
     mask: Bools  # (B, n): padded places are at the end
 
-    def shrinkage(self, amplitudes: Amplitudes) -> Floats:
+    def shrinkage(self, amplitudes: KernelParams) -> Floats:
         """(B, n), 0 in padded places."""
         return amplitudes.shrinkage(self.counts, self.described) * self.mask
 
@@ -134,7 +134,7 @@ class RatedColumns:
             mask,
         )
 
-    def solved_alone(self, column: int, amplitudes: Amplitudes) -> Posterior:
+    def solved_alone(self, column: int, amplitudes: KernelParams) -> Posterior:
         """Of a column with very many ratings, in double precision."""
         rows, ratings = self.by_column.row(column)
         without = self.left_out(rows, np.full(len(rows), column, np.int32), ratings)
@@ -154,7 +154,7 @@ def said_by(weights: Floats, codes: Floats) -> Floats:
 
 def solve_columns(
     data: RatedColumns,
-    amplitudes: Amplitudes,
+    amplitudes: KernelParams,
     share_done: Callable[[float], None] | None = None,
     *,
     only: Bools | None = None,
@@ -227,7 +227,7 @@ class KernelParts(NamedTuple):
         return cls(taste, cosine, local_kernel(cosine) if local else cosine)
 
     def combined(
-        self, own: Amplitudes, shrinkage: Floats, others: Floats, mask: Bools, *, noise: bool = False
+        self, own: KernelParams, shrinkage: Floats, others: Floats, mask: Bools, *, noise: bool = False
     ) -> Floats:
         """(B, m, n): the kernel between rows with such shrinkage, and 0 where the others are padded.
 
@@ -242,7 +242,7 @@ class KernelParts(NamedTuple):
         return out
 
 
-def solved_batch(inside: KernelParts, rated: BatchRead, own: Amplitudes) -> tuple[Matrices, Floats, Floats]:
+def solved_batch(inside: KernelParts, rated: BatchRead, own: KernelParams) -> tuple[Matrices, Floats, Floats]:
     """The factors of the kernel K between the rows that columns have rated, the shrinkage of these rows (B, n), and for
     each K^-1 times what is not expected of it (B, n).
     """
@@ -348,7 +348,7 @@ def _solve_upper(factors: Matrices, sides: Matrices) -> None:
 #
 # Two things are left out, which cost the most and are hardly seen in an interval. A row that a column has rated is read
 # with that rating, so that every row is read once for all columns. Of a column with many ratings, `MOST_READ` count,
-# evenly spaced. What they are worth is the affair of `Spread`, which is calibrated on the same variances.
+# evenly spaced. What they are worth is the affair of `IntervalCalibration`, which is calibrated on the same variances.
 
 
 class RowsOf(NamedTuple):
@@ -366,7 +366,7 @@ class RowsOf(NamedTuple):
 
 
 def posterior_variances(
-    space: CodeSpace, amplitudes: Amplitudes, codes: Floats, rated: RowsOf, asked: RowsOf
+    space: CodeSpace, amplitudes: KernelParams, codes: Floats, rated: RowsOf, asked: RowsOf
 ) -> Doubles:
     """(asked,): of what columns would say of rows, without noise, in squares of scaled ratings."""
     along, directions = space.projected(codes)
@@ -407,7 +407,7 @@ def posterior_variances(
 
 
 @dataclass(frozen=True)
-class Spread:
+class IntervalCalibration:
     """The standard deviation of errors, and the multiple of it that covers nine tenths of them."""
 
     coefficients: Doubles  # (6,)
@@ -470,7 +470,7 @@ def _inputs(variances: Doubles, row_counts: Counts, column_counts: Counts, place
 
 
 def whole_variance(
-    posterior: Doubles, amplitudes: Amplitudes, biases: FittedMeans, scaling: Scaling, counts: Longs
+    posterior: Doubles, amplitudes: KernelParams, biases: Biases, scaling: Scaling, counts: Longs
 ) -> Doubles:
     """(n,) scaled: of ratings, from what is uncertain of the column, of the row's deviation, and the noise."""
     of_row = biases.noise / scaling.unit**2 / (counts + max(biases.row_damping, 1e-6))

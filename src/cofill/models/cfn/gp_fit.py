@@ -21,9 +21,9 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.codes import LeaveOneOut, encode_trained
-from cofill.models.cfn.gp import SHORT, Amplitudes, CodeSpace, ColumnWeights, expected_of_columns
+from cofill.models.cfn.gp import SHORT, CodeSpace, ColumnWeights, KernelParams, expected_of_columns
 from cofill.models.cfn.gp_batch import (
     BatchRead,
     ColumnBatch,
@@ -75,10 +75,10 @@ class HeldOut(NamedTuple):
 
 
 class Learned(NamedTuple):
-    amplitudes: Amplitudes
-    crossed: tuple[Amplitudes, Amplitudes]  # learned without the columns of either half (`halves_of`)
+    amplitudes: KernelParams
+    crossed: tuple[KernelParams, KernelParams]  # learned without the columns of either half (`halves_of`)
 
-    def joined(self, more: "Learned", join: Callable[[Amplitudes, Amplitudes], Amplitudes]) -> "Learned":
+    def joined(self, more: "Learned", join: Callable[[KernelParams, KernelParams], KernelParams]) -> "Learned":
         """With what was learned more of each."""
         (one, other), (of_one, of_other) = self.crossed, more.crossed
         return Learned(join(self.amplitudes, more.amplitudes), (join(one, of_one), join(other, of_other)))
@@ -104,7 +104,7 @@ class Lesson:
     views: int = 1  # in which every row is asked about
 
     def learn(
-        self, first: Amplitudes, names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean")
+        self, first: KernelParams, names: Sequence[str] = ("bias", "taste", "cosine", "local", "half", "mean")
     ) -> Learned:
         """Those of the `names`, from where they begin."""
         exchange, halves = self.portion.exchange, halves_of(self.seed, self.portion)
@@ -115,7 +115,7 @@ class Lesson:
         names = [name for name in names if getattr(first, name)]
         begin = np.log([max(getattr(first, name), 1e-8) for name in names])
 
-        def at(place: Doubles) -> Amplitudes:
+        def at(place: Doubles) -> KernelParams:
             return replace(first, **dict(zip(names, np.exp(place).tolist(), strict=True)))
 
         def squares_at(place: Doubles) -> Doubles:
@@ -219,7 +219,7 @@ def _least(squares_at: Callable[[Doubles], Doubles], begin: Doubles, noise: floa
     return place, squares
 
 
-def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
+def _with_parts_of(amplitudes: KernelParams, learned: KernelParams) -> KernelParams:
     """Without the parts of the kernel that were found to be useless."""
     if not learned.taste:
         return learned
@@ -227,8 +227,8 @@ def _with_parts_of(amplitudes: Amplitudes, learned: Amplitudes) -> Amplitudes:
 
 
 def _without_what_is_useless(
-    learned: Amplitudes, first: Amplitudes, known: Sequence["_Batch"], exchange: Exchange
-) -> Amplitudes:
+    learned: KernelParams, first: KernelParams, known: Sequence["_Batch"], exchange: Exchange
+) -> KernelParams:
     """Taste is kept only if validation ratings gain by it beyond chance, and its local kernel, which costs a table of
     the nearest rows, only if they gain by that.
 
@@ -276,18 +276,18 @@ class _Batch:
         nothing = (np.empty(0, np.float32),) * 2  # directions are in the kernels now
         return cls(inside, across, *(rows._replace(projected=nothing) for rows in (rated, asked)))
 
-    def squared_errors(self, amplitudes: Amplitudes) -> Doubles:
+    def squared_errors(self, amplitudes: KernelParams) -> Doubles:
         """(B,): summed over the validation ratings of each column."""
         return np.asarray(np.sum(self._solved(amplitudes).errors.astype(np.float64) ** 2, axis=1))
 
-    def _solved(self, amplitudes: Amplitudes) -> _Solved:
+    def _solved(self, amplitudes: KernelParams) -> _Solved:
         asked, asked_shrinkage = self.asked, self.asked.shrinkage(amplitudes)
         factors, shrinkage, alpha = solved_batch(self.inside, self.rated, amplitudes)
         kernel = self.across.combined(amplitudes, asked_shrinkage, shrinkage, self.rated.mask)
         predicted = (kernel @ alpha[:, :, None])[:, :, 0] + np.float32(amplitudes.mean) * asked_shrinkage * asked.said
         return _Solved(factors, shrinkage, alpha, kernel, asked_shrinkage, (predicted - asked.targets) * asked.mask)
 
-    def squares(self, amplitudes: Amplitudes, names: Sequence[str]) -> Doubles:
+    def squares(self, amplitudes: KernelParams, names: Sequence[str]) -> Doubles:
         """(k + 1, k + 1): products of the errors, which are last, and of how they change with amplitudes:
 
             dB alpha + dm - B K^-1 (dK alpha + dm)
@@ -303,7 +303,13 @@ class _Batch:
         return np.asarray(both.T @ both)
 
     def _changes(
-        self, own: Amplitudes, names: Sequence[str], s: _Solved, parts: KernelParts, rows: BatchRead, shrinkage: Floats
+        self,
+        own: KernelParams,
+        names: Sequence[str],
+        s: _Solved,
+        parts: KernelParts,
+        rows: BatchRead,
+        shrinkage: Floats,
     ) -> Floats:
         """(B, rows, names): how the kernel of rows with ratings changes, times alpha, and the prior mean of rows.
 
@@ -336,7 +342,7 @@ class _Batch:
         return found
 
 
-def _shrinkage_changes(own: Amplitudes, counts: Floats, described: Bools, shrinkage: Floats) -> dict[str, Floats]:
+def _shrinkage_changes(own: KernelParams, counts: Floats, described: Bools, shrinkage: Floats) -> dict[str, Floats]:
     """How the logarithm of shrinkage changes with that of half, power and features."""
     read = counts + np.float32(own.features) * described
     doubt = np.float32(own.power) * (1 - shrinkage)
@@ -349,8 +355,8 @@ def _shrinkage_changes(own: Amplitudes, counts: Floats, described: Bools, shrink
 
 
 def first_amplitudes(
-    biases: FittedMeans, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
-) -> Amplitudes:
+    biases: Biases, scaling: Scaling, settings: CFNSettings, column_features: SideFeatures
+) -> KernelParams:
     """Where learning begins: little is believed.
 
     Where columns have no features, what all of them have in common is left to the deviations of the rows, so that a
@@ -358,7 +364,7 @@ def first_amplitudes(
     """
     square = scaling.unit**2
     noise = max(biases.noise / square, 1e-4)
-    return Amplitudes(
+    return KernelParams(
         noise=noise,
         bias=biases.column_variance / square,
         taste=0.3,
@@ -409,14 +415,14 @@ def _weights_of(output: Linear, columns: Longs) -> Floats:
     return np.column_stack([output.weight[columns], output.bias[columns]])
 
 
-class FirstDecoder:
+class DecoderFit:
     """Of the ratings that a network was trained on, in the columns that this process has."""
 
     def __init__(
         self,
         network: CFNetwork,
         scaling: Scaling,
-        biases: FittedMeans,
+        biases: Biases,
         rows: SparseRows,
         by_column: SparseRows,
         row_features: SideFeatures,
@@ -461,7 +467,7 @@ class FirstDecoder:
     @one_blas_thread()
     def solve(
         self,
-        amplitudes: Amplitudes,
+        amplitudes: KernelParams,
         share_done: Callable[[float], None] | None = None,
         *,
         only: Bools | None = None,
@@ -469,7 +475,7 @@ class FirstDecoder:
         """The weights of all columns, or only of some (columns,)."""
         return solve_columns(self._data, amplitudes, share_done, only=only)
 
-    def neighbours(self, amplitudes: Amplitudes, settings: CFNSettings) -> Neighbours | None:
+    def neighbours(self, amplitudes: KernelParams, settings: CFNSettings) -> Neighbours | None:
         """The table of nearest rows, if there is a local kernel."""
         if not amplitudes.local:
             return None
@@ -497,7 +503,7 @@ class FirstDecoder:
         data = replace(self._data, by_column=few, scaled=self._data.scaled[kept])
         found = replace(lesson, data=data).learn(amplitudes, ("bias", "taste", "cosine", "local"))
 
-        def with_those(of_all: Amplitudes, few: Amplitudes) -> Amplitudes:
+        def with_those(of_all: KernelParams, few: KernelParams) -> KernelParams:
             # The table of nearest rows is there or not: it cannot be for some columns only.
             return replace(of_all, short=(few.bias, few.taste, few.cosine, few.local if of_all.local else 0.0))
 
@@ -539,7 +545,7 @@ class FirstDecoder:
         begin = learned.amplitudes
         found = thin.learn(replace(begin, features=begin.half) if features.width else begin, names)
 
-        def with_those(of_all: Amplitudes, of_few: Amplitudes) -> Amplitudes:
+        def with_those(of_all: KernelParams, of_few: KernelParams) -> KernelParams:
             changes = {name: getattr(of_few, name) for name in names}
             return replace(of_all, **changes | {"power": min(max(of_few.power, 0.3), 3.0)})
 

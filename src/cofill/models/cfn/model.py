@@ -14,7 +14,7 @@ from cofill.data.described import DescribedRatings, SideFeatures, warn_of_width
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
@@ -29,8 +29,8 @@ from cofill.models.cfn.fit import (
     make_engine,
     validation_entries,
 )
-from cofill.models.cfn.gp import Amplitudes, ColumnWeights
-from cofill.models.cfn.gp_fit import FirstDecoder
+from cofill.models.cfn.gp import ColumnWeights, KernelParams
+from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.predictor import ItemRows, UserRows
 from cofill.models.lists.feedback import Feedback, GradedRatings
@@ -339,10 +339,10 @@ def fitted_predictor(
     network, scaling = fitted.network, fitted.scaling
     rows, columns = known.trained, known.trained_columns
     of_rows, of_columns = about[0].trained, about[1].trained
-    biases = fitted.biases or FittedMeans(
+    biases = fitted.biases or Biases(
         rows, columns, settings.mean_damping, row_features=of_rows, column_features=of_columns, portion=portion
     )
-    first = FirstDecoder(network, scaling, biases, rows, columns, *about, portion)
+    first = DecoderFit(network, scaling, biases, rows, columns, *about, portion)
     if fitted.amplitudes is None:
         decoder = _own_output(first)
     else:
@@ -357,11 +357,11 @@ def fitted_predictor(
     return _PREDICTORS[side](network, scaling, known, biases, decoder, settings, *about, read)
 
 
-def _own_output(first: FirstDecoder) -> Decoder:
+def _own_output(first: DecoderFit) -> Decoder:
     """The network's own output weights, and fixed kernel parameters to fold in by."""
     network, biases, space = first.network, first.biases, first.space
     noise = max(biases.noise / first.scaling.unit**2, 1e-4)
-    amplitudes = Amplitudes(noise, bias=0.0, taste=1.0, cosine=0.0, local=0.0, half=0.0, mean=1.0, features=1.0)
+    amplitudes = KernelParams(noise, bias=0.0, taste=1.0, cosine=0.0, local=0.0, half=0.0, mean=1.0, features=1.0)
     linear = np.column_stack([network.output.weight, network.output.bias])
     cold = np.flatnonzero(first.by_column.counts() == 0)
     linear[cold] = space.expected(first.column_features.trained[cold])

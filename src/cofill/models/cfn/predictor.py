@@ -27,7 +27,7 @@ import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.config import Orientation
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.gp import KernelInputs
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
@@ -283,7 +283,7 @@ def of_damped_mean(surplus: Floats, features: Floats, by_features: FeatureRegres
 def blended(
     given: Given,
     features: Floats,
-    means: FittedMeans,
+    means: Biases,
     of_network: Shares,
     *,
     shrinkage: Floats,

@@ -12,7 +12,7 @@ from cofill.config import CFNSettings
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
 from cofill.exchange import total
-from cofill.models.biases import FittedMeans
+from cofill.models.biases import Biases
 from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
 
@@ -122,7 +122,7 @@ class Scaling:
     def of_biases(
         cls,
         rows: SparseRows,
-        biases: FittedMeans,
+        biases: Biases,
         scale: Scale,
         settings: CFNSettings,
         *,
@@ -144,7 +144,7 @@ class Scaling:
         cls,
         unit: float,
         typical_length: float,
-        biases: FittedMeans,
+        biases: Biases,
         scale: Scale,
         settings: CFNSettings,
         *,
