@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.arrays import Doubles
-from cofill.models.lists.gram import FitOptions, gram_times, regression_weights
+from cofill.models.lists.gram import FitOptions, gram_factor, gram_times, keys_by_number, regression_weights
 from cofill.models.lists.item_weights import ExactWeights, FoldIn, LowRankWeights, Penalties, fit_weights, user_weights
 from tests.models.baselines.sparse_grades import sparse_of
 
@@ -76,6 +76,23 @@ def test_it_is_ridge_regression_of_each_item_on_all_others(
 @pytest.mark.parametrize(("rank", "form"), [(3, LowRankWeights), (4, ExactWeights)])
 def test_a_catalogue_of_up_to_four_times_the_rank_is_solved_exactly(rank: int, form: type) -> None:
     assert isinstance(fit_weights(sparse_of(random_grades(1)), Penalties(rank), FitOptions()), form)
+
+
+def test_what_is_sought_among_frequent_items_tells_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """G - F F' is no less than nothing, and hardly larger than with directions among all items."""
+    rng = np.random.default_rng(3)
+    x = random_grades(3, users=600, items=300, share=0.2) * (rng.random(300) < np.linspace(1, 0.05, 300))
+    gram, keys, rank = x.T @ x, keys_by_number(300), 40
+
+    def left_over(sought_in: int) -> Doubles:
+        monkeypatch.setattr("cofill.models.lists.gram._SOUGHT_IN", sought_in)
+        factor = gram_factor(sparse_of(x), rank, keys, FitOptions()).astype(np.float64)
+        assert factor.shape == (300, rank)
+        return np.asarray(gram - factor @ factor.T)
+
+    some, every = left_over(120), left_over(300)
+    assert np.linalg.eigvalsh(some).min() > -1e-3 * np.linalg.eigvalsh(gram).max()
+    assert np.trace(some) < 1.1 * np.trace(every) < 0.9 * np.trace(gram)
 
 
 @pytest.mark.parametrize("size", [1, 300, 1200])

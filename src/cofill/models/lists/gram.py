@@ -27,6 +27,9 @@ Done = Callable[[float], None]
 # Directions beyond the rank, and passes over the data: more of either changed no list that was looked at.
 _OVERSAMPLED = 32
 _PASSES = 3
+# Columns, the most frequent ones, that directions are sought in; the others follow from them in the last pass
+# (Nystroem). So only that pass grows with a wide catalogue, most of whose items have a rating or two.
+_SOUGHT_IN = 20_000
 # Directions with less than this share of the greatest eigenvalue are rounding of single precision.
 _ROUNDING = 1e-7
 # Rows of a tall matrix that are turned into double precision at once, or of a square one that a thread works on.
@@ -130,16 +133,34 @@ def gram_factor(rows: SparseRows, rank: int, keys: Keys, how: FitOptions) -> Flo
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     by_popularity = SparseRows(rows.indptr, place[rows.indices], rows.values, rows.columns)
-    found = leading(
-        lambda matrix: how.exchange.sum_(gram_times(by_popularity, matrix, how.threads)), keys[order], rank, how
-    )
+    frequent = _first_columns(by_popularity, _SOUGHT_IN)
+
+    def times(matrix: Floats, *, every: bool = False) -> Floats:
+        return how.exchange.sum_(gram_times(by_popularity if every else frequent, matrix, how.threads))
+
+    found = leading(times, keys[order][: frequent.columns], rank, how, lambda matrix: times(matrix, every=True))
     factor = np.empty(found.shape, np.float32)
     factor[order] = found
     return factor
 
 
-def leading(times: Callable[[Floats], Floats], keys: Keys, rank: int, how: FitOptions) -> Floats:
-    """F (n, up to rank) of a G of which only products G M are known.
+def _first_columns(rows: SparseRows, count: int) -> SparseRows:
+    if rows.columns <= count:
+        return rows
+    kept = rows.indices < count
+    indptr = np.concatenate([[0], np.cumsum(kept)])[rows.indptr]
+    return SparseRows(indptr, rows.indices[kept], rows.values[kept], count)
+
+
+def leading(
+    times: Callable[[Floats], Floats],
+    keys: Keys,
+    rank: int,
+    how: FitOptions,
+    last: Callable[[Floats], Floats] | None = None,
+) -> Floats:
+    """F (n, up to rank) of a G of which only products are known: `times` those of its first columns with each other,
+    which have the keys, and `last` those of all columns with these, unless these are all.
 
     Block power iteration from random directions, and from its last pass Nystroem's approximation in their range B,
     G B (B' G B)^-1 B' G, which never exceeds G. Where there are as many directions as columns, it is G itself.
@@ -152,14 +173,14 @@ def leading(times: Callable[[Floats], Floats], keys: Keys, rank: int, how: FitOp
         scaled = vectors[:, ::-1][:, :rank] * np.sqrt(np.maximum(values[::-1][:rank], 0.0))
         return np.asarray(scaled, np.float32)
     basis = normal_rows(seed_of(seed, _DRAW), keys, rank + _OVERSAMPLED)
-    image = times(basis)
     for number in range(1, _PASSES):
+        image = times(basis)
         done(number / (_PASSES + 1))
         # Singular vectors of the image are close to eigenvectors of G: single precision does for each of them.
         basis = tall_times(image, _inverse_root(_products(image, image, threads), _ROUNDING**2), threads)
-        image = times(basis)
+    image = (last or times)(basis)
     done(_PASSES / (_PASSES + 1))
-    root = _inverse_root(_products(basis, image, threads), _ROUNDING)
+    root = _inverse_root(_products(basis, image[: len(basis)], threads), _ROUNDING)
     del basis
     found = np.linalg.eigh(root.T @ _products(image, image, threads) @ root)[1]
     return tall_times(image, root @ found[:, ::-1][:, :rank], threads)
@@ -213,14 +234,16 @@ def _inverse_root(matrix: Doubles, least: float) -> Doubles:
 
 
 def gram_times(rows: SparseRows, matrix: Floats, threads: int = 0) -> Floats:
-    """X'X M (columns, width) for a sparse X (rows, columns) and M (columns, width), without X M in memory.
+    """X'X M (columns, width) for a sparse X (rows, columns) and M (up to columns, width; zero below), without X M in
+    memory.
 
     Threads share out the columns of M, so that they write to different memory and need no lock.
     """
-    product = np.empty_like(matrix)
+    product = np.empty((rows.columns, matrix.shape[1]), np.float32)
 
     def work(first: int) -> None:
-        strip = np.ascontiguousarray(matrix[:, first : first + _STRIP])
+        strip = np.zeros((rows.columns, min(_STRIP, matrix.shape[1] - first)), np.float32)
+        strip[: len(matrix)] = matrix[:, first : first + _STRIP]
         out = np.zeros_like(strip)
         _gram_times(rows.indptr, rows.indices, rows.values, strip, out)
         product[:, first : first + _STRIP] = out
