@@ -54,7 +54,7 @@ def test_help_of_train_describes_every_setting(run: Run) -> None:
 def test_help_of_train_says_which_setting_is_learned(run: Run) -> None:
     text = " ".join(run("train", "--help").out.split())
     assert "--mean-damping DAMPING shrinkage of the means" in text
-    assert "(empirical Bayes, by EM) (default learned)" in text
+    assert "(empirical Bayes, by EM) (default by the data)" in text
     assert "(default None)" not in text
 
 
