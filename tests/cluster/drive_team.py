@@ -10,6 +10,7 @@ from contextlib import nullcontext
 
 from cofill.cluster.comm import run_team
 from cofill.cluster.session import ray_session
+from cofill.interrupts import Watch
 from cofill.progress import Step
 
 
@@ -21,8 +22,13 @@ def note(step: Step) -> None:
 if __name__ == "__main__":
     program, arguments, options = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
     machines = options.pop("machines", 0)
-    with ray_session(options["address"], cpus=options["workers"]) if machines else nullcontext() as session:
-        while session is not None and len(session.machines()) < machines:
-            time.sleep(0.1)
-        results = run_team(f"tests.cluster.team_programs:{program}", arguments, progress=note, **options)
+    watch = Watch()  # as a command has one: Ray's callbacks swallow interrupts
+    watch.begin()
+    try:
+        with ray_session(options["address"], cpus=options["workers"]) if machines else nullcontext() as session:
+            while session is not None and len(session.machines()) < machines:
+                time.sleep(0.1)
+            results = run_team(f"tests.cluster.team_programs:{program}", arguments, progress=note, **options)
+    except KeyboardInterrupt:
+        watch.obeyed()
     print(json.dumps(results), flush=True)  # noqa: T201

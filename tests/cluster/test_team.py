@@ -241,8 +241,8 @@ def test_nothing_is_left_of_a_driver_that_ends(
     wait_until(lambda: not alive(*theirs))
     assert told == ""
     if by != signal.SIGKILL:
-        assert process.returncode == (128 + by if by == signal.SIGTERM else -by)
-        assert "Traceback" not in complaint or "KeyboardInterrupt" in complaint
+        assert process.returncode == 128 + by
+        assert "Traceback" not in complaint
 
 
 def test_a_network_that_hangs(two_hosts: tuple[Host, Host], tmp_path: Path) -> None:
