@@ -295,7 +295,7 @@ def whole_training(ratings: Ratings, folder: Path, address: str, workers: int, *
 @pytest.mark.filterwarnings("ignore::cofill.data.datasets.UnpublishedFileWarning")
 def test_a_whole_training_of_movielens(joined: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COFILL_DATA", str(DATA))
-    whole_training(load_dataset("ml-100k"), tmp_path, joined, 4, hidden=30, epochs=5)
+    whole_training(load_dataset("ml-100k"), tmp_path, joined, 4, hidden=100, epochs=5)
 
 
 @pytest.mark.slow
