@@ -237,7 +237,7 @@ def test_nothing_is_left_of_a_driver_that_ends(
             process.kill()
         else:
             os.killpg(process.pid, by)
-        told, complaint = process.communicate(timeout=180)  # Ray holds the pipes, and may need a minute to end
+        told, complaint = process.communicate(timeout=60)
     wait_until(lambda: not alive(*theirs))
     assert told == ""
     if by != signal.SIGKILL:
