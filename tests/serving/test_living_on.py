@@ -86,27 +86,29 @@ def test_a_new_model_is_swapped_in_and_a_broken_one_is_refused(
 
     asking = threading.Thread(target=keep_asking)
     asking.start()
-    card = (model / "model.json").read_text()
-    (model / "model.json").write_text(card[:-20])
-    assert "truncated or altered" in problem(server.client.post("/v1/model/reload"), 422)
-    assert server.client.get("/v1/model").json()["version"] == old
-    (model / "model.json").write_text(card)
-    weights = next(model.glob("weights-*"))
-    shutil.move(weights, model.parent / "aside")
-    assert "missing" in problem(server.client.post("/v1/model/reload"), 422)
-    os.kill(server.process.pid, signal.SIGHUP)
-    wait_until(lambda: "the model stays as it was" in server.errors())
-    assert server.ratings(1)[5] == 5.0
-    replace(model, retrained)
-    answer = server.client.post("/v1/model/reload")
-    assert answer.status_code == 200
-    new = answer.json()["version"]
-    assert new != old
-    assert server.client.get("/v1/model").json()["version"] == new
-    assert server.ratings(1)[5] == 5.0
-    shutil.move(model.parent / "aside", weights)
-    stop.set()
-    asking.join()
+    try:
+        card = (model / "model.json").read_text()
+        (model / "model.json").write_text(card[:-20])
+        assert "truncated or altered" in problem(server.client.post("/v1/model/reload"), 422)
+        assert server.client.get("/v1/model").json()["version"] == old
+        (model / "model.json").write_text(card)
+        weights = next(model.glob("weights-*"))
+        shutil.move(weights, model.parent / "aside")
+        assert "missing" in problem(server.client.post("/v1/model/reload"), 422)
+        os.kill(server.process.pid, signal.SIGHUP)
+        wait_until(lambda: "the model stays as it was" in server.errors())
+        assert server.ratings(1)[5] == 5.0
+        replace(model, retrained)
+        answer = server.client.post("/v1/model/reload")
+        assert answer.status_code == 200
+        new = answer.json()["version"]
+        assert new != old
+        assert server.client.get("/v1/model").json()["version"] == new
+        assert server.ratings(1)[5] == 5.0
+        shutil.move(model.parent / "aside", weights)
+    finally:
+        stop.set()
+        asking.join()
     assert failures == []
     here = Recommender.load(retrained).add_ratings([(1, 5, 5.0)])
     assert [item["id"] for item in server.recommended(1)] == [one.item for one in here.recommend(1)]

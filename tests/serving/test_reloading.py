@@ -31,6 +31,8 @@ def live(model: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Iterator
     monkeypatch.setattr("cofill.serving.live_model._SECONDS_BETWEEN_LOOKS", 0.05)
     made = LiveModel(model, store, 5)
     made.start(lambda live, lag: None)
+    # Its first look compares the folder with what it serves: a test that changes the folder waits for it.
+    wait_until(lambda: made._generation == store.counter().generation)
     yield made
     made.stop()
 
