@@ -1,7 +1,8 @@
-"""For all tests: no terminal is there, whoever runs them; how many examples `make quick` tries; a PostgreSQL."""
+"""For all tests: no terminal, and interrupts, whoever runs them; how many examples `make quick` tries; a PostgreSQL."""
 
 import os
 import shutil
+import signal
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -11,6 +12,9 @@ from hypothesis import settings
 
 # Processes that share the tests among them are told the width of a terminal; tables are then as narrow as that.
 os.environ.pop("COLUMNS", None)
+
+# A shell starts what runs in its background with SIGINT ignored, and so would every process that a test starts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("quick", max_examples=20)
 

@@ -92,10 +92,7 @@ def test_a_worker_ends_when_its_parent_does(tmp_path: Path) -> None:
 def test_an_interrupt_ends_all_workers(tmp_path: Path) -> None:
     """A terminal sends it to everybody; the parent decides."""
     task = waiting(tmp_path)
-    code = (
-        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\nfrom cofill.workers import *\n"
-        f"with map_unordered({HERE!r}, [{task}], workers=1) as found: list(found)"
-    )
+    code = f"from cofill.workers import *\nwith map_unordered({HERE!r}, [{task}], workers=1) as found: list(found)"
     parent = subprocess.Popen(
         [sys.executable, "-c", code], cwd=Path(__file__).parents[1], stderr=subprocess.PIPE, start_new_session=True
     )

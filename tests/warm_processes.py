@@ -161,7 +161,6 @@ def _run(told: _Told, stdout: Any, stderr: Any) -> None:
         os.close(given)
     sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where pytest itself was told to ignore it
     os.environ.clear()
     os.environ.update(told.variables)
     for place in reversed(os.environ.get("PYTHONPATH", "").split(os.pathsep)):

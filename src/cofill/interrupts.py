@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SECONDS_BETWEEN_LOOKS = 0.05
 _LOOKS_BEFORE_RAISED_AGAIN = 2
 _LOOKS_BEFORE_THE_END = 30
+_LOOKS_AT_AN_ORDERLY_END = 200
 _EXIT_CODE = 128 + signal.SIGINT
 _LAST_WORDS = "cofill: stopped\n"
 _CURSOR = "\x1b[?25h"  # which a bar of progress hides
@@ -92,13 +93,13 @@ class Watch:
         """Returns only where the command has ended by itself or has a handler of its own, as a server does."""
         main = threading.main_thread().ident
         assert main is not None
-        looks = swallowed = 0
-        while looks < _LOOKS_BEFORE_THE_END:
+        looks = orderly = swallowed = 0
+        while looks < _LOOKS_BEFORE_THE_END and orderly < _LOOKS_AT_AN_ORDERLY_END:
             time.sleep(_SECONDS_BETWEEN_LOOKS)
             if signal.getsignal(signal.SIGINT) != self._raise and not _postponed:
                 return
             obeyed = self._over or is_interrupt(_handled_in(main))
-            looks = 0 if obeyed and _orderly else looks + 1
+            looks, orderly = (0, orderly + 1) if obeyed and _orderly else (looks + 1, orderly)
             swallowed = swallowed + 1 if self.raised and not obeyed else 0
             if swallowed == _LOOKS_BEFORE_RAISED_AGAIN:
                 swallowed, self._again = 0, True
@@ -138,7 +139,7 @@ def _handled_in(thread: int) -> BaseException | None:
 
 @contextmanager
 def orderly_end() -> Iterator[None]:
-    """An interrupt of this block takes the time that it needs, because it stops other processes."""
+    """An interrupt of this block may take up to ten seconds, because it stops other processes."""
     global _orderly
     _orderly += 1
     try:

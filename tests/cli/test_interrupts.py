@@ -7,8 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,19 +90,8 @@ def stood_in(body: str, folder: Path) -> tuple[int, str]:
     """Exit code and what was printed to stderr."""
     indented = "".join(f"    {line}\n" for line in body.strip().splitlines())
     words = [sys.executable, "-c", STAND_IN.replace("{body}", indented)]
-    with interrupts_heard():
-        done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE)
     return done.returncode, done.stderr
-
-
-@contextmanager
-def interrupts_heard() -> Iterator[None]:
-    """Processes that start here do not ignore SIGINT, also where pytest itself was told to."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.parametrize("body", OBEYED.values(), ids=OBEYED)
@@ -117,6 +104,12 @@ def test_what_stops_other_processes_is_waited_for(tmp_path: Path) -> None:
     """Longer than anything else is given, which is 1.5 seconds."""
     body = "with orderly_end():\n    try: press()\n    finally: time.sleep(3); print('tidy', file=sys.stderr)"
     assert stood_in(body, tmp_path) == (130, "tidy\ncofill: stopped\n")
+
+
+@pytest.mark.slow
+def test_what_does_not_stop_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    body = "with orderly_end():\n    try: press()\n    finally: for_ever()"
+    assert stood_in(body, tmp_path) == (130, "cofill: stopped\n")
 
 
 def test_an_interrupt_after_the_end_comes_too_late(tmp_path: Path) -> None:
@@ -213,7 +206,7 @@ def test_a_random_moment(name: str, turn: int, world: Path, model: Path, tmp_pat
     # From the moment when cofill itself runs: before that, an interrupt is the affair of Python.
     moment = random.Random(f"{name} {turn}").uniform(0.0, SECONDS_OF_PROCESSOR[name])
     words = [word.format(world=world, model=model) for word in COMMANDS[name]]
-    with interrupts_heard(), (tmp_path / "err").open("w+") as printed:
+    with (tmp_path / "err").open("w+") as printed:
         process = subprocess.Popen(
             [sys.executable, "-m", "cofill.cli", *words],
             cwd=tmp_path,

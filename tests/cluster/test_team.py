@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -226,23 +227,28 @@ def test_nothing_is_left_of_a_driver_that_ends(
     by: signal.Signals, own: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     address = None if own else request.getfixturevalue("ray_cluster")
-    process = driver("wait", tmp_path, workers=1, address=address, threads=1)
-    with process:
-        wait_until(lambda: len(list(tmp_path.glob("*.begun"))) == 1 or process.poll() is not None)
-        workers = {int(path.read_text()) for path in tmp_path.glob("*.pid")}
-        assert len(alive(*workers)) == 1, process.communicate()
-        theirs = descendants(process.pid) | workers
-        assert (len(theirs) > 1) == own
-        if by == signal.SIGKILL:
+    with TemporaryDirectory(dir="/tmp") as temporary:  # short: there are sockets in it
+        process = driver("wait", tmp_path, (), {"TMPDIR": temporary}, workers=1, address=address, threads=1)
+        try:
+            wait_until(lambda: len(list(tmp_path.glob("*.begun"))) == 1 or process.poll() is not None)
+            workers = {int(path.read_text()) for path in tmp_path.glob("*.pid")}
+            assert len(alive(*workers)) == 1, process.communicate()
+            theirs = descendants(process.pid) | workers
+            assert (len(theirs) > 1) == own
+            if by == signal.SIGKILL:
+                process.kill()
+            else:
+                os.killpg(process.pid, by)
+            told, complaint = process.communicate(timeout=60)
+        finally:
             process.kill()
-        else:
-            os.killpg(process.pid, by)
-        told, complaint = process.communicate(timeout=60)
-    wait_until(lambda: not alive(*theirs))
-    assert told == ""
-    if by != signal.SIGKILL:
-        assert process.returncode == 128 + by
-        assert "Traceback" not in complaint
+            process.communicate()
+        wait_until(lambda: not alive(*theirs))
+        assert told == ""
+        if by != signal.SIGKILL:
+            assert process.returncode == 128 + by
+            assert "Traceback" not in complaint
+            assert list(Path(temporary).iterdir()) == []
 
 
 def test_a_network_that_hangs(two_hosts: tuple[Host, Host], tmp_path: Path) -> None:

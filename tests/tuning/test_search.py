@@ -95,7 +95,6 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
     def press(*_: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     engine = study._storage._backend.engine  # type: ignore[attr-defined]
     event.listen(engine, "after_cursor_execute", press)
     try:
@@ -103,7 +102,6 @@ def test_an_interrupt_in_the_middle_of_a_query_leaves_no_lock(data: SearchData, 
             _standing(study, 2, plan.goal)
     finally:
         event.remove(engine, "after_cursor_execute", press)
-        signal.signal(signal.SIGINT, before)
     (file,) = tmp_path.glob("*.db")
     other = sqlite3.connect(file, timeout=0)
     other.execute("BEGIN EXCLUSIVE")

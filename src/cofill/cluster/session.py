@@ -13,12 +13,14 @@ import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cofill.errors import ClusterError, quoted
+from cofill.interrupts import orderly_end, unfinished
 from cofill.workers import cores, problem_of
 
 INSTALL = "pip install 'cofill[cluster]'"
@@ -111,14 +113,19 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STO
     traced = bool(os.environ.get("COFILL_TRACE"))
     if not traced:
         logging.getLogger("ray").setLevel(logging.ERROR)  # it tells much while it starts
-    if address is None:
-        usual = tempfile.gettempdir()
-        folder = tempfile.mkdtemp(prefix="cofill-ray-", dir=usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp")
-        options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
-        options["_temp_dir"] = folder
-    elif not address.startswith(_CLIENT) and address != "auto":
-        _ask(address)
-    try:
+    with orderly_end(), ExitStack() as at_the_end:
+        if address is None:
+            usual = tempfile.gettempdir()
+            place = usual if len(usual) + 20 <= _LONGEST_FOLDER else "/tmp"
+            folder = Path(tempfile.mkdtemp(prefix="cofill-ray-", dir=place))  # sockets and logs
+            if not traced:
+                at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
+                at_the_end.enter_context(unfinished(folder))
+            options |= {"num_cpus": cpus, "include_dashboard": False, "object_store_memory": store_bytes}
+            options["_temp_dir"] = str(folder)
+        elif not address.startswith(_CLIENT) and address != "auto":
+            _ask(address)
+        at_the_end.callback(ray.shutdown)  # of what this process has started or joined, never of the machine
         try:
             with _own_handler_of_termination(), _environment({} if address else SETTINGS_OF_OUR_OWN):
                 # "local": not a cluster that RAY_ADDRESS or an earlier `ray start` may name
@@ -132,10 +139,6 @@ def ray_session(address: str | None, *, cpus: int, store_bytes: int = _LEAST_STO
             ) from error
         with _no_words_of_ray():
             yield RaySession(ray, local=address is None)
-    finally:
-        ray.shutdown()  # of what this process has started or joined, never of the machine
-        if address is None and not traced:  # its logs
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def require_ray() -> Any:
