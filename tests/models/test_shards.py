@@ -18,9 +18,11 @@ from cofill.cli import main
 from cofill.errors import DataError, ModelFileError, SettingsError
 from cofill.evaluation.ratings import evaluate
 from cofill.models.lists.rules import By
-from cofill.models.persistence import Card, Cut, ShardCard
-from cofill.models.shards import (
+from cofill.models.persistence import (
+    Card,
+    Cut,
     Divided,
+    ShardCard,
     cut_by_size,
     cut_evenly,
     divided,
@@ -384,10 +386,10 @@ def test_a_part_that_there_is_none_of(folder: Path, tmp_path: Path) -> None:
             CFN.load(folder, part=number)
     model("plain").save(tmp_path / "piece")
     for call in (lambda: CFN.load(tmp_path / "piece", part=0), lambda: parts_of(tmp_path / "piece")):
-        with pytest.raises(ModelFileError, match="this model is in one piece, it has no part 0; load it whole"):
+        with pytest.raises(ModelFileError, match="this model is in one piece; load it whole"):
             call()
     model("users").save(tmp_path / "users", shards=2)
-    with pytest.raises(ModelFileError, match="its shards hold items, and each user is in all of them; load it whole"):
+    with pytest.raises(ModelFileError, match="hold items, and each user is in all of them; load it whole"):
         CFN.load(tmp_path / "users", part=0)
 
 

@@ -38,9 +38,17 @@ from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
-from cofill.models.persistence import Card, ShardCard
+from cofill.models.persistence import (
+    Card,
+    Divided,
+    ShardCard,
+    cut_by_size,
+    divided,
+    finish,
+    write_shard,
+    write_shared,
+)
 from cofill.models.rng import Portion
-from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
 
 # Bytes of a shard of the model, so that a part of it can be loaded with little memory.

@@ -34,8 +34,16 @@ class Predictor:
         """Rows are users and columns are items, of the ratings and of the means."""
         self.known, self.scale, self.means = known, scale, means
         self.user_features, self.item_features = user_features, item_features
-        self.user_counts: Longs = known.trained_counts()  # (users,): ratings of each
-        self.item_counts: Longs = known.trained_column_counts()  # (items,)
+
+    @property
+    def user_counts(self) -> Longs:
+        """(users,): ratings of each."""
+        return self.known.row_counts
+
+    @property
+    def item_counts(self) -> Longs:
+        """(items,): ratings of each."""
+        return self.known.column_counts
 
     def item_known(self) -> Bools:
         """(items,): of which items anything is known that the algorithm can make use of."""
@@ -103,15 +111,13 @@ class Predictor:
 
     def add(self, users: Ints, items: Ints, ratings: Floats) -> None:
         """Add or replace ratings, of known or new users and items; predictions follow at once."""
-        triples = zip(users.tolist(), items.tolist(), ratings.tolist(), strict=True)
-        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
+        new = self.known.add(users, items, ratings)
         new_users, new_items = self._grow(0, 0)
         self._refresh(np.concatenate([new_users, users[new]]), np.concatenate([new_items, items[new]]))
 
     def remove(self, users: Ints, items: Ints) -> None:
         """Remove the ratings of these pairs, if they are known; predictions follow at once."""
-        pairs = zip(users.tolist(), items.tolist(), strict=True)
-        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
+        gone = self.known.remove(users, items)
         self._refresh(users[gone], items[gone])
 
     def grow(self, users: int, items: int) -> None:
@@ -144,11 +150,10 @@ class Predictor:
     def _grow(self, users: int, items: int) -> tuple[Longs, Longs]:
         """Make room for at least so many users and items. Those that are new, to be refreshed."""
         known, means = self.known, self.means
-        old_users, old_items = len(self.user_counts), len(self.item_counts)
+        old_users, old_items = len(means.row), len(means.column)
         known.grow(users, items)
         self.user_features.grow(known.rows)
         self.item_features.grow(known.columns)
-        self.user_counts, self.item_counts = grown(self.user_counts, known.rows), grown(self.item_counts, known.columns)
         means.row, means.column = grown(means.row, known.rows), grown(means.column, known.columns)
         self._make_room()
         return np.arange(old_users, known.rows), np.arange(old_items, known.columns)
@@ -158,15 +163,11 @@ class Predictor:
         known, means = self.known, self.means
         users, items = np.unique(users), np.unique(items)
         for user in users.tolist():
-            others, ratings = known.row(user)
-            self.user_counts[user], about = len(others), self.user_features.values[user]
-            trained = self.user_as_trained(user)
-            means.row[user] = means.trained_row[user] if trained else means.row_of(others, ratings, about)
+            trained, about = self.user_as_trained(user), self.user_features.values[user]
+            means.row[user] = means.trained_row[user] if trained else means.row_of(*known.row(user), about)
         for item in items.tolist():
-            others, ratings = known.column(item)
-            self.item_counts[item], about = len(others), self.item_features.values[item]
-            trained = self.item_as_trained(item)
-            means.column[item] = means.trained_column[item] if trained else means.column_of(others, ratings, about)
+            trained, about = self.item_as_trained(item), self.item_features.values[item]
+            means.column[item] = means.trained_column[item] if trained else means.column_of(*known.column(item), about)
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

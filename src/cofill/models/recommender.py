@@ -29,7 +29,7 @@ from cofill.models.lists.item_weights import Penalties
 from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
 from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, read_model
+from cofill.models.persistence import Arrays, PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
 from cofill.models.predictor import Predictor
 from cofill.models.results import (
@@ -50,7 +50,6 @@ from cofill.models.results import (
     users_asked,
 )
 from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
-from cofill.models.shards import save
 from cofill.progress import Progress, Step, unseen
 
 Side = Literal["user", "item"]
@@ -618,14 +617,14 @@ class Recommender(ABC):
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
             grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
-            feedback.beside = self._feedback(None, GradedRatings.of(none, grades, None)).beside
+            feedback.beside = GradedRatings(none, grades)
         users, items = taken_in(read, self.users, self.items, self.titles)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         if self.rated:
             self.predictor.grow(len(self.users), len(self.items))
-            graded.add(users, items, weights)
+            graded.known.add(users, items, weights)
         else:
             self.predictor.add(users, items, weights)
         self._tell_scorer(users, items)

@@ -134,7 +134,7 @@ class Scoring:
         counts, beside = self.predictor.item_counts, self.scorer.feedback.beside
         if beside is None:
             return counts
-        found, others = counts.copy(), beside.counts()
+        found, others = counts.copy(), beside.known.column_counts
         found[: len(others)] = np.maximum(found[: len(others)], others)
         return found
 
@@ -205,7 +205,7 @@ class Scoring:
             predictor.remove(np.full(len(rated), user, np.int32), rated)
             feedback.main.forget(user)
             if feedback.beside is not None:
-                feedback.beside.remove(np.full(len(done), user, np.int32), done)
+                feedback.beside.known.remove(np.full(len(done), user, np.int32), done)
                 feedback.beside.forget(user)
             touched |= set(done.tolist())
         width = predictor.user_features.width

@@ -104,7 +104,6 @@ class Ensemble(Predictor):
         """Both share their known ratings and features, which change here alone."""
         super().__init__(by_user.known, by_user.scale, by_user.means, by_user.user_features, by_user.item_features)
         self.by_user, self.by_item, self.stacking = by_user, by_item, stacking
-        self.user_counts, self.item_counts = by_user.user_counts.copy(), by_user.item_counts.copy()
 
     def item_vectors(self) -> Floats:
         return self.by_item.item_vectors()

@@ -64,8 +64,6 @@ class GradedRatings:
     grades: Grades
     decay: KnownRatings | None = None
     """What time has left of each of the training, as factors; what came later counts in full."""
-    _people: dict[int, int] = field(default_factory=dict)
-    """Of the items that something has changed of: how many people did something with each, once asked."""
     _forgotten: set[int] = field(default_factory=set)
     """Users whose training data does not count any more."""
 
@@ -89,39 +87,11 @@ class GradedRatings:
     def _value(self, user: int, item: int, to_training: bool) -> float:
         if to_training:
             return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
-        items, values = self.known.row(user)
-        return float(values[items == item].sum())
+        return self.known.rating(user, item) or 0.0
 
     def forget(self, user: int) -> None:
         """Whatever comes of this user from now on does not add up with what was trained on."""
         self._forgotten.add(user)
-
-    def add(self, users: Ints, items: Ints, values: Floats) -> None:
-        """Values of pairs that came later."""
-        self._changed(items)
-        for user, item, value in zip(users.tolist(), items.tolist(), values.tolist(), strict=True):
-            self.known.add(user, item, value)
-
-    def remove(self, users: Ints, items: Ints) -> None:
-        """These pairs are unknown from now on."""
-        self._changed(items)
-        for user, item in zip(users.tolist(), items.tolist(), strict=True):
-            self.known.remove(user, item)
-
-    def _changed(self, items: Ints) -> None:
-        for item in items.tolist():
-            self._people.pop(item, None)
-
-    def counts(self) -> Longs:
-        """(items,): people who did something with each."""
-        counts = np.zeros(self.known.columns, np.int64)
-        trained = self.known.trained_column_counts()
-        counts[: len(trained)] = trained
-        for item in self.known.changed_columns().tolist():
-            if item not in self._people:  # every list asks, and few items have changed since the one before
-                self._people[item] = len(self.known.column(item)[0])
-            counts[item] = self._people[item]
-        return counts
 
     def arrays(self) -> Arrays:
         """For the model file, with what time has left of them, and their scale."""
@@ -138,33 +108,28 @@ class GradedRatings:
 
     def row(self, user: int) -> tuple[Ints, Floats]:
         """Items (ascending) and grades of a user."""
-        items, values = self.known.row(user)
-        decay = None if self.decay is None else self.decay.trained
-        return items, self._graded(user, items, values, self.known.later_in_row(user), decay)
+        return self._graded(self.known, self.decay, user)
 
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
-        users, values = self.known.column(item)
-        decay = None if self.decay is None else self.decay.trained_columns
-        return users, self._graded(item, users, values, self.known.later_in_column(item), decay)
+        return self._graded(self.known.transposed(), None if self.decay is None else self.decay.transposed(), item)
+
+    def _graded(self, known: KnownRatings, decay: KnownRatings | None, row: int) -> tuple[Ints, Floats]:
+        others, values = known.row(row)
+        grades = self.grades.of(values)
+        if decay is not None and row < decay.trained.rows:  # what came later does not decay
+            trained, factors = decay.trained.row(row)
+            old = ~np.isin(others, list(known.later_in_row(row)))
+            grades[old] *= factors[np.isin(trained, others[old])]
+        return others, grades
 
     def trained_row(self, user: int) -> tuple[Ints, Floats]:
         """Items and grades of a user in training."""
         if user >= self.known.trained.rows:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         items, values = self.known.trained.row(user)
-        return items, self._graded(user, items, values, {}, None if self.decay is None else self.decay.trained)
-
-    def _graded(
-        self, index: int, others: Ints, values: Floats, later: dict[int, float], decay: SparseRows | None
-    ) -> Floats:
-        """(n,): grades of the values of a row, or of a column; those that came later do not decay."""
         grades = self.grades.of(values)
-        if decay is not None and index < decay.rows:
-            trained, factors = decay.row(index)
-            old = ~np.isin(others, list(later))
-            grades[old] *= factors[np.isin(trained, others[old])]
-        return grades
+        return items, grades if self.decay is None else grades * self.decay.trained.row(user)[1]
 
 
 class Feedback:
