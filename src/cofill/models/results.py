@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
@@ -258,9 +258,6 @@ class UserLists(InFrames):
 
 # Explanations
 
-# Ratings that are replaced one by one: each costs a fold-in.
-_ONE_BY_ONE = 200
-
 
 class Contribution(NamedTuple):
     """One of the user's ratings or feature columns, and how far it moves a predicted rating or a list score."""
@@ -298,55 +295,6 @@ class Explanation(NamedTuple):
     """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""
     high: float | None = None
     """Where it ends."""
-
-
-class Given(NamedTuple):
-    """What is known of the row or column whose predictions are explained."""
-
-    others: Ints  # (n,): the columns that a row has rated, or the rows that a column has
-    ratings: Floats  # (n,), NaN for what was done and not rated
-    features: Floats | None = None  # (P,), None where nothing is known
-    widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
-    number: int = -1  # which row or column it is, if it is one of the matrix
-
-
-class Shares(NamedTuple):
-    """How far each rating and each input column of features moves m predictions."""
-
-    ratings: Doubles  # (m, n)
-    features: Doubles  # (m, input columns)
-
-
-def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
-    """Shares of the predictions of any model that can fold in: predict everything from some ratings.
-
-    A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What remains
-    beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many ratings, those
-    that are nearest to the unknown user's are replaced together.
-    """
-    others, ratings = given.others, given.ratings
-    by_rating = np.zeros((len(asked), len(others)))
-    nothing = Shares(by_rating, np.zeros((len(asked), len(given.widths))))
-    if not len(others):
-        return nothing
-    stranger = fold_in(others[:0], ratings[:0])
-    usual = stranger[others]
-    whole = fold_in(others, ratings)[asked].astype(np.float64)
-
-    def lost(replaced: Longs) -> Doubles:
-        other = ratings.copy()
-        other[replaced] = usual[replaced]
-        difference: Doubles = whole - fold_in(others, other)[asked]
-        return difference
-
-    order = np.argsort(-np.abs(ratings - usual), kind="stable")
-    for place in order[:_ONE_BY_ONE]:
-        by_rating[:, place] = lost(order[order == place])
-    rest = order[_ONE_BY_ONE:]
-    if len(rest):
-        by_rating[:, rest] = lost(rest)[:, None] / len(rest)
-    by_rating += ((whole - lost(order) - stranger[asked]) / len(others))[:, None]
-    return nothing
 
 
 # The map of the items

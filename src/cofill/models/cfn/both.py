@@ -9,8 +9,7 @@ import numpy.typing as npt
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.scaling import hold_out
-from cofill.models.predictor import Predictor
-from cofill.models.results import Given, Shares
+from cofill.models.predictor import Given, Predictor, Shares
 
 Counts = npt.NDArray[np.integer]
 

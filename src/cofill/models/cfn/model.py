@@ -41,7 +41,7 @@ from cofill.models.persistence import Arrays, Cut
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.models.rng import Portion
-from cofill.progress import Forecast, Progress, Step
+from cofill.progress import Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
@@ -96,9 +96,6 @@ class CFN(Recommender):
         return next(iter(self.networks.values()))
 
     # Fitting
-
-    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        return Forecast(progress)
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         self._own_settings = {}
