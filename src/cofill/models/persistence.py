@@ -507,8 +507,9 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
             )
         part, shards = parts[number], [card.shards[number]]
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}
-    verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
     try:
+        made_by = _maker(asked, card.kind)
+        verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
         arrays = {kind: mapped(_path(folder, file)) for kind, file in shared.items() if kind not in _TABLES}
         for kind in [kind for kind in (shards[0].files if shards else ()) if kind not in _TABLES]:
             # One kind after the other: every mapped file is an open one, of which a process may have a thousand.
@@ -517,7 +518,7 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
             if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
                 own[f"{prefix}shape"] = np.array([columns, own[f"{prefix}shape"][1]], np.int64)
-        model = put_together(asked, card, arrays, _tables(folder, card, shards))
+        model = _put_together(made_by, card, arrays, _tables(folder, card, shards))
         model.part = part
         return model
     except ModelFileError as error:
@@ -611,14 +612,10 @@ def mapped(path: Path) -> Arrays:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
 
 
-def put_together(
-    asked: type[Model], card: Card, arrays: Mapping[str, Arrays], tables: Mapping[str, pl.DataFrame]
+def _put_together(
+    made_by: type[Model], card: Card, arrays: Mapping[str, Arrays], tables: Mapping[str, pl.DataFrame]
 ) -> Model:
-    """The model of a folder, whole or in part; ValueError and the like where it does not fit together.
-
-    `asked` is the class that was asked to load it.
-    """
-    made_by = _maker(asked, card.kind)
+    """The model of a folder, whole or in part; ValueError and the like where it does not fit together."""
     model = made_by(made_by.settings_class.of(card.settings))
     model.users, model.items = ids_in(tables["users"]), ids_in(tables["items"])
     titles = zip(model.items, tables["items"]["title"], strict=True)
@@ -655,9 +652,15 @@ def _maker(asked: type[Model], kind: str) -> type[Model]:
     if getattr(asked, "kind", None) == kind:
         return asked
     try:
-        return algorithm(kind)
+        found = algorithm(kind)
     except SettingsError as error:
         raise ModelFileError(f"{error}; load a model of your own class with that class") from None
+    if not issubclass(found, asked):
+        raise ModelFileError(
+            f"this is a model of the algorithm {kind!r}, not a {asked.__name__}; "
+            f"load it with {found.__name__}.load, or with Recommender.load"
+        )
+    return found
 
 
 def _under(prefix: str, arrays: Arrays) -> Arrays:

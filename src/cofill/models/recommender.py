@@ -22,7 +22,7 @@ from cofill.data.interactions import Interactions
 from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
+from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
 from cofill.models.lists.gram import Done
@@ -229,6 +229,8 @@ class Recommender(ABC):
                 f"{name} learns from ratings, and these are interactions",
                 "use the algorithm 'lists', 'ease', 'ials', 'item-knn' or 'popularity' for them",
             )
+        more = data.interactions
+        decay, decay_beside = self._decay(data.ratings), None if more is None else self._decay(more)
         tell = unseen if progress is None else Forecast(progress)
         predictor = self._learn(data, Fitting(tell, Path(checkpoint) if checkpoint else None, resume))
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
@@ -237,11 +239,11 @@ class Recommender(ABC):
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
         self._predictor, self.item_places, self.part = predictor, None, None
-        beside, more = None, data.interactions
+        beside = None
         if more is not None:
             known = KnownRatings(more.rows("user"), more.rows("item"))
-            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), self._decay(more))
-        feedback = self._feedback(self._decay(data.ratings), beside)
+            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), decay_beside)
+        feedback = self._feedback(decay, beside)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
         return self
@@ -436,10 +438,13 @@ class Recommender(ABC):
         if features is not None and not self.follows_features:
             raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
         low, high = self.scale
+        most = high if self.rated else np.inf
         for item, rating in ratings.items():
-            number = isinstance(rating, int | float | np.number) and low <= rating
-            if not number or (self.rated and rating > high):
-                raise DataError(f"the rating of item {item!r} must be between {low:g} and {high:g}. Got {rating!r}")
+            if not isinstance(rating, int | float | np.number) or not low <= rating <= most:
+                wanted = f"the rating of item {item!r} must be between {low:g} and {high:g}"
+                if not self.rated:
+                    wanted = f"the weight of item {item!r} must be a number of at least {low:g}"
+                raise DataError(f"{wanted}. Got {rating!r}")
         indices = self._item_indices(ratings, "check the id, or leave it out")
         if len(np.unique(indices)) < len(indices):
             raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
@@ -899,12 +904,7 @@ class Recommender(ABC):
         Of a model in shards, `part` is one of them, in no more memory than that. It predicts and recommends for its
         users as the whole model does; all others are new users to it. It can be neither changed nor saved.
         """
-        model = read_model(Path(folder), cls, part)
-        if not isinstance(model, cls):
-            raise ModelFileError(
-                f"{folder}: this is a model of the algorithm {model.kind!r}, not a {cls.__name__}; "
-                f"load it with {type(model).__name__}.load, or with Recommender.load"
-            )
+        model: Self = read_model(Path(folder), cls, part)
         return model
 
 

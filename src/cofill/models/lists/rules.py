@@ -1,9 +1,10 @@
 """Lists and their rules: which items may be in one, which count for more, how many of a kind, how unlike each other."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -91,9 +92,10 @@ class Selection:
     placeable: Bools  # (items,): of those, which have features to go by
     floor: float  # the score that a boost multiplies the distance from
     factors: Floats | None  # (items,)
-    kinds: Sequence[tuple[Sequence[Sequence[object]], int]]  # values of each item, and how often one may occur
+    kinds: Sequence[tuple[Callable[[list[int]], list[tuple[object, ...]]], int]]
+    """What gives the values of items, given by index, and how often one may occur."""
     diversity: float
-    vectors: Floats | None  # (items, width), of length 1 or 0: for diversity
+    vectors: Floats | None  # (items, width): for diversity
     new_items: float
 
     def best(self, scores: Floats, excluded: Ints, n: int) -> list[int]:
@@ -171,27 +173,33 @@ class Selection:
         relevance = scores[left].astype(np.float64)
         span = float(np.ptp(relevance))
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
-        likeness, vectors = np.zeros(len(left)), None
+        both, likeness, vectors = [*candidates, *before], np.zeros(len(left)), None
         if self.vectors is not None:
-            vectors = self.vectors[left]  # once: they are wide
-            likeness = (vectors @ self.vectors[np.array(before, np.int64)].T).max(1, initial=0.0)
-        seen = Counter(kind for index in before for kind in self._kinds_of(index))
+            found = self.vectors[both]  # of few items: they are wide
+            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            vectors, others = found[: len(left)], found[len(left) :]
+            likeness = (vectors @ others.T).max(1, initial=0.0)
+        kinds_of = self._kinds_of(both)
+        seen = Counter(kind for kinds in kinds_of[len(left) :] for kind in kinds)
         picked: list[int] = []
         while len(picked) < n and open_.any():
             worth = np.where(open_, (1 - self.diversity) * relevance - self.diversity * likeness, -np.inf)
             place = int(np.argmax(worth))
             open_[place] = False
-            kinds = self._kinds_of(int(left[place]))
-            if all(seen[kind] < self.kinds[kind[0]][1] for kind in kinds):
-                seen.update(kinds)
+            if all(seen[kind] < self.kinds[kind[0]][1] for kind in kinds_of[place]):
+                seen.update(kinds_of[place])
                 picked.append(int(left[place]))
                 if vectors is not None:
                     likeness = np.maximum(likeness, vectors @ vectors[place])
         return picked
 
-    def _kinds_of(self, index: int) -> list[tuple[int, object]]:
-        """The values of an item that are counted, each with the number of its rule."""
-        return [(number, value) for number, (values, _) in enumerate(self.kinds) for value in values[index]]
+    def _kinds_of(self, items: list[int]) -> list[list[tuple[int, object]]]:
+        """The values of items that are counted, each with the number of its rule."""
+        by_rule = [values(items) for values, _ in self.kinds]
+        return [
+            [(number, value) for number, values in enumerate(by_rule) for value in values[place]]
+            for place in range(len(items))
+        ]
 
 
 def _mixed(rated: list[int], new: list[int]) -> list[int]:
@@ -218,12 +226,8 @@ class Catalogue:
         size = len(self.items)
         diversity, new_items = (_share(name, rules.get(name, 0.0)) for name in ("diversity", "new_items"))
         unrated = self.counts[:size] == 0
-        vectors = None
-        if diversity:
-            if self.vectors is None or not self.vectors.shape[1]:
-                raise DataError("this model knows nothing that makes one item like another", "leave out diversity")
-            found = self.vectors[:size]
-            vectors = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        if diversity and (self.vectors is None or not self.vectors.shape[1]):
+            raise DataError("this model knows nothing that makes one item like another", "leave out diversity")
         return Selection(
             allowed=self._allowed(rules, unrated),
             unrated=unrated,
@@ -232,7 +236,7 @@ class Catalogue:
             factors=self._factors(rules.get("boost") or {}),
             kinds=[self._kind(column, most) for column, most in (rules.get("at_most") or {}).items()],
             diversity=diversity,
-            vectors=vectors,
+            vectors=self.vectors if diversity else None,
             new_items=new_items,
         )
 
@@ -290,11 +294,12 @@ class Catalogue:
                     factors[self.attributes.found({column: value}, names_only=True)] *= float(factor)
         return np.clip(factors, 1 / GREATEST_BOOST, GREATEST_BOOST).astype(np.float32)
 
-    def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
+    def _kind(self, column: str, most: int) -> tuple[Callable[[list[int]], list[tuple[object, ...]]], int]:
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise DataError(f"at_most of {column!r} must be a whole number of at least 1. Got {most!r}")
         with _said_of("at_most"):
-            return self.attributes.values_of(column), int(most)
+            self.attributes.values_of(column, [])
+        return partial(self.attributes.values_of, column), int(most)
 
 
 @contextmanager
