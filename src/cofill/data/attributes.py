@@ -117,11 +117,14 @@ class Attributes:
 
     def values_of(self, column: str, items: list[int]) -> list[tuple[object, ...]]:
         """What items, given by index, are by one column: a value, several where it holds several, none if missing."""
+        import polars as pl
+
         found = self._columns.get(column)
         if found is None:
             raise self._no_column(column)
         described = len(found.cells)  # of those that came later nothing is known
-        cells = found.cells.gather([item if item < described else None for item in items]).to_list()
+        places = pl.Series([item if item < described else None for item in items], dtype=pl.Int64)
+        cells = found.cells.gather(places).to_list()
         return [() if cell is None else tuple(cell) if isinstance(cell, list) else (cell,) for cell in cells]
 
     def describe(self, indices: Ints, said: Mapping[str, ReadableColumn]) -> None:

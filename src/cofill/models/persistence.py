@@ -27,7 +27,7 @@ Each process writes the columns that it has, as one shard or several; one proces
 card, last, makes a model of them:
 
     parts = divided(model)                                       # in every process, of its own columns
-    cards = [write_shard(folder, parts, columns) for columns in cut_by_size(parts, most)]
+    cards = [write_shard(folder, parts, columns) for columns in cut_evenly(parts, shards)]
     shared = write_shared(folder, parts)                         # in one of them
     finish(folder, shared, [*cards of process 0, *cards of process 1, ...])
 """
@@ -346,34 +346,18 @@ def divided(model: Model, *, whole: bool = False) -> Divided:
     return Divided(model, card, arrays, None if whole else state.cut)
 
 
-# Where it is cut
-
-
 def cut_evenly(model: Divided, shards: int) -> list[range]:
-    """So many ranges of columns, or as many as there are columns, with about as many ratings each."""
+    """So many ranges of columns, or as many as there are columns, with about as many bytes each."""
     if isinstance(shards, bool) or shards < 1:
         raise SettingsError(f"a model has at least one shard. Got shards={shards!r}")
     columns = model.columns
     shards = min(shards, max(columns, 1))
     number = np.arange(1, shards)
-    places = np.searchsorted(model.ends, int(model.ends[-1]) * number / shards)
-    # None is empty, even where all the ratings are in a few columns.
+    ends = np.concatenate([[0], np.cumsum(model.sizes())])
+    places = np.searchsorted(ends, int(ends[-1]) * number / shards)
+    # None is empty, even where nearly all bytes are in a few columns.
     places = np.minimum(np.maximum.accumulate(places - number) + number, columns - shards + number)
-    return _between(np.maximum(places, number).tolist(), columns)
-
-
-def cut_by_size(model: Divided, most: int) -> list[range]:
-    """Ranges of columns whose files have at most so many bytes each; a column that has more is alone."""
-    total = np.concatenate([[0], np.cumsum(model.sizes())])
-    places, first = [], 0
-    while first < model.columns:
-        first = max(int(np.searchsorted(total, total[first] + most, "right")) - 1, first + 1)
-        places.append(first)
-    return _between(places[:-1], model.columns)
-
-
-def _between(places: Sequence[int], columns: int) -> list[range]:
-    return [range(first, last) for first, last in pairwise([0, *places, columns])]
+    return [range(first, last) for first, last in pairwise([0, *np.maximum(places, number).tolist(), columns])]
 
 
 # Writing
@@ -671,8 +655,9 @@ def _side_from(arrays: Arrays) -> SideFeatures | None:
     """The vectors of one side, from their arrays; None where there are none."""
     if not arrays:
         return None
-    features = SideFeatures(arrays["trained"], arrays["described"])
-    for index, vector in zip(arrays["later.indices"].tolist(), arrays["later.values"], strict=True):
+    features, later = SideFeatures(arrays["trained"], arrays["described"]), arrays["later.indices"]
+    features.grow(int(later.max(initial=-1)) + 1)  # at once, not for each
+    for index, vector in zip(later.tolist(), arrays["later.values"], strict=True):
         features.describe(index, vector)
     return features
 

@@ -891,7 +891,7 @@ class Recommender(ABC):
         """Write the model into a folder, whole or not at all; an older model there is replaced.
 
         With `shards` it is cut by the columns of its network, which are users with orientation "item", into so many
-        shards with about as many ratings each. `load` takes either form, and a part of the latter.
+        shards of about the same size. `load` takes either form, and a part of the latter.
         """
         self._check_whole()
         self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
@@ -106,18 +106,6 @@ class RankedList(list[_Entry], InFrames):
         if not self._integers:
             columns["item"] = [str(entry.item) for entry in self]
         return pl.DataFrame(columns, schema=list_schema(columns, integers=["item"] if self._integers else []))
-
-
-def best_of(scores: Floats, n: int) -> list[int]:
-    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
-    if n < len(scores):
-        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
-        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
-        candidates = np.flatnonzero(scores >= threshold)
-    else:
-        candidates = np.arange(len(scores))
-    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
-    return [int(i) for i in best if scores[i] > -np.inf]
 
 
 def check_count(n: int) -> None:
@@ -354,8 +342,8 @@ class EpochRecord:
     exchanging: float = 0.0  # share of the seconds that went into the exchange between them
 
     def as_json(self) -> dict[str, Any]:
-        usual = {"lowered": 0, "rows": "", "workers": 1, "exchanging": 0.0}
-        return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
+        """What is not as it is usually."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     def measures(self) -> dict[str, float]:
         """What a progress display shows of it."""

@@ -16,13 +16,24 @@ from cofill.data.conditions import GREATEST_BOOST
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-from cofill.models.results import best_of
 
 By = Literal["list", "rating"]
 """What lists are ranked by: what a user would choose and like, or what they would rate highest."""
 
 Among = Iterable[Id] | Bools
 """Items to choose from: their ids, or a flag for each item of the model."""
+
+
+def best_of(scores: Floats, n: int) -> list[int]:
+    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
+    if n < len(scores):
+        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
+        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
+    return [int(i) for i in best if scores[i] > -np.inf]
 
 
 @compiled
