@@ -208,6 +208,14 @@ def test_new_items_count_among_those_of_a_kind() -> None:
         assert len([item for item in found if item >= ITEMS - 6]) == 3 * most // 2
 
 
+@pytest.mark.parametrize("n", [ITEMS, 300, 10**10])
+def test_lists_of_many_that_are_as_long_as_there_are_items(n: int) -> None:
+    model = plain()
+    for person, found in model.recommend_many([0, 3, 4], n):
+        assert found == model.recommend(person, n)
+        assert len(found) == len(model.items) - len(model.known_items(model.users.index(person)))
+
+
 def test_what_is_like_a_new_item_is_not_diverse() -> None:
     vectors = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
     flags = np.array([False, False, True])

@@ -20,6 +20,8 @@ from cofill.errors import DataError
 By = Literal["list", "rating"]
 """What lists are ranked by: what a user would choose and like, or what they would rate highest."""
 
+_MOST_INSERTED = 300  # places of a list to which items are inserted one by one; more are sorted
+
 Among = Iterable[Id] | Bools
 """Items to choose from: their ids, or a flag for each item of the model."""
 
@@ -57,6 +59,15 @@ def best_of_rows(scores: Floats, found: Ints) -> None:
                 if count == n:
                     least = best[n - 1]
         found[row, count:] = -1
+
+
+def _best_of_each(scores: Floats, n: int) -> list[Ints]:
+    """What `best_of` tells of each row of scores."""
+    if n > _MOST_INSERTED:
+        return [np.array(best_of(own, n), np.int32) for own in scores]
+    found = np.empty((len(scores), n), np.int32)
+    best_of_rows(scores, found)
+    return [own[own >= 0] for own in found]
 
 
 _CANDIDATES_A_PLACE = 20
@@ -146,16 +157,12 @@ class Selection:
         unrated = np.flatnonzero(self.unrated)
         of_unrated = scores[:, unrated]
         scores[:, unrated] = -np.inf
-        found = np.empty((len(scores), n), np.int32)
-        best_of_rows(scores, found)
+        picked = _best_of_each(scores, n)
         scores[:, unrated] = of_unrated
-        lengths = (found >= 0).sum(1).tolist()
-        picked = [own[:length] for own, length in zip(found, lengths, strict=True)]
-        if len(unrated):  # they come last, where nothing else is left
-            for row, length in enumerate(lengths):
-                if length < n:
-                    rest = best_of(of_unrated[row], n - length)
-                    picked[row] = np.concatenate([picked[row], unrated[rest].astype(np.int32)])
+        for row, own in enumerate(picked):
+            if len(own) < n and len(unrated):  # they come last, where nothing else is left
+                rest = best_of(of_unrated[row], n - len(own))
+                picked[row] = np.concatenate([own, unrated[rest].astype(np.int32)])
         return picked
 
     def nearest(self, likeness: Floats, n: int) -> list[int]:
