@@ -168,7 +168,7 @@ def test_a_training_that_fails_by_an_interrupt_tells_how_to_go_on(
 
 
 def test_a_model_that_was_stopped(monkeypatch: pytest.MonkeyPatch, model: Path, tmp_path: Path) -> None:
-    from cofill.models import shards
+    from cofill.models import persistence
     from cofill.models.recommender import Recommender
 
     def stop(*_: object) -> None:
@@ -176,7 +176,7 @@ def test_a_model_that_was_stopped(monkeypatch: pytest.MonkeyPatch, model: Path, 
 
     loaded = Recommender.load(model)
     with monkeypatch.context() as patched:
-        patched.setattr(shards, "write_card", stop)
+        patched.setattr(persistence, "finish", stop)
         with pytest.raises(KeyboardInterrupt):
             loaded.save(tmp_path / "new")
     assert list((tmp_path / "new").iterdir()) == []

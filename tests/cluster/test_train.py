@@ -22,8 +22,7 @@ from cofill.data.datasets.world import make_world
 from cofill.data.partition import write_partition
 from cofill.errors import CheckpointError, SettingsError
 from cofill.models.cfn.fit import SOLVE
-from cofill.models.persistence import Card, ShardCard, read_card
-from cofill.models.shards import finish
+from cofill.models.persistence import Card, ShardCard, finish, read_card
 from tests.cluster.test_team import Heard, nobody_is_left  # noqa: F401 (a fixture that all tests here use)
 from tests.waiting import wait_until
 from tests.warm_processes import WarmProcess, run_warm

@@ -14,7 +14,7 @@ from cofill.config import CFNSettings
 from cofill.data.partition import Partition
 from cofill.exchange import Exchange
 from cofill.models.cfn.model import CFN
-from cofill.models.shards import write_shard, write_shared
+from cofill.models.persistence import write_shard, write_shared
 from cofill.progress import Progress, Step
 
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cofill.arrays import Ints
 from cofill.data.sparse import SparseRows
 from cofill.models.observed import KnownRatings, known_arrays, known_from
 
@@ -18,6 +19,10 @@ Step = tuple[int, int, float | None]
 
 index = st.integers(0, MOST - 1)
 changes = st.lists(st.tuples(index, index, st.sampled_from([None, 1.0, 2.0, 3.3, 4.0, 5.0])), max_size=25)
+
+
+def index_of(place: int) -> Ints:
+    return np.array([place], np.int32)
 
 
 def fresh() -> KnownRatings:
@@ -34,10 +39,10 @@ def changed(steps: list[Step]) -> tuple[KnownRatings, Pairs]:
     for row, column, rating in steps:
         before = right.get((row, column))
         if rating is None:
-            assert known.remove(row, column) == (before is not None)
+            assert known.remove(index_of(row), index_of(column)).tolist() == [before is not None]
             right.pop((row, column), None)
         else:
-            assert known.add(row, column, rating) == (before != rating)
+            assert known.add(index_of(row), index_of(column), np.array([rating])).tolist() == [before != rating]
             right[row, column] = rating
     return known, right
 
@@ -47,8 +52,10 @@ def state(known: KnownRatings) -> dict[str, Any]:
     return {
         "rows": [[array.tolist() for array in known.row(i)] for i in range(MOST)],
         "columns": [[array.tolist() for array in known.column(i)] for i in range(MOST)],
-        "later": [array.tolist() for array in known.later()],
-        "removed": [array.tolist() for array in known.removed()],
+        "updates": known.updates(),
+        "counts": [
+            np.pad(counts, (0, MOST - len(counts))).tolist() for counts in (known.row_counts, known.column_counts)
+        ],
         "changed": [known.changed_rows().tolist(), known.changed_columns().tolist()],
     }
 
@@ -68,14 +75,18 @@ def test_every_reader_follows(steps: list[Step]) -> None:
     pairs = list(zip(rows.tolist(), columns.tolist(), strict=True))
     assert known.contains(rows, columns).tolist() == [pair in right for pair in pairs]
 
+    assert [known.rating(*pair) for pair in pairs if min(pair) >= 0] == [
+        right[pair] and np.float32(right[pair]) if pair in right else None for pair in pairs if min(pair) >= 0
+    ]
+    assert known.row_counts.sum() == known.column_counts.sum() == len(right)
+
     later = {pair: rating for pair, rating in right.items() if rating != TRAINED.get(pair)}
-    assert list(zip(*(array.tolist() for array in known.later()[:2]), strict=True)) == sorted(later)
-    np.testing.assert_array_equal(known.later()[2], np.array([later[pair] for pair in sorted(later)], np.float32))
     gone = sorted(set(TRAINED) - set(right))
-    assert list(zip(*(array.tolist() for array in known.removed()), strict=True)) == gone
+    updates: dict[tuple[int, int], Any] = later | dict.fromkeys(gone)
+    assert [(row, column) for row, column, _ in known.updates()] == sorted(updates)
+    assert [rating for _, _, rating in known.updates()] == pytest.approx([updates[pair] for pair in sorted(updates)])
     for i in range(MOST):
         assert known.later_in_row(i) == pytest.approx({c: r for (row, c), r in later.items() if row == i})
-        assert known.later_in_column(i) == pytest.approx({r: v for (r, column), v in later.items() if column == i})
         assert known.row_as_trained(i) == (i < ROWS and i not in {row for row, _ in [*later, *gone]})
         assert known.column_as_trained(i) == (i < COLUMNS and i not in {column for _, column in [*later, *gone]})
     assert known.changed_rows().tolist() == sorted({row for row, _ in [*later, *gone]})
@@ -109,15 +120,14 @@ def test_a_transposed_view_sees_every_change_and_passes_its_own_on(first: list[S
     view = known.transposed()
     for row, column, rating in second:
         if rating is None:
-            view.remove(column, row)
+            view.remove(index_of(column), index_of(row))
         else:
-            view.add(column, row, rating)
+            view.add(index_of(column), index_of(row), np.array([rating]))
     now = state(known)
     turned = state(view)
     assert turned["rows"] == now["columns"]
     assert turned["columns"] == now["rows"]
     assert turned["changed"] == now["changed"][::-1]
     assert (view.rows, view.columns) == (known.columns, known.rows)
-    assert sorted(zip(*turned["later"], strict=True)) == sorted(
-        (c, r, v) for r, c, v in zip(*now["later"], strict=True)
-    )
+    assert turned["counts"] == now["counts"][::-1]
+    assert turned["updates"] == sorted(((c, r, v) for r, c, v in now["updates"]), key=lambda one: one[:2])

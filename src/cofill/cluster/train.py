@@ -38,12 +38,20 @@ from cofill.models.cfn.model import CFN
 from cofill.models.lists.feedback import time_decay
 from cofill.models.lists.scorer import KeysOfSides, Sides
 from cofill.models.observed import AllColumns, KnownRatings
-from cofill.models.persistence import Card, ShardCard
+from cofill.models.persistence import (
+    Card,
+    Divided,
+    ShardCard,
+    cut_evenly,
+    divided,
+    finish,
+    write_shard,
+    write_shared,
+)
 from cofill.models.rng import Portion
-from cofill.models.shards import Divided, cut_by_size, divided, finish, write_shard, write_shared
 from cofill.progress import Forecast, Progress, Step, unseen
 
-# Bytes of a shard of the model, so that a part of it can be loaded with little memory.
+# Bytes of a shard of the model, about, so that a part of it can be loaded with little memory.
 _SHARD_BYTES = 512_000_000
 PROGRAM = "cofill.cluster.train:train_portion"
 CHECKPOINT = "checkpoint"
@@ -199,7 +207,7 @@ def train_portion(exchange: Exchange, arguments: Mapping[str, Any], tell: Progre
     model = fit_together(CFN(settings), partition, shard, exchange, checkpoint=checkpoint, resume=resume, progress=tell)
     tell(Step("writing the model", 0.0, 1.0, 1.0))
     parts = own_part(model, exchange)
-    ranges = cut_by_size(parts, _SHARD_BYTES) if parts.columns else []
+    ranges = cut_evenly(parts, 1 + int(parts.sizes().sum()) // _SHARD_BYTES) if parts.columns else []
     found: dict[str, Any] = {
         "shards": [write_shard(folder, parts, columns).model_dump(mode="json") for columns in ranges],
         "sent": exchange.sent,

@@ -115,13 +115,16 @@ class Attributes:
                 raise UnknownValueError(f"no item has {quoted(absent[0])}", kind.instead(cells, absent[0]), where=where)
         return matching
 
-    def values_of(self, column: str) -> list[tuple[object, ...]]:
-        """What each item is by one column: its value, several where the column holds several, none if missing."""
+    def values_of(self, column: str, items: list[int]) -> list[tuple[object, ...]]:
+        """What items, given by index, are by one column: a value, several where it holds several, none if missing."""
+        import polars as pl
+
         found = self._columns.get(column)
         if found is None:
             raise self._no_column(column)
-        cells = found.cells.to_list()
-        cells += [None] * (len(self._items) - len(cells))
+        described = len(found.cells)  # of those that came later nothing is known
+        places = pl.Series([item if item < described else None for item in items], dtype=pl.Int64)
+        cells = found.cells.gather(places).to_list()
         return [() if cell is None else tuple(cell) if isinstance(cell, list) else (cell,) for cell in cells]
 
     def describe(self, indices: Ints, said: Mapping[str, ReadableColumn]) -> None:

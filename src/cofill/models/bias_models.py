@@ -34,20 +34,11 @@ class Means(Recommender):
     kind = "means"
     settings_class: ClassVar[type[Settings]] = BiasSettings
 
-    @property
-    def _damping(self) -> float | None:
-        damping: float | None = getattr(self._settings, "mean_damping", None)
-        return damping
-
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         known = KnownRatings(data.ratings.rows("user"), data.ratings.rows("item"))
-        means = Biases(
-            known.trained,
-            known.trained_columns,
-            self._damping,
-            row_features=data.users.trained,
-            column_features=data.items.trained,
-        )
+        damping: float | None = getattr(self._settings, "mean_damping", None)
+        of_users, of_items = data.users.trained, data.items.trained
+        means = Biases(known.trained, known.trained_columns, damping, row_features=of_users, column_features=of_items)
         return Predictor(known, data.ratings.scale, means, data.users, data.items)
 
     def _state_dict(self) -> State:

@@ -1,5 +1,6 @@
 """The observed ratings of a model: those it was trained on, and the updates since; as arrays for its file, and back."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -19,19 +20,20 @@ class _Side:
     """The ratings row by row, or column by column."""
 
     trained: SparseRows
-    count: int  # rows, or columns, by now
+    trained_counts: Longs  # of each: in part of a model, of all ratings, not only of those at hand
+    counts: Longs = field(init=False)  # the same as they stand now
     updates: dict[int, Updates] = field(default_factory=dict)
-    of_all: Longs | None = None  # how many ratings of the training each has, if more than those at hand
 
-    def trained_counts(self) -> Longs:
-        """A copy, which the caller may change."""
-        return self.trained.counts() if self.of_all is None else self.of_all.copy()
+    def __post_init__(self) -> None:
+        self.counts = self.trained_counts.copy()
+
+    def grow(self, count: int) -> None:
+        more = count - len(self.counts)
+        if more > 0:
+            self.counts = np.append(self.counts, np.zeros(more, np.int64))
 
     def as_trained(self, index: int) -> bool:
         return index < self.trained.rows and index not in self.updates
-
-    def later(self, index: int) -> dict[int, float]:
-        return {other: rating for other, rating in self.updates.get(index, {}).items() if rating is not None}
 
     def ratings(self, index: int) -> tuple[Ints, Floats]:
         """Others (ascending) and ratings, all of them."""
@@ -39,8 +41,9 @@ class _Side:
         others, values = self.trained.row(index) if index < self.trained.rows else empty
         if index not in self.updates:
             return others, values
-        kept = ~np.isin(others, list(self.updates[index]))
-        later = self.later(index)
+        updates = self.updates[index]
+        kept = ~np.isin(others, list(updates))
+        later = {other: rating for other, rating in updates.items() if rating is not None}
         merged = np.concatenate([others[kept], np.array(list(later), np.int32)])
         ratings = np.concatenate([values[kept], np.array(list(later.values()), np.float32)])
         order = np.argsort(merged)
@@ -62,20 +65,15 @@ class KnownRatings:
 
     def __init__(self, trained: SparseRows, trained_columns: SparseRows, all_columns: AllColumns | None = None) -> None:
         """`trained_columns` are the same ratings, column by column. In part of a model, what `all_columns` have."""
-        self._of_rows = _Side(trained, trained.rows)
-        self._of_columns = _Side(trained_columns, trained_columns.rows)
-        self._spread: float | None = None
-        if all_columns is not None:
-            self._of_rows.of_all, self._spread = all_columns
+        self._of_rows = _Side(trained, trained.counts() if all_columns is None else all_columns.row_counts)
+        self._spread = None if all_columns is None else all_columns.spread
+        self._of_columns = _Side(trained_columns, trained_columns.counts())
 
     @classmethod
     def none(cls, rows: int, columns: int) -> "KnownRatings":
         """Of a training that had so many rows and columns, and none of these ratings."""
-
-        def empty(count: int, others: int) -> SparseRows:
-            return SparseRows(np.zeros(count + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), others)
-
-        return cls(empty(rows, columns), empty(columns, rows))
+        empty = SparseRows(np.zeros(rows + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32), columns)
+        return cls(empty, empty.transpose())
 
     def transposed(self) -> "KnownRatings":
         """The same ratings with rows and columns exchanged: a view, so that each sees every change of the other."""
@@ -94,12 +92,8 @@ class KnownRatings:
         return self._of_columns.trained
 
     def trained_counts(self) -> Longs:
-        """(rows,): ratings of the training of each row, those in columns that are not at hand too."""
-        return self._of_rows.trained_counts()
-
-    def trained_column_counts(self) -> Longs:
-        """(columns,): ratings of the training of each column, those in rows that are not at hand too."""
-        return self._of_columns.trained_counts()
+        """(rows,): ratings of the training of each row, those in columns that are not at hand too; a copy."""
+        return self._of_rows.trained_counts.copy()
 
     def spread(self) -> float:
         """The standard deviation of the ratings of the training."""
@@ -109,40 +103,61 @@ class KnownRatings:
 
     @property
     def rows(self) -> int:
-        return self._of_rows.count
+        return len(self.row_counts)
 
     @property
     def columns(self) -> int:
-        return self._of_columns.count
+        return len(self.column_counts)
+
+    @property
+    def row_counts(self) -> Longs:
+        """(rows,): ratings of each row, as they stand now."""
+        return self._of_rows.counts
+
+    @property
+    def column_counts(self) -> Longs:
+        """(columns,): ratings of each column, as they stand now."""
+        return self._of_columns.counts
 
     # What comes later
 
-    def add(self, row: int, column: int, rating: float) -> bool:
-        """A rating that came later, in the place of an earlier one of the same pair; False if that one was equal."""
-        self.grow(row + 1, column + 1)
-        return self._update(row, column, float(np.float32(rating)))
+    def add(self, rows: Ints, columns: Ints, ratings: Floats) -> Bools:
+        """Ratings that came later, in the place of earlier ones of the same pairs; (n,): which of them were others."""
+        self.grow(int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
+        return self._update(rows, columns, ratings.astype(np.float32).tolist())
 
-    def remove(self, row: int, column: int) -> bool:
-        """The rating of a pair is unknown from now on; False if it was before."""
-        return self._update(row, column, None)
+    def remove(self, rows: Ints, columns: Ints) -> Bools:
+        """The ratings of pairs are unknown from now on; (n,): which of them were known."""
+        return self._update(rows, columns, [None] * len(rows))
 
     def grow(self, rows: int, columns: int) -> None:
         """At least so many rows and columns, new ones without a rating."""
-        self._of_rows.count = max(self.rows, rows)
-        self._of_columns.count = max(self.columns, columns)
+        self._of_rows.grow(rows)
+        self._of_columns.grow(columns)
 
-    def _update(self, row: int, column: int, rating: float | None) -> bool:
-        trained = self.trained_rating(row, column)
-        if rating == self._of_rows.updates.get(row, {}).get(column, trained):
-            return False
-        for updates, one, other in ((self._of_rows.updates, row, column), (self._of_columns.updates, column, row)):
-            if rating != trained:
-                updates.setdefault(one, {})[other] = rating
-            else:
-                del updates[one][other]
-                if not updates[one]:
-                    del updates[one]
-        return True
+    def _update(self, rows: Ints, columns: Ints, ratings: Sequence[float | None]) -> Bools:
+        changed = np.zeros(len(rows), np.bool_)
+        for place, (row, column, rating) in enumerate(zip(rows.tolist(), columns.tolist(), ratings, strict=True)):
+            trained, before = self.trained_rating(row, column), self.rating(row, column)
+            if rating == before:
+                continue
+            changed[place] = True
+            for side, one, other in ((self._of_rows, row, column), (self._of_columns, column, row)):
+                side.counts[one] += (rating is not None) - (before is not None)
+                if rating != trained:
+                    side.updates.setdefault(one, {})[other] = rating
+                else:
+                    del side.updates[one][other]
+                    if not side.updates[one]:
+                        del side.updates[one]
+        return changed
+
+    # What is known now
+
+    def rating(self, row: int, column: int) -> float | None:
+        """The rating of a pair; None where it is unknown."""
+        updates = self._of_rows.updates.get(row, {})
+        return updates[column] if column in updates else self.trained_rating(row, column)
 
     def trained_rating(self, row: int, column: int) -> float | None:
         """The rating of a pair in training; None where there was none."""
@@ -151,8 +166,6 @@ class KnownRatings:
         columns, ratings = self.trained.row(row)
         place = int(np.searchsorted(columns, column))
         return float(ratings[place]) if place < len(columns) and columns[place] == column else None
-
-    # What is known now
 
     def row(self, row: int) -> tuple[Ints, Floats]:
         """Columns (ascending) and ratings of a row, all of them."""
@@ -164,11 +177,14 @@ class KnownRatings:
 
     def contains(self, rows: Ints, columns: Ints) -> Bools:
         """(n,): whether a rating of each pair is known; an index of -1 is never known."""
-        base = self.trained
-        found = (rows >= 0) & (rows < base.rows) & (columns >= 0)
-        inside = np.flatnonzero(found)
-        found[inside] = _contained(base, rows[inside].astype(np.int64), columns[inside])
-        updates = self._of_rows.updates
+        from scipy.sparse import csr_array
+
+        trained, updates = self.trained, self._of_rows.updates
+        ones = np.ones(trained.nnz, np.bool_)  # a rating of 0 is known too
+        rated = csr_array((ones, trained.indices, trained.indptr), shape=(trained.rows, trained.columns))
+        found: Bools = (rows >= 0) & (rows < trained.rows) & (columns >= 0) & (columns < trained.columns)
+        if found.any():
+            found[found] = rated[rows[found], columns[found]]
         for place in np.flatnonzero(np.isin(rows, list(updates))).tolist():
             update = updates[int(rows[place])]
             if int(columns[place]) in update:
@@ -197,67 +213,55 @@ class KnownRatings:
 
     def later_in_row(self, row: int) -> dict[int, float]:
         """Columns and ratings that came later."""
-        return self._of_rows.later(row)
+        return {column: rating for column, rating in self._of_rows.updates.get(row, {}).items() if rating is not None}
 
-    def later_in_column(self, column: int) -> dict[int, float]:
-        """Rows and ratings that came later."""
-        return self._of_columns.later(column)
-
-    def later(self) -> tuple[Ints, Ints, Floats]:
-        """Rows, columns and ratings of everything that came later; row by row, in the order of the columns."""
-        triples = sorted((r, c, v) for r in self._of_rows.updates for c, v in self._of_rows.later(r).items())
-        rows, columns, ratings = zip(*triples, strict=True) if triples else ((), (), ())
-        return np.array(rows, np.int32), np.array(columns, np.int32), np.array(ratings, np.float32)
-
-    def removed(self) -> tuple[Ints, Ints]:
-        """Rows and columns of the ratings of the training that are gone; row by row, in the order of the columns."""
-        pairs = sorted((r, c) for r, updates in self._of_rows.updates.items() for c, v in updates.items() if v is None)
-        return np.array([r for r, _ in pairs], np.int32), np.array([c for _, c in pairs], np.int32)
-
-
-def _contained(rows: SparseRows, wanted: Longs, columns: Ints) -> Bools:
-    """(n,): whether rows have columns, by bisection in all of them at once."""
-    low, end = rows.indptr[wanted], rows.indptr[wanted + 1]
-    high = end.copy()
-    for _ in range(int((high - low).max(initial=0)).bit_length()):
-        middle = (low + high) // 2
-        before = low < high
-        before[before] = rows.indices[middle[before]] < columns[before]
-        low, high = np.where(before, middle + 1, low), np.where(before, high, np.minimum(middle, high))
-    found = low < end
-    found[found] = rows.indices[low[found]] == columns[found]
-    return found
+    def updates(self) -> list[tuple[int, int, float | None]]:
+        """Row, column and rating, None where it was removed, of all that changed; in the order of rows and columns."""
+        rows = sorted(self._of_rows.updates.items())
+        return [(row, column, rating) for row, updates in rows for column, rating in sorted(updates.items())]
 
 
 def known_arrays(known: KnownRatings) -> Arrays:
     """The ratings of the training, row by row, those that came later, and which of the former are gone."""
-    later_rows, later_columns, later_ratings = known.later()
-    removed_rows, removed_columns = known.removed()
+    updates = known.updates()
+    later = [one for one in updates if one[2] is not None]
+    removed = [one for one in updates if one[2] is None]
     return {
         "indptr": known.trained.indptr,
         "indices": known.trained.indices,
         "values": known.trained.values,
         "shape": np.array([known.trained.rows, known.trained.columns], np.int64),
-        "later.rows": later_rows,
-        "later.columns": later_columns,
-        "later.ratings": later_ratings,
-        "removed.rows": removed_rows,
-        "removed.columns": removed_columns,
+        "later.rows": np.array([row for row, _, _ in later], np.int32),
+        "later.columns": np.array([column for _, column, _ in later], np.int32),
+        "later.ratings": np.array([rating for _, _, rating in later], np.float32),
+        "removed.rows": np.array([row for row, _, _ in removed], np.int32),
+        "removed.columns": np.array([column for _, column, _ in removed], np.int32),
     }
 
 
-def known_from(arrays: Arrays, rows: int, columns: int, all_rows: AllColumns | None = None) -> KnownRatings:
-    """Known ratings of so many rows and columns by now, from their arrays.
+def known_from(arrays: Arrays, rows: int, columns: int, of_all: Arrays | None = None) -> KnownRatings:
+    """Known ratings of so many rows and columns by now, from their arrays; ValueError where these lead nowhere.
 
-    `all_rows`: what is known of the columns from the ratings of all rows, where the arrays have some of these.
+    Where the arrays have some of the rows, `of_all` has what all rows say: the "counts" of the columns, the "spread".
     """
+    _check_indices(arrays, rows, columns)
     trained = SparseRows(arrays["indptr"], arrays["indices"], arrays["values"], int(arrays["shape"][1]))
+    all_rows = None if of_all is None else AllColumns(of_all["counts"], float(of_all["spread"][0]))
     known = KnownRatings(trained.transpose(), trained, all_rows).transposed()
-    for row, column, rating in zip(
-        *(arrays[f"later.{part}"].tolist() for part in ("rows", "columns", "ratings")), strict=True
-    ):
-        known.add(row, column, rating)
-    for row, column in zip(arrays["removed.rows"].tolist(), arrays["removed.columns"].tolist(), strict=True):
-        known.remove(row, column)
+    known.add(*(arrays[f"later.{part}"] for part in ("rows", "columns", "ratings")))
+    known.remove(arrays["removed.rows"], arrays["removed.columns"])
     known.grow(rows, columns)
     return known
+
+
+def _check_indices(arrays: Arrays, rows: int, columns: int) -> None:
+    """Compiled loops go by these indices, and the author of a model file may be a stranger."""
+    ends, indices, (trained_rows, trained_columns) = arrays["indptr"], arrays["indices"], arrays["shape"].tolist()
+    entries = len(indices) == len(arrays["values"]) == ends[-1] and len(ends) == trained_rows + 1 and ends[0] == 0
+    if not entries or (np.diff(ends) < 0).any() or trained_rows > rows or trained_columns > columns:
+        raise ValueError("the ratings have no consistent length")
+    sides = [(indices, trained_columns)]
+    sides += [(arrays[f"{when}.rows"], rows) for when in ("later", "removed")]
+    sides += [(arrays[f"{when}.columns"], columns) for when in ("later", "removed")]
+    if any(len(found) and not 0 <= found.min() <= found.max() < count for found, count in sides):
+        raise ValueError("a rating is of a user or an item that does not exist")

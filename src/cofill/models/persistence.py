@@ -10,46 +10,62 @@
     attributes-<hash>.parquet     what items are in words, in columns called kind:name, where anything is known
     map-<hash>.safetensors        where the most rated items lie in two dimensions, where that was drawn
 
-A model in shards, cut by the columns of its network, may be larger than the memory of one machine. It has the weights,
-ratings, features and ids of columns once for each shard; all other files are shared by the shards, and one more:
-
-    rows-<hash>.safetensors       the rows as all columns read them, to read a part of the model
-
 Files are named after their content, and model.json takes its place last: a reader sees the old model or the new one,
 never a mixture, whenever the writer was stopped. Nothing is ever unpickled.
 
 Every file is read once when a model is loaded, to compare its SHA-256, files side by side on all cores: hashing is as
 fast as a disk, and a remembered check could not see a disk that goes bad. Arrays are then mapped, not read
 (copy-on-write): processes that serve the same model share its memory, and what a process never asks for takes none.
+
+A model in shards, cut by the columns of its network, may be larger than the memory of one machine. It has the weights,
+ratings, features and ids of columns once for each shard. All other files are shared, also what came after the training
+(ratings, features, ids); with that, a model is read whole. To read one shard alone there is one more:
+
+    rows-<hash>.safetensors       the rows as all columns read them
+
+Each process writes the columns that it has, as one shard or several; one process writes what all shards share; the
+card, last, makes a model of them:
+
+    parts = divided(model)                                       # in every process, of its own columns
+    cards = [write_shard(folder, parts, columns) for columns in cut_evenly(parts, shards)]
+    shared = write_shared(folder, parts)                         # in one of them
+    finish(folder, shared, [*cards of process 0, *cards of process 1, ...])
 """
 
 import hashlib
 import json
+import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+import safetensors.numpy
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cofill import __version__
+from cofill.arrays import Longs
 from cofill.data.attributes import Attributes
 from cofill.data.cells import checked_scale
 from cofill.data.described import SideFeatures
 from cofill.data.features import Features
 from cofill.data.ratings import Scale
-from cofill.data.vocabulary import Vocabulary
+from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import CofillError, ModelFileError, SettingsError
-from cofill.files import DRAFTS_OF_SAFETENSORS, explain_write_failure, json_of, replacing
+from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
+from cofill.interrupts import unfinished
 from cofill.models import algorithm
 from cofill.models.lists.feedback import GradedRatings
-from cofill.models.observed import AllColumns, known_from
 from cofill.models.observed import Arrays as Arrays
+from cofill.models.observed import known_from
 from cofill.models.results import EpochRecord, ItemPlaces
 
 FORMAT_VERSION = 1
@@ -72,20 +88,20 @@ BESIDE = "beside."  # interactions beside ratings, in the file of the list score
 # The card
 
 
-class FileCard(BaseModel):
-    """One file of a model's folder."""
-
+class _Document(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+
+class FileCard(_Document):
+    """One file of a model's folder."""
 
     name: str
     bytes: int
     sha256: str
 
 
-class ShardCard(BaseModel):
+class ShardCard(_Document):
     """One shard of a model: some columns of its network, next to each other, and their files by kind."""
-
-    model_config = ConfigDict(extra="forbid")
 
     first: int = Field(ge=0)  # of its columns, among those of all shards
     columns: int = Field(ge=0)
@@ -93,10 +109,8 @@ class ShardCard(BaseModel):
     files: dict[str, FileCard]
 
 
-class Card(BaseModel):
+class Card(_Document):
     """model.json"""
-
-    model_config = ConfigDict(extra="forbid")
 
     format: str = "cofill-model"
     format_version: int = FORMAT_VERSION
@@ -173,26 +187,19 @@ def read_card(folder: Path) -> Card:
     return card
 
 
-def part_of(folder: Path, card: Card, number: int) -> PartInfo:
-    """One part of a model; ModelFileError where it has no parts, or none of that number."""
-    if not card.shards:
-        raise ModelFileError(f"{folder}: this model is in one piece, it has no part {number}; load it whole")
-    if card.columns != "users":
-        raise ModelFileError(
-            f"{folder}: the rows of this model's network are users, so its shards hold items, and each user is in all "
-            f"of them; load it whole, or train with orientation 'item'"
-        )
+def parts_of(folder: Path | str, card: Card | None = None) -> list[PartInfo]:
+    """The parts of a model that `Recommender.load(folder, part=number)` reads; ModelFileError if it is read whole."""
+    card = read_card(Path(folder)) if card is None else card
+    if card.parts:
+        parts = enumerate(card.shards)
+        return [PartInfo(at, len(card.shards), one.first, one.columns, one.ratings) for at, one in parts]
+    why = "this model is in one piece; load it whole"
     if card.changed:
-        raise ModelFileError(
-            f"{folder}: ratings, features or ids were added to this model after its training, which all parts would "
-            f"have to know of; load it whole, or train again"
-        )
-    if not 0 <= number < len(card.shards):
-        raise ModelFileError(
-            f"{folder}: there is no part {number}; the model has {len(card.shards)}, from 0 to {len(card.shards) - 1}"
-        )
-    shard = card.shards[number]
-    return PartInfo(number, len(card.shards), shard.first, shard.columns, shard.ratings)
+        why = "this model has changed since its training, which all parts would have to know of; load it whole"
+    if card.columns == "items":
+        why = "the shards of this model hold items, and each user is in all of them; load it whole, or train with "
+        why += "orientation 'item'"
+    raise ModelFileError(f"{folder}: {why}")
 
 
 # A model taken apart
@@ -222,89 +229,238 @@ class State(NamedTuple):
     """In part of a model: what all columns say of the rows."""
 
 
-def put_together(
-    asked: type[Model], card: Card, arrays: Mapping[str, Arrays], tables: Mapping[str, pl.DataFrame]
-) -> Model:
-    """The model of a folder, whole or in part; ValueError and the like where it does not fit together.
+@dataclass(frozen=True)
+class Divided:
+    """A fitted model as a folder stores it: all of it, or the columns that one process has."""
 
-    `asked` is the class that was asked to load it.
+    model: Model
+    card: Card  # files and shards aside
+    arrays: Mapping[str, Arrays]  # by kind of file
+    cut: Cut | None  # None: in one piece
+
+    @property
+    def ends(self) -> Longs:
+        """(columns + 1,): where the ratings of each column begin and end."""
+        return self.arrays["ratings"]["indptr"]
+
+    @property
+    def columns(self) -> int:
+        return len(self.ends) - 1
+
+    @cached_property
+    def cuts(self) -> dict[tuple[str, str], Longs]:
+        """By kind and name, the arrays that are cut: (columns + 1,), where what belongs to each column begins."""
+        by, arrays, each, ends = self.cut, self.arrays, np.arange(self.columns + 1), self.ends
+        if by is None:
+            return {}
+        places = {("weights", name): each for name in by.by_column} | {("weights", name): ends for name in by.by_rating}
+        places |= {("ratings", "indptr"): each, ("ratings", "indices"): ends, ("ratings", "values"): ends}
+        places |= {("features", f"{by.columns}.{name}"): each for name in ("trained", "described")}
+        if by.columns == "users":  # who did what
+            beside = arrays["lists"].get("beside.indptr", each)
+            places |= {("lists", "decay"): ends, ("lists", "beside.indptr"): each}
+            places |= {("lists", f"{BESIDE}{name}"): beside for name in ("indices", "values", "decay")}
+        return {(kind, name): place for (kind, name), place in places.items() if name in arrays.get(kind, {})}
+
+    def of_shard(self, columns: range) -> dict[str, Arrays]:
+        """What belongs to some columns, by kind of file."""
+        found: dict[str, Arrays] = {}
+        for (kind, name), ends in self.cuts.items():
+            array, first, last = self.arrays[kind][name], int(ends[columns.start]), int(ends[columns.stop])
+            own = array[first : last + 1] - array[first] if name.endswith("indptr") else array[first:last]
+            found.setdefault(kind, {})[name] = own
+        return found
+
+    def sizes(self) -> Longs:
+        """(columns,): bytes of the arrays of each."""
+        total = np.zeros(self.columns, np.int64)
+        for (kind, name), ends in self.cuts.items():
+            array = self.arrays[kind][name]
+            total += array.itemsize * int(np.prod(array.shape[1:], dtype=np.int64)) * np.diff(ends)
+        return total
+
+    def shared(self) -> dict[str, Arrays]:
+        """What belongs to no column, or came after the training, by kind of file."""
+        found = {
+            kind: {name: array for name, array in own.items() if (kind, name) not in self.cuts}
+            for kind, own in self.arrays.items()
+        }
+        if self.cut is None:
+            return found
+        found["rows"], beside = self.cut.rows(), self.model.scorer.feedback.beside
+        if beside is not None:
+            found["rows"][f"{BESIDE}counts"] = beside.known.transposed().trained_counts()
+            found["rows"][f"{BESIDE}spread"] = np.array([beside.known.spread()])
+        return found
+
+    def changed(self) -> bool:
+        """Whether there is anything that the training did not know."""
+        arrays = [(name, array) for own in self.arrays.values() for name, array in own.items()]
+        updates = [array for name, array in arrays if "later." in name or "removed." in name]
+        trained = int(self.arrays["ratings"]["shape"].sum())
+        return any(map(len, updates)) or len(self.model.users) + len(self.model.items) > trained
+
+
+def divided(model: Model, *, whole: bool = False) -> Divided:
+    """A model taken apart, to be cut by columns, or not (`whole`); SettingsError if it cannot be cut.
+
+    The model may be part of another itself: that of one of several processes that trained it together.
     """
-    made_by = _maker(asked, card.kind)
-    model = made_by(made_by.settings_class.of(card.settings))
-    model.users, model.items = ids_in(tables["users"]), ids_in(tables["items"])
-    titles = zip(model.items, tables["items"]["title"], strict=True)
-    model.titles = {item: title for item, title in titles if title is not None}
-    model.item_attributes = Attributes(model.items)
-    if "attributes" in tables:
-        model.item_attributes = Attributes.restored(model.items, tables["attributes"])
-    model.trained = card.trained
-    model.history = [EpochRecord(**record) for record in card.history]
-    model.measures, model.data_summary = dict(card.measures), dict(card.data)
-    model.item_places = ItemPlaces(**arrays["map"]) if "map" in arrays else None
-    features, rows, lists = arrays.get("features", {}), arrays.get("rows"), arrays["lists"]
-    state = State(arrays["weights"], arrays["ratings"], card.numbers, card.networks, rows=rows)
-    of_users, of_items = (_under(f"{side}.", features) for side in ("users", "items"))
-    scale, sizes = Scale(*checked_scale(card.scale)), (len(model.users), len(model.items))
-    _check_indices(arrays["ratings"], sizes)
-    model._predictor = model._load_state_dict(state, scale, _side_from(of_users), _side_from(of_items))
-    if (model._predictor.known.rows, model._predictor.known.columns) != sizes:
-        raise ValueError("there is another number of users and items than the ratings have")
-    beside = None
-    if own := _under(BESIDE, lists):
-        _check_indices(own, sizes)
-        of_beside = known_from(own, *sizes, None if rows is None else all_columns(rows, BESIDE))
-        grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
-        beside = GradedRatings.of(of_beside, grades, own.get("decay"))
-    model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
-    for side, own, ids in (("users", of_users, model.users), ("items", of_items, model.items)):
-        if side in card.features:
-            described = np.flatnonzero(own["described"])
-            own["values"] = own["trained"][described]
-            learned = Features.restored(card.features[side], own, ids.only(described.tolist()))
-            setattr(model, f"{side[:-1]}_features", learned)
-    return model
+    state: State = model._state_dict()
+    if state.cut is None and not whole:
+        raise SettingsError(
+            f"a model of {model.kind!r} is saved in one piece, unless it is one network, of one orientation; "
+            f"leave out shards"
+        )
+    arrays = {"weights": state.weights, "ratings": state.ratings, "lists": model.scorer.arrays()}
+    feedback = model.scorer.feedback
+    if feedback.main.decay is not None:
+        arrays["lists"]["decay"] = feedback.main.decay.trained.values
+    if feedback.beside is not None:
+        arrays["lists"] |= {f"{BESIDE}{name}": array for name, array in feedback.beside.arrays().items()}
+    learned_of = {"users": model.user_features, "items": model.item_features}
+    learned_of = {side: learned for side, learned in learned_of.items() if learned is not None}
+    for side, learned in learned_of.items():
+        about = model.predictor.user_features if side == "users" else model.predictor.item_features
+        indices, values = about.later()
+        own = {name: array for name, array in learned.arrays().items() if name != "values"}
+        own |= {"trained": about.trained, "described": about.trained_described, "later.indices": indices}
+        # What is no longer described is NaN throughout.
+        own["later.values"] = np.where(about.described[indices][:, None], values, np.float32(np.nan))
+        arrays.setdefault("features", {}).update({f"{side}.{name}": array for name, array in own.items()})
+    if model.item_places is not None:
+        arrays["map"] = model.item_places._asdict()
+    of_networks = {name for own in state.networks.values() for name in own}
+    card = Card(
+        kind=model.kind,
+        settings=model.settings.model_dump(mode="json", exclude=of_networks),
+        networks=state.networks,
+        scale=model.scale,
+        numbers=state.numbers,
+        data=model.data_summary,
+        measures=model.measures,
+        history=[record.as_json() for record in model.history],
+        trained=model.trained,
+        features={side: learned.card() for side, learned in learned_of.items()},
+    )
+    return Divided(model, card, arrays, None if whole else state.cut)
 
 
-def _maker(asked: type[Model], kind: str) -> type[Model]:
-    """The class that made a model: a known one, or one of the caller's own that goes by that name."""
-    if getattr(asked, "kind", None) == kind:
-        return asked
+def cut_evenly(model: Divided, shards: int) -> list[range]:
+    """So many ranges of columns, or as many as there are columns, with about as many bytes each."""
+    if isinstance(shards, bool) or shards < 1:
+        raise SettingsError(f"a model has at least one shard. Got shards={shards!r}")
+    columns = model.columns
+    shards = min(shards, max(columns, 1))
+    number = np.arange(1, shards)
+    ends = np.concatenate([[0], np.cumsum(model.sizes())])
+    places = np.searchsorted(ends, int(ends[-1]) * number / shards)
+    # None is empty, even where nearly all bytes are in a few columns.
+    places = np.minimum(np.maximum.accumulate(places - number) + number, columns - shards + number)
+    return [range(first, last) for first, last in pairwise([0, *np.maximum(places, number).tolist(), columns])]
+
+
+# Writing
+
+
+def save(folder: Path, model: Model, shards: int | None) -> None:
+    """Write a model in so many shards, or in one piece; if that fails, only the model that was there before stays."""
+    parts = divided(model, whole=shards is None)
+    ranges = [] if shards is None else cut_evenly(parts, shards)
     try:
-        return algorithm(kind)
-    except SettingsError as error:
-        raise ModelFileError(f"{error}; load a model of your own class with that class") from None
+        cards = [write_shard(folder, parts, columns) for columns in ranges]
+        finish(folder, write_shared(folder, parts), cards)
+    except BaseException:
+        with suppress(ModelFileError):  # of another card
+            remove_leftovers(folder, read_card(folder) if (folder / CARD_NAME).exists() else None)
+        raise
 
 
-def _check_indices(ratings: Arrays, sizes: tuple[int, int]) -> None:
-    """ValueError where ratings lead out of arrays: compiled loops go by them, and the author may be a stranger."""
-    ends, indices, (rows, columns) = ratings["indptr"], ratings["indices"], ratings["shape"].tolist()
-    entries = len(indices) == len(ratings["values"]) == ends[-1] and len(ends) == rows + 1 and ends[0] == 0
-    if not entries or (np.diff(ends) < 0).any() or max(rows, columns) > max(sizes):
-        raise ValueError("the ratings have no consistent length")
-    if len(indices) and not 0 <= indices.min() <= indices.max() < columns:
-        raise ValueError("a rating is of a user or an item that does not exist")
-    later = [ratings[f"{when}.{side}"] for when in ("later", "removed") for side in ("rows", "columns")]
-    if any(len(one) and not 0 <= one.min() <= one.max() < max(sizes) for one in later):
-        raise ValueError("a later rating is of a user or an item that does not exist")
+def write_shard(folder: Path, model: Divided, columns: range) -> ShardCard:
+    """Write some of the columns that a process has."""
+    assert model.cut is not None
+    files, side = _write_arrays(folder, model.of_shard(columns)), model.cut.columns
+    files[side] = _write_ids(folder, side, columns, model.model)
+    ratings = int(model.ends[columns.stop] - model.ends[columns.start])
+    return ShardCard(first=0, columns=len(columns), ratings=ratings, files=files)
 
 
-def all_columns(rows: Arrays, prefix: str = "") -> AllColumns:
-    """What part of a model keeps of the ratings of all columns."""
-    return AllColumns(rows[f"{prefix}counts"], float(rows[f"{prefix}spread"][0]))
+def write_shared(folder: Path, model: Divided) -> Card:
+    """Write what all shards share. Until `finish`, the folder holds the model that it held before."""
+    arrays, by = model.shared(), model.cut
+    files = _write_arrays(folder, arrays)
+    attributes = model.model.item_attributes.frame()
+    if attributes is not None and attributes.width:
+        files["attributes"] = _write(folder, "attributes", ".parquet", attributes.write_parquet)
+    sides: dict[Sides, Vocabulary] = {"users": model.model.users, "items": model.model.items}
+    for side, ids in sides.items():
+        cut = by is not None and by.columns == side
+        if not cut or len(ids) > model.columns:  # those that came after the training are in no shard
+            files[side] = _write_ids(folder, side, range(model.columns if cut else 0, len(ids)), model.model)
+    if by is None:
+        return model.card.model_copy(update={"files": files})
+    ratings = int(arrays["rows"]["counts"].sum())
+    of_shards = {"columns": by.columns, "ratings": ratings, "changed": model.changed(), "files": files}
+    return model.card.model_copy(update=of_shards)
 
 
-def _under(prefix: str, arrays: Arrays) -> Arrays:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+def finish(folder: Path, shared: Card, shards: Sequence[ShardCard]) -> None:
+    """Make a model of what was written, in the order of these shards; ModelFileError if they are not all.
+
+    From here on the folder holds this model, and no longer the files of another.
+    """
+    first, placed = 0, []
+    for shard in shards:
+        if shard.columns:  # a process may have had nothing to do
+            placed.append(shard.model_copy(update={"first": first}))
+            first += shard.columns
+    found = sum(shard.ratings for shard in placed)
+    if shared.columns is not None and (not placed or found != shared.ratings):
+        raise ModelFileError(
+            f"{folder}: the shards have {first} columns with {found} ratings, and the model has {shared.ratings} "
+            f"ratings; write all of its shards first"
+        )
+    card = shared.model_copy(update={"shards": placed})
+    card.sha256 = card.digest()
+    with replacing(folder / CARD_NAME, ModelFileError) as draft:
+        draft.write_text(card.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    remove_leftovers(folder, card)
 
 
-def _side_from(arrays: Arrays) -> SideFeatures | None:
-    """The vectors of one side, from their arrays; None where there are none."""
-    if not arrays:
-        return None
-    features = SideFeatures(arrays["trained"], arrays["described"])
-    for index, vector in zip(arrays["later.indices"].tolist(), arrays["later.values"], strict=True):
-        features.describe(index, vector)
-    return features
+def _write_arrays(folder: Path, arrays: Mapping[str, Arrays]) -> dict[str, FileCard]:
+    return {kind: _write(folder, kind, ".safetensors", partial(_save_arrays, own)) for kind, own in arrays.items()}
+
+
+def _save_arrays(arrays: Arrays, path: Path) -> None:
+    safetensors.numpy.save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, path)
+
+
+def _write_ids(folder: Path, side: Sides, indices: range, model: Model) -> FileCard:
+    """Ids of users or items; of the latter also the titles. Where strings have joined integers, which are which."""
+    known: Vocabulary = model.users if side == "users" else model.items
+    ids: list[Id] = known.ids[indices.start : indices.stop]
+    if known.mixed:
+        columns = [pl.Series("id", map(str, ids), dtype=pl.String)]
+        columns.append(pl.Series("integer", [isinstance(id, int) for id in ids], dtype=pl.Boolean))
+    else:
+        columns = [pl.Series("id", ids, dtype=pl.Int64 if known.integers else pl.String)]
+    if side == "items":
+        columns.append(pl.Series("title", [model.titles.get(item) for item in ids], dtype=pl.String))
+    return _write(folder, side, ".parquet", pl.DataFrame(columns).write_parquet)
+
+
+def _write(folder: Path, kind: str, suffix: str, write: Callable[[Path], object]) -> FileCard:
+    """Write a file under the name of its content."""
+    make_folder(folder)
+    # Not the number of the process: those of several machines may write into one folder.
+    draft = folder / f".{kind}.{secrets.token_hex(8)}{suffix}"
+    with unfinished(draft):
+        with replacing(draft, ModelFileError) as part:
+            write(part)
+        digest = sha256_of(draft)
+        target = draft.with_name(f"{kind}-{digest[:12]}{suffix}")
+        draft.replace(target)
+    return FileCard(name=target.name, bytes=target.stat().st_size, sha256=digest)
 
 
 # Reading
@@ -326,11 +482,18 @@ def read_model(folder: Path, asked: type[Model], part: int | None = None) -> Mod
 
 
 def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> Model:
-    part = None if number is None else part_of(folder, card, number)
-    shards = card.shards if part is None else [card.shards[part.number]]
+    part, shards = None, card.shards
+    if number is not None:
+        parts = parts_of(folder, card)
+        if not 0 <= number < len(parts):
+            raise ModelFileError(
+                f"{folder}: there is no part {number}; the model has {len(parts)}, from 0 to {len(parts) - 1}"
+            )
+        part, shards = parts[number], [card.shards[number]]
     shared = {kind: file for kind, file in card.files.items() if kind != "rows" or part is not None}
-    verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
     try:
+        made_by = _maker(asked, card.kind)
+        verify(folder, [file for files in (shared, *(shard.files for shard in shards)) for file in files.values()])
         arrays = {kind: mapped(_path(folder, file)) for kind, file in shared.items() if kind not in _TABLES}
         for kind in [kind for kind in (shards[0].files if shards else ()) if kind not in _TABLES]:
             # One kind after the other: every mapped file is an open one, of which a process may have a thousand.
@@ -339,7 +502,7 @@ def _read(folder: Path, card: Card, asked: type[Model], number: int | None) -> M
         for own, prefix in ((arrays["ratings"], ""), (arrays["lists"], BESIDE)):
             if shards and (not prefix or card.columns == "users") and f"{prefix}shape" in own:
                 own[f"{prefix}shape"] = np.array([columns, own[f"{prefix}shape"][1]], np.int64)
-        model = put_together(asked, card, arrays, _tables(folder, card, shards))
+        model = _put_together(made_by, card, arrays, _tables(folder, card, shards))
         model.part = part
         return model
     except ModelFileError as error:
@@ -386,24 +549,23 @@ def ids_in(frame: pl.DataFrame) -> Vocabulary:
 
 def verify(folder: Path, files: Sequence[FileCard]) -> None:
     """Read files to the end; ModelFileError names the first that is not as it was written."""
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(partial(_verify, folder), files))
 
-
-def _verify(folder: Path, file: FileCard) -> None:
-    path = _path(folder, file)
-    try:
-        size = path.stat().st_size
+    def check(file: FileCard) -> None:
+        path = _path(folder, file)
+        try:
+            size, digest = path.stat().st_size, sha256_of(path)
+        except FileNotFoundError:
+            raise ModelFileError(f"{path}: missing; copy the whole folder, or train the model again") from None
+        except OSError as error:
+            raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
         if size != file.bytes:
-            raise ModelFileError(
-                f"{path}: truncated or altered, {size} bytes where {file.bytes} were written; {_AGAIN}"
-            )
-        if sha256_of(path) != file.sha256:
+            found = f"truncated or altered, {size} bytes where {file.bytes} were written"
+            raise ModelFileError(f"{path}: {found}; {_AGAIN}")
+        if digest != file.sha256:
             raise ModelFileError(f"{path}: altered since it was written; {_AGAIN}")
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: missing; copy the whole folder, or train the model again") from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror}") from None
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(check, files))
 
 
 def _path(folder: Path, file: FileCard) -> Path:
@@ -434,6 +596,72 @@ def mapped(path: Path) -> Arrays:
         raise ModelFileError(f"{path}: not a safetensors file ({error}); {_AGAIN}") from None
 
 
+def _put_together(
+    made_by: type[Model], card: Card, arrays: Mapping[str, Arrays], tables: Mapping[str, pl.DataFrame]
+) -> Model:
+    """The model of a folder, whole or in part; ValueError and the like where it does not fit together."""
+    model = made_by(made_by.settings_class.of(card.settings))
+    model.users, model.items = ids_in(tables["users"]), ids_in(tables["items"])
+    titles = zip(model.items, tables["items"]["title"], strict=True)
+    model.titles = {item: title for item, title in titles if title is not None}
+    model.item_attributes = Attributes(model.items)
+    if "attributes" in tables:
+        model.item_attributes = Attributes.restored(model.items, tables["attributes"])
+    model.trained = card.trained
+    model.history = [EpochRecord(**record) for record in card.history]
+    model.measures, model.data_summary = dict(card.measures), dict(card.data)
+    model.item_places = ItemPlaces(**arrays["map"]) if "map" in arrays else None
+    features, rows, lists = arrays.get("features", {}), arrays.get("rows"), arrays["lists"]
+    state = State(arrays["weights"], arrays["ratings"], card.numbers, card.networks, rows=rows)
+    of_users, of_items = (_under(f"{side}.", features) for side in ("users", "items"))
+    scale, sizes = Scale(*checked_scale(card.scale)), (len(model.users), len(model.items))
+    model._predictor = model._load_state_dict(state, scale, _side_from(of_users), _side_from(of_items))
+    beside = None
+    if own := _under(BESIDE, lists):
+        of_beside = known_from(own, *sizes, None if rows is None else _under(BESIDE, rows))
+        grades = model._grades(Scale(*own["scale"].tolist()), rated=not of_beside.trained.nnz)
+        beside = GradedRatings.of(of_beside, grades, own.get("decay"))
+    model._scorer = model._load_scorer(lists, model._feedback(lists.get("decay"), beside))
+    for side, own, ids in (("users", of_users, model.users), ("items", of_items, model.items)):
+        if side in card.features:
+            described = np.flatnonzero(own["described"])
+            own["values"] = own["trained"][described]
+            learned = Features.restored(card.features[side], own, ids.only(described.tolist()))
+            setattr(model, f"{side[:-1]}_features", learned)
+    return model
+
+
+def _maker(asked: type[Model], kind: str) -> type[Model]:
+    """The class that made a model: a known one, or one of the caller's own that goes by that name."""
+    if getattr(asked, "kind", None) == kind:
+        return asked
+    try:
+        found = algorithm(kind)
+    except SettingsError as error:
+        raise ModelFileError(f"{error}; load a model of your own class with that class") from None
+    if not issubclass(found, asked):
+        raise ModelFileError(
+            f"this is a model of the algorithm {kind!r}, not a {asked.__name__}; "
+            f"load it with {found.__name__}.load, or with Recommender.load"
+        )
+    return found
+
+
+def _under(prefix: str, arrays: Arrays) -> Arrays:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _side_from(arrays: Arrays) -> SideFeatures | None:
+    """The vectors of one side, from their arrays; None where there are none."""
+    if not arrays:
+        return None
+    features, later = SideFeatures(arrays["trained"], arrays["described"]), arrays["later.indices"]
+    features.grow(int(later.max(initial=-1)) + 1)  # at once, not for each
+    for index, vector in zip(later.tolist(), arrays["later.values"], strict=True):
+        features.describe(index, vector)
+    return features
+
+
 # Copying
 
 
@@ -442,28 +670,18 @@ def copy_model(source: Path, folder: Path) -> None:
     card = read_card(source)
     make_folder(folder)
     for file in card.all_files():
+        original, target = _path(source, file), folder / file.name
         try:
-            _link(_path(source, file), folder / file.name)
+            with suppress(FileExistsError):  # named after its content: it is the same
+                target.hardlink_to(original)
         except FileNotFoundError:
             raise ModelFileError(f"{source}: was replaced while it was copied; try again") from None
-        except OSError as error:
-            raise ModelFileError(explain_write_failure(folder / file.name, error)) from None
+        except OSError:  # another disk, or one without links
+            with replacing(target, ModelFileError) as draft:
+                shutil.copyfile(original, draft)
     with replacing(folder / CARD_NAME, ModelFileError) as draft:
         shutil.copy2(source / CARD_NAME, draft)
     remove_leftovers(folder, card)
-
-
-def _link(source: Path, target: Path) -> None:
-    """Files are named after their content: one that is there already is the same."""
-    if target.exists():
-        return
-    try:
-        target.hardlink_to(source)
-    except FileNotFoundError:
-        raise
-    except OSError:  # another disk, or one without links
-        with replacing(target, ModelFileError) as draft:
-            shutil.copyfile(source, draft)
 
 
 def make_folder(folder: Path) -> None:

@@ -1,16 +1,39 @@
 """What a fitted model predicts: the rating that any user would give any item, hot, warm or cold."""
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
 from cofill.models.observed import KnownRatings
-from cofill.models.results import Given, Shares, replaced_shares
+
+# Ratings that are replaced one by one to explain a prediction: each costs a fold-in.
+_ONE_BY_ONE = 200
+
+
+class Given(NamedTuple):
+    """A user who is asked about: the index of a known one, or -1 and what is known of a new one."""
+
+    others: Ints  # (n,): the items that they rated
+    ratings: Floats  # (n,), NaN for what was done and not rated
+    features: Floats | None = None  # (P,), None where nothing is known
+    widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
+    number: int = -1
+
+
+STRANGER = Given(np.empty(0, np.int32), np.empty(0, np.float32))
+"""An unknown user."""
+
+
+class Shares(NamedTuple):
+    """How far each rating and each input column of features moves m predictions."""
+
+    ratings: Doubles  # (m, n)
+    features: Doubles  # (m, input columns)
 
 
 class Predictor:
@@ -34,8 +57,16 @@ class Predictor:
         """Rows are users and columns are items, of the ratings and of the means."""
         self.known, self.scale, self.means = known, scale, means
         self.user_features, self.item_features = user_features, item_features
-        self.user_counts: Longs = known.trained_counts()  # (users,): ratings of each
-        self.item_counts: Longs = known.trained_column_counts()  # (items,)
+
+    @property
+    def user_counts(self) -> Longs:
+        """(users,): ratings of each."""
+        return self.known.row_counts
+
+    @property
+    def item_counts(self) -> Longs:
+        """(items,): ratings of each."""
+        return self.known.column_counts
 
     def item_known(self) -> Bools:
         """(items,): of which items anything is known that the algorithm can make use of."""
@@ -91,27 +122,68 @@ class Predictor:
         """(n,): the same of a user known only by these ratings and features, at some items."""
         return None
 
+    def of(self, given: Given) -> Floats:
+        """Every item (items,) for a user, known or new."""
+        return self.user(given.number) if given.number >= 0 else self.new_user(*given[:3])
+
+    def at(self, given: Given, items: Ints) -> Floats:
+        """(n,): the same at some items."""
+        if given.number >= 0:
+            return self.entries(np.full(len(items), given.number, np.int32), items)
+        return self.new_user_at(*given[:3], items)
+
+    def radius_at(self, given: Given, items: Ints, predicted: Floats) -> Floats | None:
+        """(n,): how far to either side of these predictions nine tenths of ratings are; None if that is unknown."""
+        if given.number >= 0:
+            return self.interval_radius(np.full(len(items), given.number, np.int32), items, predicted)
+        return self.new_user_interval_radius(*given[:3], items, predicted)
+
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         """(n,): the order of pairs in which `entries` is quickest, if it is called in parts."""
         return np.lexsort((items, users))
 
     def user_shares(self, given: Given, items: Ints) -> Shares:
-        """How far the ratings and features of a user, known or new, move the predictions at these items."""
-        return replaced_shares(self.new_user, given, items)
+        """How far the ratings and features of a user, known or new, move the predictions at these items.
+
+        A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What
+        remains beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many
+        ratings, those that are nearest to the unknown user's are replaced together.
+        """
+        others, ratings = given.others, given.ratings
+        by_rating = np.zeros((len(items), len(others)))
+        shares = Shares(by_rating, np.zeros((len(items), len(given.widths))))
+        if not len(others):
+            return shares
+        stranger = self.new_user(others[:0], ratings[:0])
+        usual = stranger[others]
+        whole = self.new_user(others, ratings)[items].astype(np.float64)
+
+        def lost(replaced: Longs) -> Doubles:
+            other = ratings.copy()
+            other[replaced] = usual[replaced]
+            difference: Doubles = whole - self.new_user(others, other)[items]
+            return difference
+
+        order = np.argsort(-np.abs(ratings - usual), kind="stable")
+        for place in order[:_ONE_BY_ONE]:
+            by_rating[:, place] = lost(order[order == place])
+        rest = order[_ONE_BY_ONE:]
+        if len(rest):
+            by_rating[:, rest] = lost(rest)[:, None] / len(rest)
+        by_rating += ((whole - lost(order) - stranger[items]) / len(others))[:, None]
+        return shares
 
     # Changes
 
     def add(self, users: Ints, items: Ints, ratings: Floats) -> None:
         """Add or replace ratings, of known or new users and items; predictions follow at once."""
-        triples = zip(users.tolist(), items.tolist(), ratings.tolist(), strict=True)
-        new = np.array([self.known.add(*triple) for triple in triples], np.bool_)
+        new = self.known.add(users, items, ratings)
         new_users, new_items = self._grow(0, 0)
         self._refresh(np.concatenate([new_users, users[new]]), np.concatenate([new_items, items[new]]))
 
     def remove(self, users: Ints, items: Ints) -> None:
         """Remove the ratings of these pairs, if they are known; predictions follow at once."""
-        pairs = zip(users.tolist(), items.tolist(), strict=True)
-        gone = np.array([self.known.remove(*pair) for pair in pairs], np.bool_)
+        gone = self.known.remove(users, items)
         self._refresh(users[gone], items[gone])
 
     def grow(self, users: int, items: int) -> None:
@@ -144,11 +216,10 @@ class Predictor:
     def _grow(self, users: int, items: int) -> tuple[Longs, Longs]:
         """Make room for at least so many users and items. Those that are new, to be refreshed."""
         known, means = self.known, self.means
-        old_users, old_items = len(self.user_counts), len(self.item_counts)
+        old_users, old_items = len(means.row), len(means.column)
         known.grow(users, items)
         self.user_features.grow(known.rows)
         self.item_features.grow(known.columns)
-        self.user_counts, self.item_counts = grown(self.user_counts, known.rows), grown(self.item_counts, known.columns)
         means.row, means.column = grown(means.row, known.rows), grown(means.column, known.columns)
         self._make_room()
         return np.arange(old_users, known.rows), np.arange(old_items, known.columns)
@@ -158,15 +229,11 @@ class Predictor:
         known, means = self.known, self.means
         users, items = np.unique(users), np.unique(items)
         for user in users.tolist():
-            others, ratings = known.row(user)
-            self.user_counts[user], about = len(others), self.user_features.values[user]
-            trained = self.user_as_trained(user)
-            means.row[user] = means.trained_row[user] if trained else means.row_of(others, ratings, about)
+            trained, about = self.user_as_trained(user), self.user_features.values[user]
+            means.row[user] = means.trained_row[user] if trained else means.row_of(*known.row(user), about)
         for item in items.tolist():
-            others, ratings = known.column(item)
-            self.item_counts[item], about = len(others), self.item_features.values[item]
-            trained = self.item_as_trained(item)
-            means.column[item] = means.trained_column[item] if trained else means.column_of(others, ratings, about)
+            trained, about = self.item_as_trained(item), self.item_features.values[item]
+            means.column[item] = means.trained_column[item] if trained else means.column_of(*known.column(item), about)
         self._follow(users.tolist(), items.tolist())
 
     def _make_room(self) -> None:

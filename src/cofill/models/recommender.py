@@ -13,30 +13,31 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, Unpack, cast, get_a
 
 import numpy as np
 
-from cofill.arrays import Floats, Ints, Longs
+from cofill.arrays import Bools, Floats, Ints, Longs
 from cofill.config import ListSettings, Settings
 from cofill.data.attributes import Attributes
 from cofill.data.described import DescribedRatings, SideFeatures
-from cofill.data.features import Features
+from cofill.data.features import Features, ReadableColumn
 from cofill.data.interactions import Interactions
+from cofill.data.pairs import read_pairs
 from cofill.data.ratings import Ratings, Scale
 from cofill.data.vocabulary import Id, Vocabulary
-from cofill.errors import DataError, ModelFileError, NotFittedError, SettingsError, UnknownIdError
+from cofill.errors import DataError, NotFittedError, SettingsError, UnknownIdError
 from cofill.exchange import ALONE, Exchange
 from cofill.models.lists.feedback import HIGHEST_WEIGHT, Feedback, GradedRatings, Grades, time_decay
 from cofill.models.lists.gram import Done
 from cofill.models.lists.item_weights import Penalties
-from cofill.models.lists.rules import By, Rules, Selection, SimilarRules
-from cofill.models.lists.scorer import KeysOfSides, LinearScorer, ListScorer, Sides
+from cofill.models.lists.rules import By, Catalogue, Rules, Selection, SimilarRules
+from cofill.models.lists.scorer import About, KeysOfSides, LinearScorer, ListScorer, Sides
 from cofill.models.observed import KnownRatings
-from cofill.models.persistence import Arrays, PartInfo, read_model
+from cofill.models.persistence import Arrays, PartInfo, read_model, save
 from cofill.models.persistence import State as State  # which an algorithm of another package returns
-from cofill.models.predictor import Predictor
+from cofill.models.predictor import STRANGER, Given, Predictor, Shares
 from cofill.models.results import (
     BestItems,
+    Contribution,
     EpochRecord,
     Explanation,
-    Given,
     ItemPlaces,
     Predicted,
     RankedList,
@@ -49,9 +50,15 @@ from cofill.models.results import (
     placed,
     users_asked,
 )
-from cofill.models.scoring import STRANGER, Scoring, described, likeness_to, pair_indices, taken_in
-from cofill.models.shards import save
-from cofill.progress import Progress, Step, unseen
+from cofill.progress import Forecast, Progress, Step, unseen
+from cofill.threads import on_all_cores
+
+# A lower bound of a rating is its prediction less so many standard errors of the item's mean, which has as many
+# ratings as the item, and a few that everything is thought to have.
+_STANDARD_ERRORS = 1.64
+_RATINGS_BEFORE = 7.0
+_USERS_AT_ONCE = 64  # that a thread makes the lists of
+_LEAST_LENGTH = 1e-12  # of a vector: its square is still a number in single precision
 
 Side = Literal["user", "item"]
 
@@ -162,10 +169,6 @@ class Recommender(ABC):
     def _load_scorer(self, arrays: Arrays, feedback: Feedback) -> ListScorer:
         return LinearScorer.restored(arrays, feedback, self._sides)
 
-    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        """The same, told how long the fit will still take, where an algorithm can say."""
-        return progress
-
     def facts(self) -> list[tuple[str, str]]:
         """Facts about the algorithm for the report: name and value."""
         return []
@@ -226,7 +229,9 @@ class Recommender(ABC):
                 f"{name} learns from ratings, and these are interactions",
                 "use the algorithm 'lists', 'ease', 'ials', 'item-knn' or 'popularity' for them",
             )
-        tell = self._forecast(progress, data) if progress is not None else unseen
+        more = data.interactions
+        decay, decay_beside = self._decay(data.ratings), None if more is None else self._decay(more)
+        tell = unseen if progress is None else Forecast(progress)
         predictor = self._learn(data, Fitting(tell, Path(checkpoint) if checkpoint else None, resume))
         self.users, self.items = data.ratings.users.copy(), data.ratings.items.copy()
         self.titles, self.data_summary = dict(data.ratings.titles), data.summary
@@ -234,11 +239,11 @@ class Recommender(ABC):
             self.user_features, self.item_features = data.about_users, data.about_items
         self.item_attributes = Attributes.of_features(self.items, data.about_items)
         self._predictor, self.item_places, self.part = predictor, None, None
-        beside, more = None, data.interactions
+        beside = None
         if more is not None:
             known = KnownRatings(more.rows("user"), more.rows("item"))
-            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), self._decay(more))
-        feedback = self._feedback(self._decay(data.ratings), beside)
+            beside = GradedRatings.of(known, self._grades(more.scale, rated=False), decay_beside)
+        feedback = self._feedback(decay, beside)
         self._scorer = self._fit_scorer(feedback, lambda share: tell(Step("fitting the list scorer", share, 1.0, 1.0)))
         self.trained = datetime.now(UTC)
         return self
@@ -310,10 +315,6 @@ class Recommender(ABC):
         return self._scorer
 
     @property
-    def _scoring(self) -> Scoring:
-        return Scoring(self.predictor, self.scorer, self.items, self.rated)
-
-    @property
     def scale(self) -> Scale:
         """The least and the greatest rating."""
         return self.predictor.scale
@@ -378,14 +379,14 @@ class Recommender(ABC):
         `pairs` is an iterable of (user, item) tuples, two arrays or lists of ids, a frame, a file, or Ratings. With
         `with_interval` also the prediction intervals, in which nine tenths of the true ratings are expected.
         """
-        indices = pair_indices(pairs, self.users, self.items)
+        indices = self._pair_indices(pairs)
         return self.predict_intervals(*indices) if with_interval else self.predict_indices(*indices)
 
     def predict_indices(self, users: Ints, items: Ints) -> Floats:
         """As `predict`, for indices of this model's vocabularies; -1 is an unknown id."""
         if not self.rated:
             raise DataError("this model was trained on interactions, so it knows no ratings to predict; ask for lists")
-        return self._scoring.clipped(self.predictor.entries(users, items))
+        return self._clipped(self.predictor.entries(users, items))
 
     def predict_intervals(self, users: Ints, items: Ints) -> Predicted:
         """As `predict` with intervals, for indices of this model's vocabularies; -1 is an unknown id."""
@@ -396,25 +397,67 @@ class Recommender(ABC):
                 f"a model of {self.kind!r} does not know how far off its predictions are",
                 "train a CFN with the decoder process, which is the default",
             )
-        return Predicted(ratings, *self._scoring.interval(ratings, radius))
+        return Predicted(ratings, self._clipped(ratings - radius), self._clipped(ratings + radius))
 
     def quickest_order(self, users: Ints, items: Ints) -> Longs:
         """(n,): the order of pairs, given by index, in which they are predicted fastest, if in parts."""
         return self.predictor.quickest_order(users, items)
 
+    def _clipped(self, ratings: Floats) -> Floats:
+        return np.clip(ratings, np.float32(self.scale.low), np.float32(self.scale.high))
+
+    def _pair_indices(self, pairs: object) -> tuple[Ints, Ints]:
+        """Indices (n,) of users and of items; -1 is an unknown id."""
+        try:
+            users, items = read_pairs(pairs)
+        except DataError as error:
+            if not {"user", "item"} & error.remedy.arguments.keys():
+                raise
+            raise DataError(error.found, "name the columns user and item", where=error.where) from None
+        return self.users.find(users), self.items.find(items)
+
+    # Users who are asked about
+
     def _given(self, user: Id | Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
         """A user, given as to `recommend`."""
         if isinstance(user, Mapping):
-            if features is not None and not self.follows_features:
-                raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
-            return self._scoring.new_user(user, None if features is None else self._learned("user").encode(features))
+            return self._new_user(user, features)
         if features is not None:
             raise DataError(
                 f"features describe a new user, and {user!r} is an id; give ratings with them, or {{}}, "
                 f"or describe the user with describe_users first"
             )
-        index = int(self.users.find([user])[0])
-        return STRANGER if index < 0 else self._scoring.known_user(index)
+        index, about = int(self.users.find([user])[0]), self.predictor.user_features
+        if index < 0:
+            return STRANGER
+        vector = about.values[index] if about.width and about.described[index] else None
+        return Given(*self.predictor.known.row(index), vector, number=index)
+
+    def _new_user(self, ratings: Mapping[Any, float], features: Mapping[str, object] | None) -> Given:
+        """A user with these ratings {item: rating} and features; weights of interactions count up to the greatest."""
+        if features is not None and not self.follows_features:
+            raise DataError(f"a model of {self.kind!r} cannot use the features of a new user; leave them out")
+        low, high = self.scale
+        most = high if self.rated else np.inf
+        for item, rating in ratings.items():
+            if not isinstance(rating, int | float | np.number) or not low <= rating <= most:
+                wanted = f"the rating of item {item!r} must be between {low:g} and {high:g}"
+                if not self.rated:
+                    wanted = f"the weight of item {item!r} must be a number of at least {low:g}"
+                raise DataError(f"{wanted}. Got {rating!r}")
+        indices = self._item_indices(ratings, "check the id, or leave it out")
+        if len(np.unique(indices)) < len(indices):
+            raise DataError(f"an item is rated twice among {list(ratings)}; keep one rating of each")
+        order, values = np.argsort(indices), np.array(list(ratings.values()), np.float32)
+        about = None if features is None else self._learned("user").encode(features)
+        return Given(indices[order], np.minimum(values, np.float32(high))[order], about)
+
+    def _item_indices(self, items: Iterable[Id], remedy: str = "check the id") -> Ints:
+        wanted = list(items)
+        indices = self.items.find(wanted)
+        if (indices < 0).any():
+            raise UnknownIdError(f"item {wanted[int(np.argmin(indices))]!r} is not in the model; {remedy}")
+        return indices
 
     def _learned(self, side: Side) -> Features:
         """The features of users or items, as encoded in training."""
@@ -438,23 +481,66 @@ class Recommender(ABC):
         Ratings are clipped to the scale; they are not the lower bounds that `recommend` ranks by.
         """
         self._check_by(by)
-        given, scoring = self._given(user, features), self._scoring
-        return scoring.scores(given, by) if by == "list" else scoring.clipped(scoring.ratings(given))
+        given = self._given(user, features)
+        return self._scores(given, by) if by == "list" else self._clipped(self.predictor.of(given))
 
     def user_scores(self, users: Longs, *, by: By = "list") -> Floats:
         """(n, items): what lists of users, given by index, are ranked by, without rules; unrated items come last."""
-        return self._scoring.unrated_last(self._scoring.scores_of_users(users, by))
+        return self._unrated_last(self._scores_of_users(users, by))
 
     def new_user_scores(self, items: Ints, ratings: Floats, *, by: By = "list") -> Floats:
         """(items,): what the list of a new user with these ratings of items, given by index, is ranked by."""
         order = np.argsort(items)
-        scores = self._scoring.scores(Given(items[order], ratings[order]), by)[None]
-        alone: Floats = self._scoring.unrated_last(scores)[0]
-        return alone
+        return self._unrated_last(self._scores(Given(items[order], ratings[order]), by))
 
     def stranger_scores(self, *, by: By = "list") -> Floats:
         """(items,): what the list of an unknown user is ranked by."""
-        return self.new_user_scores(STRANGER.others, STRANGER.ratings, by=by)
+        return self._unrated_last(self._scores(STRANGER, by))
+
+    def _scores(self, given: Given, by: By) -> Floats:
+        """(items,): what the list of a user is ranked by."""
+        if by == "rating":
+            return self._lower_bound(self.predictor.of(given))
+        about = None if given.features is None else About(given.features[None], np.ones(1, np.bool_))
+        return self.scorer.one(*self._done_by(given), about)
+
+    def _scores_of_users(self, users: Longs, by: By) -> Floats:
+        """(n, items): the same for some users, given by index."""
+        if by == "rating":
+            return self._lower_bound(self.predictor.users(users))
+        of_users = self.predictor.user_features
+        about = About(of_users.values[users], of_users.described[users]) if of_users.width else None
+        return self.scorer.of_people(self.scorer.feedback.rows(users), about)
+
+    def _done_by(self, given: Given) -> tuple[Ints, Floats]:
+        """Items and grades of what a user did."""
+        feedback = self.scorer.feedback
+        if given.number >= 0:
+            return feedback.row(given.number)
+        return given.others, feedback.main.grades.of(given.ratings)
+
+    def _lower_bound(self, predicted: Floats) -> Floats:
+        """(..., items): ratings less what is uncertain of them, from how many ratings an item has."""
+        error = self.predictor.known.spread() / np.sqrt(self.item_counts() + _RATINGS_BEFORE)
+        lower: Floats = predicted - (_STANDARD_ERRORS * error).astype(np.float32)
+        return lower
+
+    def _raters(self) -> Longs:
+        """(items,): how many users rated each item, or did something with it, whichever are more."""
+        counts, beside = self.item_counts(), self.scorer.feedback.beside
+        if beside is None:
+            return counts
+        found, others = counts.copy(), beside.known.column_counts
+        found[: len(others)] = np.maximum(found[: len(others)], others)
+        return found
+
+    def _unrated_last(self, scores: Floats) -> Floats:
+        """(..., items): scores (changed in place) in which items without a rating are below all others."""
+        unrated = self._raters() == 0
+        if unrated.any() and not unrated.all():
+            above = scores[..., unrated].max(-1, keepdims=True) - scores[..., ~unrated].min(-1, keepdims=True)
+            scores[..., unrated] -= np.maximum(above, 0) + 1
+        return scores
 
     def _check_by(self, by: str) -> None:
         if by not in get_args(By):
@@ -489,7 +575,12 @@ class Recommender(ABC):
         self._check_by(by)
         if isinstance(user, Iterable) and not isinstance(user, str | Mapping):
             raise DataError("recommend is about one person, and this may be several", "ask recommend_many about them")
-        found = self._scoring.best_for(self._given(user, features), n, by, exclude_known, self._selection(by, rules))
+        given, selection = self._given(user, features), self._selection(by, rules)
+        known = self.known_items(given.number) if given.number >= 0 else given.others
+        scores = self._scores(given, by)
+        best = np.array(selection.best(scores, known if exclude_known else known[:0], n), np.int32)
+        ratings = self._clipped(self.predictor.at(given, best)) if self.rated else None
+        found = BestItems(np.array([len(best)]), best, scores[best], ratings, self._raters()[best])
         return next(found.lists(self.items, self.titles))
 
     def recommend_many(
@@ -520,16 +611,49 @@ class Recommender(ABC):
         def best(some: Longs) -> BestItems:
             if len(self.items) != size:
                 raise DataError("the model has more items than when these lists were asked for", "ask for them again")
-            return self._scoring.best_of_users(some, n, by, exclude_known, selection)
+            return self._best_of_users(some, n, by, exclude_known, selection)
 
         return UserLists(self, ids, indices, best, progress)
 
+    def _best_of_users(self, users: Longs, n: int, by: By, exclude_known: bool, selection: Selection) -> BestItems:
+        """The lists of some users, given by index; -1 is an unknown user."""
+        feedback, strangers = self.scorer.feedback, users < 0
+        self.scorer.up_to_date()  # before threads ask
+
+        def lists(some: Longs) -> list[tuple[Ints, Floats]]:
+            scores = self._scores_of_users(some, by)
+            picked = selection.best_of_many(scores, feedback.rows(some) if exclude_known else None, n)
+            return [(items, own[items]) for items, own in zip(picked, scores, strict=True)]
+
+        known = users[~strangers]
+        # The predictions of a network use all cores by themselves.
+        parts = np.array_split(known, -(-len(known) // _USERS_AT_ONCE)) if by == "list" and len(known) else [known]
+        found = [one for part in on_all_cores(lists, parts) for one in part]
+        if strangers.any():
+            scores = self._scores(STRANGER, by)
+            items = np.array(selection.best(scores, STRANGER.others, n), np.int32)
+            of_known = iter(found)
+            found = [(items, scores[items]) if new else next(of_known) for new in strangers.tolist()]
+        lengths = np.array([len(items) for items, _ in found], np.int64)
+        items = np.concatenate([STRANGER.others, *(items for items, _ in found)])
+        chosen = np.concatenate([STRANGER.ratings, *(scores for _, scores in found)])
+        ratings = self.predict_indices(np.repeat(users, lengths).astype(np.int32), items) if self.rated else None
+        return BestItems(lengths, items, chosen, ratings, self._raters()[items])
+
     def _selection(self, by: By, rules: Rules) -> Selection:
+        """Rules worked out for the items as they are now."""
         vectors = None
         if rules.get("diversity"):
             of_lists = self.scorer.item_vectors()
             vectors = self.item_vectors() if of_lists is None else of_lists
-        return self._scoring.selection(rules, by, self.item_attributes, vectors)
+        return Catalogue(
+            self.items,
+            self.item_attributes,
+            counts=self._raters(),
+            placeable=self.predictor.item_features.described,
+            vectors=vectors,
+            floor=0.0 if by == "list" else self.scale.low,
+        ).selection(rules)
 
     def similar(self, item: Id, n: int = 10, **rules: Unpack[SimilarRules]) -> RankedList[Similar]:
         """The n items most similar to this one, by cosine similarity of their embeddings.
@@ -543,7 +667,7 @@ class Recommender(ABC):
             raise UnknownIdError(f"too little is known of item {item!r} yet: nothing can be said to be like it")
         if vectors.shape[1] == 0:
             raise DataError(f"a model of {self.kind!r} knows nothing that makes one item like another; ask a CFN")
-        likeness = likeness_to(index, vectors, known)[: len(self.items)]
+        likeness = _likeness_to(index, vectors, known)
         best = self._selection("list", cast(Rules, rules)).nearest(likeness, n)  # each of the rules is one of lists
         entries = [Similar(other := self.items.id(i), float(likeness[i]), self.titles.get(other)) for i in best]
         return RankedList(entries, Similar._fields, integers=self.items.integers)
@@ -571,14 +695,60 @@ class Recommender(ABC):
     ) -> list[Explanation]:
         """The same for several items, which costs little more than for one, intervals aside."""
         self._check_by(by)
-        given, wanted = self._given(user, features), list(items)
-        asked = self.items.find(wanted)
-        if (asked < 0).any():
-            raise UnknownIdError(f"item {wanted[int(np.argmin(asked))]!r} is not in the model; check the id")
+        given, asked = self._given(user, features), self._item_indices(items)
         columns: list[tuple[str, int]] = []
         if given.features is not None:
             columns = [column for source in self._learned("user").sources for column in source.widths()]
-        return self._scoring.explain(given, asked, by, columns, self.titles, with_interval=with_interval)
+        done, shares = self._shares(given._replace(widths=tuple(width for _, width in columns)), asked, by)
+        value, base = (
+            (self._scores(one, by) if by == "list" else self.predictor.of(one))[asked] for one in (given, STRANGER)
+        )
+        clipped = value if by == "list" else self._clipped(value)
+        radius = self.predictor.radius_at(given, asked, clipped) if with_interval and by == "rating" else None
+        ends = [(None, None)] * len(asked)
+        if radius is not None:
+            low, high = (self._clipped(end).tolist() for end in (clipped - radius, clipped + radius))
+            ends = list(zip(low, high, strict=True))
+        rated = [self.items.id(item) for item in done.others.tolist()]
+        sources = [
+            Contribution(0.0, item, None if np.isnan(rating) else rating, self.titles.get(item))
+            for item, rating in zip(rated, done.ratings.tolist(), strict=True)
+        ]
+        sources += [Contribution(0.0, feature=name) for name, _ in columns]
+        found = []
+        for place, item in enumerate(self.items.id(index) for index in asked.tolist()):
+            amounts = np.append(shares.ratings[place], shares.features[place])
+            order = np.argsort(-np.abs(amounts), kind="stable").tolist()
+            # A column that moves nothing is one of which nothing is known.
+            shown = [at for at in order if at < len(rated) or amounts[at] != 0]
+            found.append(
+                Explanation(
+                    item=item,
+                    by=by,
+                    value=float(value[place]),
+                    clipped=float(clipped[place]),
+                    base=float(base[place]),
+                    contributions=[sources[at]._replace(amount=float(amounts[at])) for at in shown],
+                    remainder=float(value[place]) - float(base[place]) - float(amounts.sum()),
+                    title=self.titles.get(item),
+                    low=ends[place][0],
+                    high=ends[place][1],
+                )
+            )
+        return found
+
+    def _shares(self, given: Given, asked: Ints, by: By) -> tuple[Given, Shares]:
+        """What a user did, and how far each of it and their features move the scores or ratings of items."""
+        if by == "rating":
+            return given, self.predictor.user_shares(given, asked)
+        items, grades = self._done_by(given)
+        of_features = np.zeros((len(asked), 0))
+        if given.features is not None:
+            of_features = self.scorer.feature_shares(len(items), given.features, given.widths, asked)
+        rated = dict(zip(given.others.tolist(), given.ratings.tolist(), strict=True))
+        ratings = np.array([rated.get(item, np.nan) for item in items.tolist()], np.float32)
+        shares = Shares(self.scorer.shares(items, grades, asked), of_features)
+        return given._replace(others=items, ratings=ratings), shares
 
     # What happens after the training
 
@@ -596,7 +766,7 @@ class Recommender(ABC):
                 f"a rating of {read.values[outside][0]:g} is outside the model's scale of {low:g} to {high:g}; "
                 f"correct it, or train again with a wider scale"
             )
-        users, items = taken_in(read, self.users, self.items, self.titles)
+        users, items = self._taken_in(read)
         self.predictor.add(users, items, read.values)
         self._tell_scorer(users, items)
         return self
@@ -618,14 +788,14 @@ class Recommender(ABC):
             trained = self.predictor.known.trained
             none = KnownRatings.none(trained.rows, trained.columns)
             grades = self._grades(Scale(0.0, HIGHEST_WEIGHT), rated=True)
-            feedback.beside = self._feedback(None, GradedRatings.of(none, grades, None)).beside
-        users, items = taken_in(read, self.users, self.items, self.titles)
+            feedback.beside = self._feedback(None, GradedRatings(none, grades)).beside  # as this algorithm grades
+        users, items = self._taken_in(read)
         graded = feedback.beside if self.rated else feedback.main
         assert graded is not None
         weights = graded.added_up(users, items, read.values, to_training=replacing)
         if self.rated:
             self.predictor.grow(len(self.users), len(self.items))
-            graded.add(users, items, weights)
+            graded.known.add(users, items, weights)
         else:
             self.predictor.add(users, items, weights)
         self._tell_scorer(users, items)
@@ -638,7 +808,7 @@ class Recommender(ABC):
         known, and interactions beside ratings stay: to take back a rating does not undo a purchase.
         """
         self._check_whole()
-        users, items = pair_indices(pairs, self.users, self.items)
+        users, items = self._pair_indices(pairs)
         seen = (users >= 0) & (items >= 0)
         self.predictor.remove(users[seen], items[seen])
         self._tell_scorer(users[seen], items[seen])
@@ -662,7 +832,17 @@ class Recommender(ABC):
         self._check_whole()
         indices = self.users.find(list(users))
         indices = np.unique(indices[indices >= 0])
-        self._tell_scorer(indices, self._scoring.forget(indices))
+        predictor, feedback = self.predictor, self.scorer.feedback
+        done = [feedback.items_of(user) for user in indices.tolist()]
+        pairs = np.repeat(indices, list(map(len, done))), np.concatenate([STRANGER.others, *done])
+        predictor.remove(*pairs)
+        for graded in feedback.sources:
+            graded.known.remove(*pairs)
+            graded.forgotten.update(indices.tolist())
+        width = predictor.user_features.width
+        if width and len(indices):
+            predictor.describe_users(indices, np.full((len(indices), width), np.nan, np.float32))
+        self._tell_scorer(indices, pairs[1])
         return self
 
     def describe_items(self, source: object) -> Self:
@@ -671,8 +851,7 @@ class Recommender(ABC):
         `source` is {item: {column: value}}, or a table that has these columns: a file or a frame.
         """
         self._check_whole()
-        learned = self._learned("item")
-        indices, vectors, words = described(source, learned, self.items, self.predictor.item_features)
+        indices, vectors, words = _described(source, self._learned("item"), self.items, self.predictor.item_features)
         self.predictor.describe_items(indices, vectors)
         self.item_attributes.describe(indices, words)
         self._tell_scorer((), indices)
@@ -684,10 +863,18 @@ class Recommender(ABC):
         `source` is {user: {column: value}}, or a table that has these columns: a file or a frame.
         """
         self._check_whole()
-        learned = self._learned("user")
-        indices, vectors, _ = described(source, learned, self.users, self.predictor.user_features)
+        indices, vectors, _ = _described(source, self._learned("user"), self.users, self.predictor.user_features)
         self.predictor.describe_users(indices, vectors)
         return self
+
+    def _taken_in(self, read: Ratings) -> tuple[Ints, Ints]:
+        """Indices (n,) of users and items, new ones too; ids that have no rating here are not added."""
+        rated_users, user_place = np.unique(read.user_index, return_inverse=True)
+        rated_items, item_place = np.unique(read.item_index, return_inverse=True)
+        users = self.users.add(read.users.array()[rated_users])[user_place]
+        items = self.items.add(read.items.array()[rated_items])[item_place]
+        self.titles |= {self.items.own(item): title for item, title in read.titles.items() if item in self.items}
+        return users, items
 
     def _tell_scorer(self, users: Iterable[Any], items: Iterable[Any]) -> None:
         self.scorer.changed({int(user) for user in users}, {int(item) for item in items})
@@ -704,7 +891,7 @@ class Recommender(ABC):
         """Write the model into a folder, whole or not at all; an older model there is replaced.
 
         With `shards` it is cut by the columns of its network, which are users with orientation "item", into so many
-        shards with about as many ratings each. `load` takes either form, and a part of the latter.
+        shards of about the same size. `load` takes either form, and a part of the latter.
         """
         self._check_whole()
         self.predictor  # noqa: B018  # a model that is not fitted says so before anything is written
@@ -717,10 +904,32 @@ class Recommender(ABC):
         Of a model in shards, `part` is one of them, in no more memory than that. It predicts and recommends for its
         users as the whole model does; all others are new users to it. It can be neither changed nor saved.
         """
-        model = read_model(Path(folder), cls, part)
-        if not isinstance(model, cls):
-            raise ModelFileError(
-                f"{folder}: this is a model of the algorithm {model.kind!r}, not a {cls.__name__}; "
-                f"load it with {type(model).__name__}.load, or with Recommender.load"
-            )
+        model: Self = read_model(Path(folder), cls, part)
         return model
+
+
+def _likeness_to(index: int, vectors: Floats, known: Bools) -> Floats:
+    """(n,): the cosine of vectors (n, width), about the mean of the known ones, to one; -inf of that and of unknown."""
+    centred = vectors - vectors[known].mean(0)
+    norms = np.maximum(np.linalg.norm(centred, axis=1), np.float32(_LEAST_LENGTH))
+    likeness: Floats = centred @ centred[index] / (norms * norms[index])
+    likeness[~known] = likeness[index] = -np.inf
+    return likeness
+
+
+def _described(
+    source: object, learned: Features, ids: Vocabulary, features: SideFeatures
+) -> tuple[Ints, Floats, Mapping[str, ReadableColumn]]:
+    """Indices (n,), features (n, width) and their words, from {id: {column: value}} or a table. New ids are added."""
+    words: Mapping[str, ReadableColumn]
+    if isinstance(source, Mapping):
+        named: Any = list(source)
+        vectors = np.array([learned.encode(about) for about in source.values()], np.float32)
+        vectors, words = vectors.reshape(len(source), learned.width), learned.in_words(list(source.values()))
+    else:
+        read = learned.encode_table(source, unmentioned=np.nan)
+        named, vectors, words = read.ids.array(), read.values, read.readable
+    known = ids.find(named)
+    # A table may say nothing of tags, say: what is known of them stays, and of new ones nothing is known.
+    before = np.where((known >= 0)[:, None], features.values[known], np.float32(0)) if len(known) else vectors
+    return ids.add(named), np.where(np.isnan(vectors), before, vectors), words

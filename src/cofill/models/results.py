@@ -2,12 +2,12 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from cofill.arrays import Doubles, Floats, Ints, Longs
+from cofill.arrays import Floats, Ints, Longs
 from cofill.data.frames import InFrames, in_pandas
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError, DataWarning, Remedy, UnknownIdError
@@ -106,18 +106,6 @@ class RankedList(list[_Entry], InFrames):
         if not self._integers:
             columns["item"] = [str(entry.item) for entry in self]
         return pl.DataFrame(columns, schema=list_schema(columns, integers=["item"] if self._integers else []))
-
-
-def best_of(scores: Floats, n: int) -> list[int]:
-    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
-    if n < len(scores):
-        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
-        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
-        candidates = np.flatnonzero(scores >= threshold)
-    else:
-        candidates = np.arange(len(scores))
-    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
-    return [int(i) for i in best if scores[i] > -np.inf]
 
 
 def check_count(n: int) -> None:
@@ -258,9 +246,6 @@ class UserLists(InFrames):
 
 # Explanations
 
-# Ratings that are replaced one by one: each costs a fold-in.
-_ONE_BY_ONE = 200
-
 
 class Contribution(NamedTuple):
     """One of the user's ratings or feature columns, and how far it moves a predicted rating or a list score."""
@@ -298,55 +283,6 @@ class Explanation(NamedTuple):
     """Where the interval of a predicted rating begins, in which nine tenths of the true ones are expected."""
     high: float | None = None
     """Where it ends."""
-
-
-class Given(NamedTuple):
-    """What is known of the row or column whose predictions are explained."""
-
-    others: Ints  # (n,): the columns that a row has rated, or the rows that a column has
-    ratings: Floats  # (n,), NaN for what was done and not rated
-    features: Floats | None = None  # (P,), None where nothing is known
-    widths: tuple[int, ...] = ()  # how many features each input column has: they are explained as one
-    number: int = -1  # which row or column it is, if it is one of the matrix
-
-
-class Shares(NamedTuple):
-    """How far each rating and each input column of features moves m predictions."""
-
-    ratings: Doubles  # (m, n)
-    features: Doubles  # (m, input columns)
-
-
-def replaced_shares(fold_in: Callable[[Ints, Floats], Floats], given: Given, asked: Ints) -> Shares:
-    """Shares of the predictions of any model that can fold in: predict everything from some ratings.
-
-    A rating's share is what the prediction loses if it is replaced by the prediction for an unknown user. What remains
-    beyond the prediction for an unknown user with all of them replaced is shared evenly. Of very many ratings, those
-    that are nearest to the unknown user's are replaced together.
-    """
-    others, ratings = given.others, given.ratings
-    by_rating = np.zeros((len(asked), len(others)))
-    nothing = Shares(by_rating, np.zeros((len(asked), len(given.widths))))
-    if not len(others):
-        return nothing
-    stranger = fold_in(others[:0], ratings[:0])
-    usual = stranger[others]
-    whole = fold_in(others, ratings)[asked].astype(np.float64)
-
-    def lost(replaced: Longs) -> Doubles:
-        other = ratings.copy()
-        other[replaced] = usual[replaced]
-        difference: Doubles = whole - fold_in(others, other)[asked]
-        return difference
-
-    order = np.argsort(-np.abs(ratings - usual), kind="stable")
-    for place in order[:_ONE_BY_ONE]:
-        by_rating[:, place] = lost(order[order == place])
-    rest = order[_ONE_BY_ONE:]
-    if len(rest):
-        by_rating[:, rest] = lost(rest)[:, None] / len(rest)
-    by_rating += ((whole - lost(order) - stranger[asked]) / len(others))[:, None]
-    return nothing
 
 
 # The map of the items
@@ -406,8 +342,8 @@ class EpochRecord:
     exchanging: float = 0.0  # share of the seconds that went into the exchange between them
 
     def as_json(self) -> dict[str, Any]:
-        usual = {"lowered": 0, "rows": "", "workers": 1, "exchanging": 0.0}
-        return {name: value for name, value in asdict(self).items() if name not in usual or usual[name] != value}
+        """What is not as it is usually."""
+        return {one.name: value for one in fields(self) if (value := getattr(self, one.name)) != one.default}
 
     def measures(self) -> dict[str, float]:
         """What a progress display shows of it."""

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import cofill.models.results
+import cofill.models.predictor
 from cofill import CFN, Features, algorithm
 from cofill.config import CFNSettings
 from cofill.data.datasets.world import World, make_world
@@ -300,7 +300,7 @@ def test_very_many_ratings_are_replaced_together(monkeypatch: pytest.MonkeyPatch
     model = baseline("means")
     ratings = {item: 0.5 + item % 10 / 2 for item in range(1, 21)}
     one_by_one = amounts(why(model, ratings, 50))
-    monkeypatch.setattr(cofill.models.results, "_ONE_BY_ONE", 3)
+    monkeypatch.setattr(cofill.models.predictor, "_ONE_BY_ONE", 3)
     explanation = why(model, ratings, 50)
     assert_adds_up(model, ratings, explanation)
     assert abs(explanation.remainder) < 1e-3

@@ -208,6 +208,14 @@ def test_new_items_count_among_those_of_a_kind() -> None:
         assert len([item for item in found if item >= ITEMS - 6]) == 3 * most // 2
 
 
+@pytest.mark.parametrize("n", [ITEMS, 300, 10**10])
+def test_lists_of_many_that_are_as_long_as_there_are_items(n: int) -> None:
+    model = plain()
+    for person, found in model.recommend_many([0, 3, 4], n):
+        assert found == model.recommend(person, n)
+        assert len(found) == len(model.items) - len(model.known_items(model.users.index(person)))
+
+
 def test_what_is_like_a_new_item_is_not_diverse() -> None:
     vectors = np.array([[1, 0], [0, 1], [1, 0]], np.float32)
     flags = np.array([False, False, True])
@@ -497,8 +505,20 @@ def test_time_decay_is_kept_and_needs_times(tmp_path: Path) -> None:
     model.save(tmp_path)
     for person in (0, 3):
         np.testing.assert_array_equal(Recommender.load(tmp_path).score(person), model.score(person))
+
+
+def test_a_half_life_without_times_is_refused_before_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Means, "_learn", None)  # it may take hours
     with pytest.raises(DataError, match="half_life needs to know when people rated"):
         Means(half_life="3w").fit(list(triples()))
+
+
+def test_weights_of_a_new_user_that_are_no_numbers() -> None:
+    model = ListModel().fit(Interactions.read([(person, item) for person, item, _ in triples()]))
+    assert model.recommend({1: 7.0}) == model.recommend({1: 1.0})  # more than the greatest of the training is it
+    for weight in ("2", None, -1.0, float("nan")):
+        with pytest.raises(DataError, match=r"the weight of item 1 must be a number of at least 0. Got"):
+            model.recommend({1: weight})  # type: ignore[dict-item]
 
 
 def test_ratings_are_read_with_their_scale() -> None:

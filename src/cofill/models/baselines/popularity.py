@@ -25,9 +25,9 @@ from cofill.data.sparse import SparseRows
 from cofill.models.bias_models import Means
 from cofill.models.lists.feedback import Feedback, GradedRatings, Grades, entries_where
 from cofill.models.lists.gram import Done, gram_of
+from cofill.models.lists.rules import best_of
 from cofill.models.lists.scorer import Followed, ListScorer, Sides
 from cofill.models.observed import Arrays
-from cofill.models.results import best_of
 
 Grading = Literal["graded", "plain", "liked"]
 

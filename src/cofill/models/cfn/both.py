@@ -9,8 +9,7 @@ import numpy.typing as npt
 from cofill.arrays import Doubles, Floats, Ints, Longs
 from cofill.data.sparse import SparseRows
 from cofill.models.cfn.scaling import hold_out
-from cofill.models.predictor import Predictor
-from cofill.models.results import Given, Shares
+from cofill.models.predictor import Given, Predictor, Shares
 
 Counts = npt.NDArray[np.integer]
 
@@ -104,7 +103,6 @@ class Ensemble(Predictor):
         """Both share their known ratings and features, which change here alone."""
         super().__init__(by_user.known, by_user.scale, by_user.means, by_user.user_features, by_user.item_features)
         self.by_user, self.by_item, self.stacking = by_user, by_item, stacking
-        self.user_counts, self.item_counts = by_user.user_counts.copy(), by_user.item_counts.copy()
 
     def item_vectors(self) -> Floats:
         return self.by_item.item_vectors()

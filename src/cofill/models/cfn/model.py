@@ -37,11 +37,11 @@ from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides
 from cofill.models.observed import KnownRatings, known_arrays, known_from
-from cofill.models.persistence import Arrays, Cut, all_columns
+from cofill.models.persistence import Arrays, Cut
 from cofill.models.predictor import Predictor
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.models.rng import Portion
-from cofill.progress import Forecast, Progress, Step
+from cofill.progress import Progress, Step
 
 _ROWS: dict[Orientation, str] = {"item": "an item (V-CFN in the paper)", "user": "a user (U-CFN in the paper)"}
 _SIDES: tuple[Orientation, Orientation] = ("item", "user")
@@ -96,9 +96,6 @@ class CFN(Recommender):
         return next(iter(self.networks.values()))
 
     # Fitting
-
-    def _forecast(self, progress: Progress, data: DescribedRatings) -> Progress:
-        return Forecast(progress)
 
     def _learn(self, data: DescribedRatings, fitting: Fitting) -> Predictor:
         self._own_settings = {}
@@ -197,7 +194,7 @@ class CFN(Recommender):
         predictor, fitted = self._learn_portion(side, known, scale, about, portion, fitting, checkpoint=checkpoint)
         self.history = fitted.history
         self.measures = {"epochs": fitted.epochs, "validation_rmse": fitted.validation_rmse}
-        self._predictor, self._spread = predictor, None
+        self._predictor = predictor
 
     def fit_lists(
         self,
@@ -307,8 +304,7 @@ class CFN(Recommender):
         sizes = len(self.users), len(self.items)
         if self.orientation != "both":
             rows, columns = rows_and_columns(self.orientation, *sizes)
-            whole = None if state.rows is None else all_columns(state.rows)
-            by_row = known_from(state.ratings, columns, rows, whole).transposed()
+            by_row = known_from(state.ratings, columns, rows, state.rows).transposed()
             return restored(self.orientation, state.weights, state.numbers, by_row, state.rows)
         self._own_settings = state.networks
         known, weights = known_from(state.ratings, *sizes), dict(state.weights)

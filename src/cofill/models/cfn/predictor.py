@@ -31,8 +31,7 @@ from cofill.models.biases import Biases
 from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.gp import KernelInputs
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
-from cofill.models.predictor import or_zeros
-from cofill.models.results import Given, Shares
+from cofill.models.predictor import Given, Shares, or_zeros
 from cofill.models.ridge import FeatureRegression
 
 _NEVER_SEEN = np.array([-1], np.int32)

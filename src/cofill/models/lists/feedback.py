@@ -64,10 +64,8 @@ class GradedRatings:
     grades: Grades
     decay: KnownRatings | None = None
     """What time has left of each of the training, as factors; what came later counts in full."""
-    _people: dict[int, int] = field(default_factory=dict)
-    """Of the items that something has changed of: how many people did something with each, once asked."""
-    _forgotten: set[int] = field(default_factory=set)
-    """Users whose training data does not count any more."""
+    forgotten: set[int] = field(default_factory=set)
+    """Users whose training data does not count any more: what comes of them does not add up with it."""
 
     @classmethod
     def of(cls, known: KnownRatings, grades: Grades, decay: Floats | None) -> "GradedRatings":
@@ -88,40 +86,8 @@ class GradedRatings:
 
     def _value(self, user: int, item: int, to_training: bool) -> float:
         if to_training:
-            return 0.0 if user in self._forgotten else self.known.trained_rating(user, item) or 0.0
-        items, values = self.known.row(user)
-        return float(values[items == item].sum())
-
-    def forget(self, user: int) -> None:
-        """Whatever comes of this user from now on does not add up with what was trained on."""
-        self._forgotten.add(user)
-
-    def add(self, users: Ints, items: Ints, values: Floats) -> None:
-        """Values of pairs that came later."""
-        self._changed(items)
-        for user, item, value in zip(users.tolist(), items.tolist(), values.tolist(), strict=True):
-            self.known.add(user, item, value)
-
-    def remove(self, users: Ints, items: Ints) -> None:
-        """These pairs are unknown from now on."""
-        self._changed(items)
-        for user, item in zip(users.tolist(), items.tolist(), strict=True):
-            self.known.remove(user, item)
-
-    def _changed(self, items: Ints) -> None:
-        for item in items.tolist():
-            self._people.pop(item, None)
-
-    def counts(self) -> Longs:
-        """(items,): people who did something with each."""
-        counts = np.zeros(self.known.columns, np.int64)
-        trained = self.known.trained_column_counts()
-        counts[: len(trained)] = trained
-        for item in self.known.changed_columns().tolist():
-            if item not in self._people:  # every list asks, and few items have changed since the one before
-                self._people[item] = len(self.known.column(item)[0])
-            counts[item] = self._people[item]
-        return counts
+            return 0.0 if user in self.forgotten else self.known.trained_rating(user, item) or 0.0
+        return self.known.rating(user, item) or 0.0
 
     def arrays(self) -> Arrays:
         """For the model file, with what time has left of them, and their scale."""
@@ -138,33 +104,28 @@ class GradedRatings:
 
     def row(self, user: int) -> tuple[Ints, Floats]:
         """Items (ascending) and grades of a user."""
-        items, values = self.known.row(user)
-        decay = None if self.decay is None else self.decay.trained
-        return items, self._graded(user, items, values, self.known.later_in_row(user), decay)
+        return self._graded(self.known, self.decay, user)
 
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
-        users, values = self.known.column(item)
-        decay = None if self.decay is None else self.decay.trained_columns
-        return users, self._graded(item, users, values, self.known.later_in_column(item), decay)
+        return self._graded(self.known.transposed(), None if self.decay is None else self.decay.transposed(), item)
+
+    def _graded(self, known: KnownRatings, decay: KnownRatings | None, row: int) -> tuple[Ints, Floats]:
+        others, values = known.row(row)
+        grades = self.grades.of(values)
+        if decay is not None and row < decay.trained.rows:  # what came later does not decay
+            trained, factors = decay.trained.row(row)
+            old = ~np.isin(others, list(known.later_in_row(row)))
+            grades[old] *= factors[np.isin(trained, others[old])]
+        return others, grades
 
     def trained_row(self, user: int) -> tuple[Ints, Floats]:
         """Items and grades of a user in training."""
         if user >= self.known.trained.rows:
             return np.empty(0, np.int32), np.empty(0, np.float32)
         items, values = self.known.trained.row(user)
-        return items, self._graded(user, items, values, {}, None if self.decay is None else self.decay.trained)
-
-    def _graded(
-        self, index: int, others: Ints, values: Floats, later: dict[int, float], decay: SparseRows | None
-    ) -> Floats:
-        """(n,): grades of the values of a row, or of a column; those that came later do not decay."""
         grades = self.grades.of(values)
-        if decay is not None and index < decay.rows:
-            trained, factors = decay.row(index)
-            old = ~np.isin(others, list(later))
-            grades[old] *= factors[np.isin(trained, others[old])]
-        return grades
+        return items, grades if self.decay is None else grades * self.decay.trained.row(user)[1]
 
 
 class Feedback:
@@ -175,12 +136,12 @@ class Feedback:
         self.main, self.beside = main, beside
 
     @property
-    def _sources(self) -> tuple[GradedRatings, ...]:
+    def sources(self) -> tuple[GradedRatings, ...]:
         return (self.main,) if self.beside is None else (self.main, self.beside)
 
     @property
     def items(self) -> int:
-        return max(source.known.columns for source in self._sources)
+        return max(source.known.columns for source in self.sources)
 
     def trained(self) -> SparseRows:
         """Grades of the training, users x items."""
@@ -188,7 +149,7 @@ class Feedback:
             return self.main.trained()
         from scipy.sparse import csr_array
 
-        parts = [source.trained() for source in self._sources]
+        parts = [source.trained() for source in self.sources]
         shape = max(part.rows for part in parts), max(part.columns for part in parts)
         places = [(np.repeat(np.arange(part.rows), part.counts()), part.indices) for part in parts]
         first, second = (csr_array((p.values, at), shape=shape) for p, at in zip(parts, places, strict=True))
@@ -198,20 +159,20 @@ class Feedback:
 
     def row(self, user: int) -> tuple[Ints, Floats]:
         """Items (ascending) and grades of a user."""
-        return _together([source.row(user) for source in self._sources])
+        return _together([source.row(user) for source in self.sources])
 
     def items_of(self, user: int) -> Ints:
         """Items (ascending) that a user rated or did something with."""
-        first, *others = (source.known.row(user)[0] for source in self._sources)
+        first, *others = (source.known.row(user)[0] for source in self.sources)
         return first if not others else np.union1d(first, others[0])
 
     def column(self, item: int) -> tuple[Ints, Floats]:
         """Users (ascending) and grades of an item."""
-        return _together([source.column(item) for source in self._sources])
+        return _together([source.column(item) for source in self.sources])
 
     def trained_row(self, user: int) -> tuple[Ints, Floats]:
         """Items and grades of a user in training; nothing of one who came later."""
-        return _together([source.trained_row(user) for source in self._sources])
+        return _together([source.trained_row(user) for source in self.sources])
 
     def rows(self, users: Longs) -> SparseRows:
         """Grades of some users."""
@@ -227,15 +188,15 @@ class Feedback:
 
     def changes(self, item: int) -> int:
         """How many ratings and interactions of an item were added, changed or removed since the training."""
-        return sum(source.known.changes_in_column(item) for source in self._sources)
+        return sum(source.known.changes_in_column(item) for source in self.sources)
 
     def changed_items(self) -> set[int]:
         """Items of which anything has changed since the training."""
-        return {item for source in self._sources for item in source.known.changed_columns().tolist()}
+        return {item for source in self.sources for item in source.known.changed_columns().tolist()}
 
     def later_items(self, user: int) -> set[int]:
         """With which items a user has done something since the training."""
-        return {item for source in self._sources for item in source.known.later_in_row(user)}
+        return {item for source in self.sources for item in source.known.later_in_row(user)}
 
 
 def joined(rows: list[tuple[Ints, Floats]], columns: int) -> SparseRows:

@@ -1,9 +1,10 @@
 """Lists and their rules: which items may be in one, which count for more, how many of a kind, how unlike each other."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -15,13 +16,26 @@ from cofill.data.conditions import GREATEST_BOOST
 from cofill.data.sparse import SparseRows
 from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
-from cofill.models.results import best_of
 
 By = Literal["list", "rating"]
 """What lists are ranked by: what a user would choose and like, or what they would rate highest."""
 
+_MOST_INSERTED = 300  # places of a list to which items are inserted one by one; more are sorted
+
 Among = Iterable[Id] | Bools
 """Items to choose from: their ids, or a flag for each item of the model."""
+
+
+def best_of(scores: Floats, n: int) -> list[int]:
+    """Indices of the n greatest, best first, the lower index first among equals; -inf does not count."""
+    if n < len(scores):
+        # Everything that ties with the n-th stays a candidate, so that the choice does not depend on the partition.
+        threshold = np.partition(scores, len(scores) - n)[len(scores) - n]
+        candidates = np.flatnonzero(scores >= threshold)
+    else:
+        candidates = np.arange(len(scores))
+    best = candidates[np.argsort(-scores[candidates], kind="stable")][:n]
+    return [int(i) for i in best if scores[i] > -np.inf]
 
 
 @compiled
@@ -45,6 +59,15 @@ def best_of_rows(scores: Floats, found: Ints) -> None:
                 if count == n:
                     least = best[n - 1]
         found[row, count:] = -1
+
+
+def _best_of_each(scores: Floats, n: int) -> list[Ints]:
+    """What `best_of` tells of each row of scores."""
+    if n > _MOST_INSERTED:
+        return [np.array(best_of(own, n), np.int32) for own in scores]
+    found = np.empty((len(scores), n), np.int32)
+    best_of_rows(scores, found)
+    return [own[own >= 0] for own in found]
 
 
 _CANDIDATES_A_PLACE = 20
@@ -91,9 +114,10 @@ class Selection:
     placeable: Bools  # (items,): of those, which have features to go by
     floor: float  # the score that a boost multiplies the distance from
     factors: Floats | None  # (items,)
-    kinds: Sequence[tuple[Sequence[Sequence[object]], int]]  # values of each item, and how often one may occur
+    kinds: Sequence[tuple[Callable[[list[int]], list[tuple[object, ...]]], int]]
+    """What gives the values of items, given by index, and how often one may occur."""
     diversity: float
-    vectors: Floats | None  # (items, width), of length 1 or 0: for diversity
+    vectors: Floats | None  # (items, width): for diversity
     new_items: float
 
     def best(self, scores: Floats, excluded: Ints, n: int) -> list[int]:
@@ -133,16 +157,12 @@ class Selection:
         unrated = np.flatnonzero(self.unrated)
         of_unrated = scores[:, unrated]
         scores[:, unrated] = -np.inf
-        found = np.empty((len(scores), n), np.int32)
-        best_of_rows(scores, found)
+        picked = _best_of_each(scores, n)
         scores[:, unrated] = of_unrated
-        lengths = (found >= 0).sum(1).tolist()
-        picked = [own[:length] for own, length in zip(found, lengths, strict=True)]
-        if len(unrated):  # they come last, where nothing else is left
-            for row, length in enumerate(lengths):
-                if length < n:
-                    rest = best_of(of_unrated[row], n - length)
-                    picked[row] = np.concatenate([picked[row], unrated[rest].astype(np.int32)])
+        for row, own in enumerate(picked):
+            if len(own) < n and len(unrated):  # they come last, where nothing else is left
+                rest = best_of(of_unrated[row], n - len(own))
+                picked[row] = np.concatenate([own, unrated[rest].astype(np.int32)])
         return picked
 
     def nearest(self, likeness: Floats, n: int) -> list[int]:
@@ -171,27 +191,33 @@ class Selection:
         relevance = scores[left].astype(np.float64)
         span = float(np.ptp(relevance))
         relevance = (relevance - relevance.min()) / span if span else np.ones(len(left))
-        likeness, vectors = np.zeros(len(left)), None
+        both, likeness, vectors = [*candidates, *before], np.zeros(len(left)), None
         if self.vectors is not None:
-            vectors = self.vectors[left]  # once: they are wide
-            likeness = (vectors @ self.vectors[np.array(before, np.int64)].T).max(1, initial=0.0)
-        seen = Counter(kind for index in before for kind in self._kinds_of(index))
+            found = self.vectors[both]  # of few items: they are wide
+            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+            vectors, others = found[: len(left)], found[len(left) :]
+            likeness = (vectors @ others.T).max(1, initial=0.0)
+        kinds_of = self._kinds_of(both)
+        seen = Counter(kind for kinds in kinds_of[len(left) :] for kind in kinds)
         picked: list[int] = []
         while len(picked) < n and open_.any():
             worth = np.where(open_, (1 - self.diversity) * relevance - self.diversity * likeness, -np.inf)
             place = int(np.argmax(worth))
             open_[place] = False
-            kinds = self._kinds_of(int(left[place]))
-            if all(seen[kind] < self.kinds[kind[0]][1] for kind in kinds):
-                seen.update(kinds)
+            if all(seen[kind] < self.kinds[kind[0]][1] for kind in kinds_of[place]):
+                seen.update(kinds_of[place])
                 picked.append(int(left[place]))
                 if vectors is not None:
                     likeness = np.maximum(likeness, vectors @ vectors[place])
         return picked
 
-    def _kinds_of(self, index: int) -> list[tuple[int, object]]:
-        """The values of an item that are counted, each with the number of its rule."""
-        return [(number, value) for number, (values, _) in enumerate(self.kinds) for value in values[index]]
+    def _kinds_of(self, items: list[int]) -> list[list[tuple[int, object]]]:
+        """The values of items that are counted, each with the number of its rule."""
+        by_rule = [values(items) for values, _ in self.kinds]
+        return [
+            [(number, value) for number, values in enumerate(by_rule) for value in values[place]]
+            for place in range(len(items))
+        ]
 
 
 def _mixed(rated: list[int], new: list[int]) -> list[int]:
@@ -218,12 +244,8 @@ class Catalogue:
         size = len(self.items)
         diversity, new_items = (_share(name, rules.get(name, 0.0)) for name in ("diversity", "new_items"))
         unrated = self.counts[:size] == 0
-        vectors = None
-        if diversity:
-            if self.vectors is None or not self.vectors.shape[1]:
-                raise DataError("this model knows nothing that makes one item like another", "leave out diversity")
-            found = self.vectors[:size]
-            vectors = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        if diversity and (self.vectors is None or not self.vectors.shape[1]):
+            raise DataError("this model knows nothing that makes one item like another", "leave out diversity")
         return Selection(
             allowed=self._allowed(rules, unrated),
             unrated=unrated,
@@ -232,7 +254,7 @@ class Catalogue:
             factors=self._factors(rules.get("boost") or {}),
             kinds=[self._kind(column, most) for column, most in (rules.get("at_most") or {}).items()],
             diversity=diversity,
-            vectors=vectors,
+            vectors=self.vectors if diversity else None,
             new_items=new_items,
         )
 
@@ -290,11 +312,12 @@ class Catalogue:
                     factors[self.attributes.found({column: value}, names_only=True)] *= float(factor)
         return np.clip(factors, 1 / GREATEST_BOOST, GREATEST_BOOST).astype(np.float32)
 
-    def _kind(self, column: str, most: int) -> tuple[Sequence[Sequence[object]], int]:
+    def _kind(self, column: str, most: int) -> tuple[Callable[[list[int]], list[tuple[object, ...]]], int]:
         if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
             raise DataError(f"at_most of {column!r} must be a whole number of at least 1. Got {most!r}")
         with _said_of("at_most"):
-            return self.attributes.values_of(column), int(most)
+            self.attributes.values_of(column, [])
+        return partial(self.attributes.values_of, column), int(most)
 
 
 @contextmanager
