@@ -177,14 +177,10 @@ class Feedback:
     def rows(self, users: Longs) -> SparseRows:
         """Grades of some users."""
         known = self.main.known
-        if self.beside is None and self.main.decay is None and not self._changed(users):
+        if self.beside is None and self.main.decay is None and all(map(known.row_as_trained, users.tolist())):
             taken = known.trained.take(users)
             return SparseRows(taken.indptr, taken.indices, self.main.grades.of(taken.values), self.items)
         return joined([self.row(int(user)) for user in users], self.items)
-
-    def _changed(self, users: Longs) -> bool:
-        known = self.main.known
-        return bool((users >= known.trained.rows).any()) or any(not known.row_as_trained(int(user)) for user in users)
 
     def changes(self, item: int) -> int:
         """How many ratings and interactions of an item were added, changed or removed since the training."""
