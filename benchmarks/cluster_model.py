@@ -8,8 +8,8 @@ Nobody here has such machines. A training is divided into what every machine doe
 
     work      entries of the minibatch x bytes of weights that an entry moves / memory bandwidth of a machine:
               each entry reads and writes a row of both weight matrices, unless it finds it in the cache
-    exchange  two sums of a (batch, hidden) matrix over all machines, each as a ring or as a grid of two rings:
-              latency x steps + bytes / bandwidth of the network
+    exchange  two sums of a (batch, hidden) matrix over all machines, each in two steps of all to all:
+              latency x steps + messages x software + bytes / bandwidth of the network
 
 Measured here: how near the kernels come to the memory's bandwidth (their share of a triad), and what one all-reduce
 between two processes costs in latency of software. Assumed, and to be replaced by your own: bandwidth of a machine's
@@ -18,7 +18,6 @@ memory and network, cores, and the shape of the data. What comes out is where mo
 
 import argparse
 import json
-import math
 import sys
 import time
 from typing import Any
@@ -27,7 +26,7 @@ import numpy as np
 
 SHAPE = {"people": 100_000_000, "items": 1_000_000, "ratings": 10_000_000_000}
 MACHINE = {"cores": 16, "memory_gigabytes_a_second": 100.0, "network_gigabits_a_second": 10.0}
-MOST_IN_A_RING = 8  # as in cofill.cluster.comm
+MESSAGE_SECONDS = 1e-5  # of software, to send or to receive one message of a step
 CACHED = 0.0  # share of entries whose weights are in the cache: none, with so many columns
 
 
@@ -47,9 +46,7 @@ def main() -> None:
         for batch in options.batch:
             alone = seconds_of_minibatch(orientation, batch, options.hidden, 1, share, latency)[0]
             for machines in options.machines:
-                seconds, exchange, how = seconds_of_minibatch(
-                    orientation, batch, options.hidden, machines, share, latency
-                )
+                seconds, exchange = seconds_of_minibatch(orientation, batch, options.hidden, machines, share, latency)
                 rows.append(
                     {
                         "rows": orientation,
@@ -57,7 +54,6 @@ def main() -> None:
                         "machines": machines,
                         "speed": alone / seconds,
                         "share_in_exchange": exchange / seconds,
-                        "how": how,
                         "gigabytes_a_machine": gigabytes(orientation, options.hidden, machines),
                         "hours_an_epoch": seconds * SHAPE[f"{_rows(orientation)}"] / batch / 3600,
                     }
@@ -69,11 +65,11 @@ def main() -> None:
     print(f"measured: kernels reach {share:.0%} of the memory's bandwidth")
     print(f"          a step of an all-reduce takes {latency * 1e6:.0f} us")
     print(f"assumed:  {MACHINE}, {SHAPE}")
-    print("rows     batch  machines  times one  in exchange  how    GB a machine  hours an epoch")
+    print("rows     batch  machines  times one  in exchange  GB a machine  hours an epoch")
     for row in rows:
         print(
             f"{row['rows']:<8} {row['batch']:>5}  {row['machines']:>8}  {row['speed']:>9.1f}"
-            f"  {row['share_in_exchange']:>10.0%}   {row['how']:<5}  {row['gigabytes_a_machine']:>11.0f}"
+            f"  {row['share_in_exchange']:>10.0%}   {row['gigabytes_a_machine']:>11.0f}"
             f"  {row['hours_an_epoch']:>14.1f}"
         )
 
@@ -84,22 +80,17 @@ def _rows(orientation: str) -> str:
 
 def seconds_of_minibatch(
     orientation: str, batch: int, hidden: int, machines: int, share: float, latency: float
-) -> tuple[float, float, str]:
-    """Seconds, those of exchange among them, and how sums go: a ring, or a grid of rings."""
+) -> tuple[float, float]:
+    """Seconds, and those of exchange among them."""
     entries = batch * SHAPE["ratings"] / SHAPE[_rows(orientation)]
     moved = 4 * 4 * hidden * (1 - CACHED)  # bytes: both matrices, read and written
     work = entries * moved / (MACHINE["memory_gigabytes_a_second"] * 1e9 * share)
     if machines == 1:
-        return work, 0.0, "alone"
+        return work, 0.0
     size, speed = 4 * batch * hidden, MACHINE["network_gigabits_a_second"] * 1e9 / 8
-    if machines <= MOST_IN_A_RING:
-        sum_of_all = 2 * (machines - 1) * latency + 2 * (machines - 1) / machines * size / speed
-        how = "ring"
-    else:
-        side = math.sqrt(machines)
-        sum_of_all = 4 * (side - 1) * latency + 4 * (side - 1) / side * size / speed
-        how = "grid"
-    return work / machines + 2 * sum_of_all, 2 * sum_of_all, how
+    messages = 2 * (machines - 1)  # of a step: to all others, and from them
+    sum_of_all = 2 * (latency + messages * MESSAGE_SECONDS) + 2 * (machines - 1) / machines * size / speed
+    return work / machines + 2 * sum_of_all, 2 * sum_of_all
 
 
 def gigabytes(orientation: str, hidden: int, machines: int) -> float:

@@ -60,14 +60,6 @@ def extended(distributions: Distributions, extra: str, folder: Path, *below: Env
     return environment
 
 
-@pytest.fixture(scope="module")
-def with_torch(
-    distributions: Distributions, plain: Environment, tmp_path_factory: pytest.TempPathFactory
-) -> Environment:
-    """For two extras: it is the largest of all."""
-    return extended(distributions, "torch", tmp_path_factory.mktemp("torch"), plain)
-
-
 # Without extras
 
 
@@ -191,16 +183,15 @@ def test_two_trials(with_extra: Environment, work: Path) -> None:
     assert (work / "tuning" / "best.toml").exists()
 
 
-def test_torch(with_torch: Environment, work: Path) -> None:
+@pytest.mark.parametrize("with_extra", ["torch"], indirect=True)
+def test_torch(with_extra: Environment, work: Path) -> None:
     words = ["--engine", "dense", "--out", "trained-by-torch", *QUICK]
-    with_torch.cofill("train", "world/ratings.csv", *words, folder=work)
-    with_torch.ran("-c", "import cofill.nn", folder=work)
+    with_extra.cofill("train", "world/ratings.csv", *words, folder=work)
+    with_extra.ran("-c", "import cofill.nn", folder=work)
 
 
-def test_two_workers(
-    distributions: Distributions, plain: Environment, with_torch: Environment, work: Path, tmp_path: Path
-) -> None:
-    environment = extended(distributions, "cluster", tmp_path, with_torch, plain)
+def test_two_workers(distributions: Distributions, plain: Environment, work: Path, tmp_path: Path) -> None:
+    environment = extended(distributions, "cluster", tmp_path, plain)
     plain.cofill("partition", "world/ratings.csv", "--out", "parts", "--quiet", folder=work)
     environment.cofill("train", "parts", "--workers", "2", "--out", "trained-by-two", *QUICK, folder=work)
     assert "score" in plain.cofill("recommend", "trained-by-two", "--user", "1", folder=work)

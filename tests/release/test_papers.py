@@ -67,7 +67,6 @@ def test_a_template_of_an_issue_is_a_form(name: str) -> None:
 PRIVATE = {
     "numba": ["_cache", "_index_key", "_py_func"],  # compiling.py
     "optuna": ["_storage", "_trial_id"],  # tuning/: to claim a trial, and to note things of it
-    "torch": ["_Options"],  # cluster/gloo.py
     "uvicorn": [],  # serving/: HttpToolsProtocol and Server are extended
     "ray": [],  # cluster/session.py: done without where they are gone
 }

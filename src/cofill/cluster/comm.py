@@ -1,25 +1,23 @@
-"""Workers that do one program together: Ray actors, and collectives of torch.distributed's gloo between them.
+"""Workers that do one program together: Ray actors, and sums over plain sockets between them.
 
     run_team -> ray_session         connect, or start a Ray of our own
              -> placement_group     places for the workers, on as many machines as there are
              -> Worker              one actor a place: program(exchange, arguments, tell)
 
-The workers meet at a store that worker 1 opens on a free port of its own address; from then on they are connected
-directly, each with each. A sum goes round in a ring, or in those of a grid, so every worker has the same bits, whatever
-the order in which the workers arrive. No wait is without an end: where a worker does not answer in time, or its
-connection is closed, the others get an `ExchangeError`. Then the whole team goes, and a new one goes on from the last
-checkpoint, which the program finds by itself. An error of the program itself would come again: it ends the run.
+Each worker listens on a free port of its own address, and is connected with each other. No wait is without an end:
+where a worker does not answer in time, or its connection is closed, the others get an `ExchangeError`. Then the whole
+team goes, and a new one goes on from the last checkpoint, which the program finds by itself. An error of the program
+itself would come again: it ends the run.
 """
 
-import math
-import re
+import secrets
+import select
 import signal
 import socket
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -35,17 +33,12 @@ from cofill.progress import Progress, Step, unseen
 from cofill.workers import cores, how_ray_lost_it, orderly_termination, problem_of, ray_environment
 
 _Array = TypeVar("_Array", bound=npt.NDArray[Any])
-Store = Any
-"""A TCPStore of torch.distributed, whose types are not complete."""
 Program = Callable[[Exchange, Mapping[str, Any], Progress], Any]
 """What each worker runs: with its exchange, the arguments of the run, and where to tell how far it is."""
 
 LOOPBACK = "127.0.0.1"
-MOST_IN_RING = 8
-# Bytes that are sent at once: a timeout is for one piece, and what gloo holds besides is bounded by it.
-_PIECE = 1 << 26
+_PIECE = 1 << 26  # bytes that are added up at a time, which bounds what is held besides
 _SECONDS_TO_MEET = 60.0  # at least: processes that have just been started do not arrive together
-_PLACE_IN_SOURCE = re.compile(r"\[[^]]*\.(?:cc|h|cpp):\d+\] ?")
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_START = 180.0  # of all actors, on machines that may be busy
 _SECONDS_OF_GRACE = 2.0  # in which others may tell a better reason for the same failure
@@ -58,162 +51,142 @@ class ExchangeError(RuntimeError):
     """An exchange that another worker did not take part in, in time or at all."""
 
 
-class Meeting:
-    """Where the workers of a team find each other: a store in the process of worker 0, on a free port."""
-
-    def __init__(self, address: str) -> None:
-        family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
-        # Bound by us: the store itself would listen on all interfaces, where it can be disturbed.
-        listening = socket.create_server((address, 0), family=family, backlog=1024)
-        self.port: int = listening.getsockname()[1]
-        self.store: Store = _distributed().TCPStore(
-            address,
-            self.port,
-            is_master=True,
-            timeout=timedelta(seconds=_SECONDS_TO_MEET),
-            wait_for_workers=False,
-            master_listen_fd=listening.detach(),
-        )
+def listen(address: str) -> socket.socket:
+    """On a free port of this address, and on no other interface."""
+    family = socket.getaddrinfo(address, 0, type=socket.SOCK_STREAM)[0][0]
+    return socket.create_server((address, 0), family=family, backlog=1024)
 
 
-def join_meeting(address: str, port: int) -> Store:
-    """The store that worker 0 has opened at that address."""
-    began = time.monotonic()
-    try:
-        return _distributed().TCPStore(address, port, is_master=False, timeout=timedelta(seconds=_SECONDS_TO_MEET))
-    except RuntimeError as error:
-        waited = time.monotonic() - began
-        raise ExchangeError(f"waited {waited:.0f} s for worker 1 at {address}:{port}: {_reason(error)}") from error
+class Mesh:
+    """An `Exchange` between workers that are connected each with each.
 
-
-class Gloo:
-    """An `Exchange` between `size` workers; this one is number `rank` and is reached at `address`.
-
-    `seconds` is how long it waits for the others, for each piece of an array of up to 64 MB. Sums are of
-    float32, float64, integers and uint64, maxima of these without uint64, and of bool.
-
-    Of more than `most_in_ring` workers each stands in a row and in a column of a grid: sums go round in the row first,
-    then in the column. That takes 4 sqrt(size) steps instead of 2 size.
+    Every worker adds up its part of an array, in the order of the workers, and sends it to all: two steps for any
+    number of workers, and the same bits in each.
     """
 
     def __init__(
         self,
-        store: Store,
         rank: int,
-        size: int,
+        addresses: Sequence[tuple[str, int]],
+        listening: socket.socket,
+        token: bytes,
         *,
-        address: str,
         seconds: float = 60.0,
-        most_in_ring: int = MOST_IN_RING,
     ) -> None:
-        from torch import from_numpy
+        """`addresses` are those at which the workers listen; this one is number `rank`. All know the secret token.
 
-        distributed = _distributed()
-        self.rank, self.size = rank, size
+        `seconds` is how long it waits for others while nothing arrives.
+        """
+        self.rank, self.size = rank, len(addresses)
         self.sent = 0
-        """Bytes, as a ring moves them: of a sum 2 (size - 1) / size of the array, of a gathering the own array to all
-        others."""
         self.seconds = 0.0
-        self._tensor = from_numpy
-        self._wait = seconds
-        self._sum, self._max = distributed.AllreduceOptions(), distributed.AllreduceOptions()
-        self._sum.reduceOp = distributed.ReduceOp.SUM
-        self._max.reduceOp = distributed.ReduceOp.MAX
-        self._from = distributed.BroadcastOptions()
-        self._from.rootTensor = 0
-        for options in (self._sum, self._max, self._from):
-            options.timeout = timedelta(seconds=seconds)
+        self._wait = max(seconds, _SECONDS_TO_MEET)
+        self._others: dict[int, socket.socket] = {}
+        self._close = ExitStack()
+        self._close.enter_context(listening)
         began = time.monotonic()
         try:
-            options = distributed.ProcessGroupGloo._Options()
-            options._timeout = timedelta(seconds=max(seconds, _SECONDS_TO_MEET))
-            # By the address and not by the name of an interface: without either gloo asks for the address of the
-            # host's name, which is 127.0.0.1 on many machines.
-            options._devices = [distributed.ProcessGroupGloo.create_device(hostname=address)]
-            self._group = distributed.ProcessGroupGloo(store, rank, size, options)
-            self._rings = [self._group]
-            if size > most_in_ring and (width := _width_of_grid(size)) > 1:
-                row, column = divmod(rank, width)
-                rings = ((f"row {row}", column, width), (f"column {column}", row, size // width))
-                self._rings = [
-                    distributed.ProcessGroupGloo(distributed.PrefixStore(name, store), place, members, options)
-                    for name, place, members in rings
-                ]
-        except RuntimeError as error:
+            for other in range(rank):
+                connection = self._close.enter_context(socket.create_connection(addresses[other], self._wait))
+                self._others[other] = connection
+                connection.sendall(token + rank.to_bytes(4, "big"))
+            listening.settimeout(self._wait)
+            while len(self._others) < self.size - 1:
+                connection = self._close.enter_context(listening.accept()[0])
+                connection.settimeout(self._wait)
+                told = b""
+                while len(told) < len(token) + 4 and (more := connection.recv(len(token) + 4 - len(told))):
+                    told += more
+                if secrets.compare_digest(told[:-4], token):  # anybody can knock
+                    self._others[int.from_bytes(told[-4:], "big")] = connection
+            for connection in self._others.values():
+                connection.setblocking(False)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            self.close()
             raise self._failed("meeting the others", began, error) from error
+        self._wait = seconds
+
+    def close(self) -> None:
+        """The others will fail if they exchange anything more."""
+        self._close.close()
 
     def sum_(self, array: _Array) -> _Array:
-        # Unsigned sums have the same bits: both wrap around.
-        self._reduce(array.view(np.int64) if array.dtype == np.uint64 else array, self._sum, "a sum")
+        self._reduce(array, np.add, "a sum")
         return array
 
     def max_(self, array: _Array) -> _Array:
-        self._reduce(array.view(np.uint8) if array.dtype == np.bool_ else array, self._max, "a maximum")
+        self._reduce(array, np.maximum, "a maximum")
         return array
 
     def gather(self, array: _Array) -> list[_Array]:
         own = np.ascontiguousarray(array)
         lengths = np.zeros(self.size, np.int64)
         lengths[self.rank] = len(own)
-        gathered: list[Any] = [
-            own if rank == self.rank else np.empty((length, *own.shape[1:]), own.dtype)
-            for rank, length in enumerate(self.sum_(lengths).tolist())
-        ]
-        for root, part in enumerate(gathered):
-            flat = part.reshape(-1).view(np.uint8)
-            # torch wants to be able to write, also where it only reads.
-            self._broadcast(flat if flat.flags.writeable else flat.copy(), root)
-        return gathered
+        found: list[Any] = [np.empty((length, *own.shape[1:]), own.dtype) for length in self.sum_(lengths).tolist()]
+        found[self.rank] = own
+        self._move(f"{own.shape[1:]} {own.dtype}", dict.fromkeys(self._others, own), dict(enumerate(found)))
+        return found
 
-    def _reduce(self, array: npt.NDArray[Any], options: Any, what: str) -> None:
+    def _reduce(self, array: npt.NDArray[Any], combine: np.ufunc, what: str) -> None:
         if not array.flags.c_contiguous:
             raise ValueError(f"{what} over workers is done in place, of a contiguous array")
+        what = f"{what} of {array.shape} {array.dtype}"
+        flat, step = array.reshape(-1), _PIECE // array.itemsize
+        for start in range(0, len(flat), step):
+            piece = flat[start : start + step]
+            ends = [len(piece) * rank // self.size for rank in range(self.size + 1)]
+            parts = {rank: piece[ends[rank] : ends[rank + 1]] for rank in range(self.size)}
+            own = parts[self.rank]
+            heard = {other: np.empty_like(own) for other in self._others}
+            self._move(what, parts, heard)
+            heard[self.rank] = own.copy()
+            own[...] = heard[0]
+            for rank in range(1, self.size):
+                combine(own, heard[rank], out=own)
+            self._move(what, dict.fromkeys(self._others, own), parts)
 
-        def reduce(piece: Any) -> None:
-            for ring in self._rings:
-                ring.allreduce([piece], options).wait()
-
-        self._in_pieces(array.reshape(-1), f"{what} of {array.shape} {array.dtype}", reduce)
-        self.sent += sum(2 * (ring.size() - 1) * array.nbytes // ring.size() for ring in self._rings)
-
-    def _broadcast(self, flat: npt.NDArray[np.uint8], root: int) -> None:
-        self._from.rootRank = root
-        what = f"{len(flat)} bytes of worker {root + 1}"
-        self._in_pieces(flat, what, lambda piece: self._group.broadcast([piece], self._from).wait())
-        if root == self.rank:
-            self.sent += (self.size - 1) * len(flat)
-
-    def _in_pieces(self, flat: npt.NDArray[Any], what: str, send: Callable[[Any], object]) -> None:
-        began = time.monotonic()
-        step = _PIECE // flat.itemsize
+    def _move(self, what: str, out: Mapping[int, npt.NDArray[Any]], into: Mapping[int, npt.NDArray[Any]]) -> None:
+        """Send to the others, and receive from them, at the same time: else all would wait for all to receive."""
+        began = heard = time.monotonic()
+        sending, receiving = (
+            {other: arrays[other].reshape(-1).view(np.uint8).data for other in self._others if arrays[other].size}
+            for arrays in (out, into)
+        )
         try:
-            for start in range(0, len(flat), step):
-                send(self._tensor(flat[start : start + step]))
-        except RuntimeError as error:
+            while sending or receiving:
+                moved = 0
+                for views, receives in ((sending, False), (receiving, True)):
+                    for other, view in list(views.items()):
+                        connection = self._others[other]
+                        try:
+                            count = connection.recv_into(view) if receives else connection.send(view)
+                        except BlockingIOError:
+                            continue
+                        if not count:
+                            raise ConnectionError(f"worker {other + 1} has closed the connection")
+                        moved += count
+                        self.sent += 0 if receives else count
+                        views[other] = view[count:]
+                        if count == len(view):
+                            del views[other]
+                if moved:
+                    heard = time.monotonic()
+                elif not any(self._ready(receiving, sending, heard + self._wait - time.monotonic())):
+                    raise TimeoutError("Timed out")
+        except OSError as error:
             raise self._failed(what, began, error) from error
         self.seconds += time.monotonic() - began
 
-    def _failed(self, what: str, began: float, error: RuntimeError) -> ExchangeError:
+    def _ready(self, receiving: Mapping[int, Any], sending: Mapping[int, Any], seconds: float) -> tuple[Any, ...]:
+        read, write = ([self._others[other] for other in some] for some in (receiving, sending))
+        return select.select(read, write, (), max(0.0, seconds))
+
+    def _failed(self, what: str, began: float, error: OSError) -> ExchangeError:
         return ExchangeError(
             f"worker {self.rank + 1} of {self.size} waited {time.monotonic() - began:.1f} s for {what}, "
-            f"at most {self._wait:g} s: {_reason(error)}"
+            f"at most {self._wait:g} s: {error}"
         )
-
-
-def _width_of_grid(size: int) -> int:
-    """The greatest divisor up to the square root; 1 where there is no grid."""
-    return next(width for width in range(math.isqrt(size), 0, -1) if size % width == 0)
-
-
-def _distributed() -> Any:
-    import torch.distributed  # here: the commands that need no worker need not wait for it
-
-    return torch.distributed
-
-
-def _reason(error: Exception) -> str:
-    """What the network said, without the places in torch's source."""
-    return " ".join(_PLACE_IN_SOURCE.sub("", str(error)).split())[:300]
 
 
 # A worker
@@ -223,21 +196,20 @@ class Worker:
     """The actor. Its program runs on one thread, and its news are told on another."""
 
     def __init__(self) -> None:
-        self._meeting: Meeting | None = None
-        self._exchange: Exchange | None = None  # kept to the end: closed connections would look like a failure of ours
+        self._listening: socket.socket | None = None
+        self._exchange: Exchange = ALONE  # kept to the end: closed connections would look like a failure of ours
         self._news: SimpleQueue[Step | Warning] = SimpleQueue()
 
-    def home(self, size: int) -> tuple[str, str]:
-        """The version of cofill and the address of this machine; loads what takes long, so that all do it at once."""
-        if size > 1:
-            _distributed()
+    def home(self) -> tuple[str, str]:
+        """The version of cofill and the address of this machine."""
         of_ray: Any = import_module("ray.util")
         return __version__, of_ray.get_node_ip_address()
 
-    def open_meeting(self, address: str) -> int:
-        """The port at which the others meet this worker."""
-        self._meeting = Meeting(address)
-        return self._meeting.port
+    def listen(self, address: str) -> int:
+        """The port at which the others reach this worker."""
+        self._listening = listen(address)
+        port: int = self._listening.getsockname()[1]
+        return port
 
     def news(self) -> "list[Step | Warning]":
         """What has happened since this was asked last."""
@@ -248,9 +220,8 @@ class Worker:
         program: str,
         arguments: Mapping[str, Any],
         rank: int,
-        size: int,
-        address: str,
-        meeting: tuple[str, int],
+        addresses: list[tuple[str, int]],
+        token: bytes,
         seconds: float,
     ) -> Any:
         """Run the program to its end. Whatever came of a failed exchange is an `ExchangeError`."""
@@ -259,12 +230,10 @@ class Worker:
         try:
             module, _, name = program.partition(":")
             act: Program = getattr(import_module(module), name)
-            exchange: Exchange = ALONE
-            if size > 1:
-                store = join_meeting(*meeting) if self._meeting is None else self._meeting.store
-                exchange = Gloo(store, rank, size, address=address, seconds=seconds)
-            self._exchange = exchange
-            return act(exchange, arguments, self._news.put if rank == 0 else unseen)
+            if len(addresses) > 1:
+                assert self._listening is not None
+                self._exchange = Mesh(rank, addresses, self._listening, token, seconds=seconds)
+            return act(self._exchange, arguments, self._news.put if rank == 0 else unseen)
         except Exception as error:
             cause: BaseException | None = error
             while cause is not None:  # the failed exchange may have been turned into an error of writing a file
@@ -407,7 +376,7 @@ def _run(
             raise _FailedError(f"a worker did not start: {how_ray_lost_it(error)}") from error
         return found
 
-    homes = answers([actor.home.remote(size) for actor in actors])
+    homes = answers([actor.home.remote() for actor in actors])
     for version, address in homes:
         if version != __version__:
             raise ClusterError(
@@ -417,10 +386,12 @@ def _run(
     ranked = sorted(zip([address for _, address in homes], range(size), actors, strict=True), key=lambda one: one[:2])
     alone = len({address for address, _, _ in ranked}) == 1
     team = [(LOOPBACK if alone else address, actor) for address, _, actor in ranked]
-    (port,) = answers([team[0][1].open_meeting.remote(team[0][0])]) if size > 1 else (0,)
+    ports = answers([actor.listen.remote(address) for address, actor in team])
+    addresses = [(address, port) for (address, _), port in zip(team, ports, strict=True)]
+    token = secrets.token_bytes(32)
     running = {
-        actor.run.remote(program, arguments, rank, size, address, (team[0][0], port), seconds): rank
-        for rank, (address, actor) in enumerate(team)
+        actor.run.remote(program, arguments, rank, addresses, token, seconds): rank
+        for rank, (_, actor) in enumerate(team)
     }
     results, failures = dict[int, Any](), list[tuple[bool, str]]()
     while running:

@@ -4,7 +4,7 @@ A minibatch of sparse rows is given as its known entries: for entry e, `rows[e]`
 minibatch it belongs to, `columns[e]` its column, `values[e]` its value. What is not listed is unknown, which is
 not zero: it adds nothing to a sum, to the loss or to a gradient.
 
-Nothing else of the package needs torch but the exchange of a cluster's workers. It is imported where it is asked for.
+Nothing else of the package needs torch. It is imported where it is asked for.
 """
 
 import math
