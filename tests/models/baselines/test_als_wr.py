@@ -52,7 +52,7 @@ def closed_form(others: Floats, ratings: Floats, weight_decay: float) -> npt.NDA
 def solved(rows: SparseRows, others: Floats, weight_decay: float, steps: int, start: Floats | None = None) -> Floats:
     vectors = np.zeros((rows.rows, others.shape[1]), np.float32) if start is None else start.copy()
     ridges = (weight_decay * rows.counts()).astype(np.float32)
-    solve_ridges(rows, np.ones_like(rows.values), others, ridges, vectors, steps=steps, tolerance=1e-7, threads=1)
+    solve_ridges(rows, others, ridges, vectors, steps=steps, tolerance=1e-7, threads=1)
     return vectors
 
 

@@ -9,7 +9,7 @@ import pytest
 from cofill.arrays import Doubles
 from cofill.data.ratings import Ratings
 from cofill.models.baselines.base import TrainingData
-from cofill.models.baselines.llorma import LLORMA, LLORMASettings, alternate, ridge
+from cofill.models.baselines.llorma import LLORMA, LLORMASettings, alternate
 from tests.models.contract import LearnerContract, cells, kept_in, parts, predict, rmse, small_cells
 
 QUICK: dict[str, Any] = {"rank": 5, "anchors": 8, "iterations": 6, "weight_decay": 0.06, "threads": 1}
@@ -114,16 +114,6 @@ def test_the_objective_falls_with_every_iteration() -> None:
         errors = (train.values - (p_u * q_i).sum(1)) ** 2
         values.append(float((weight * (errors + 0.05 * ((p_u**2).sum(1) + (q_i**2).sum(1)))).sum()))
     assert (np.diff(values) < 0).all()
-
-
-def test_a_ridge_is_where_the_gradient_vanishes() -> None:
-    rng = np.random.default_rng(0)
-    vectors, weights, ratings = (rng.random(shape, np.float32) for shape in ((9, 3), 9, 9))
-    found = ridge(vectors, weights, ratings, 0.1)
-    np.testing.assert_allclose(
-        vectors.T @ (weights * (ratings - vectors @ found)), 0.1 * weights.sum() * found, atol=1e-6
-    )
-    assert (ridge(vectors[:0], weights[:0], ratings[:0], 0.1) == 0).all()
 
 
 # As it is used

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from cofill.arrays import Floats
 from cofill.data.sparse import SparseRows
-from cofill.models.baselines.base import Baseline, Done, Factors, ThreadedSettings, TrainingData, solve_ridges
+from cofill.models.baselines.base import Baseline, Done, Factors, ThreadedSettings, TrainingData, ridge, solve_ridges
 
 # Standard deviation of all factors but the first before the first step.
 _START = 0.01
@@ -47,11 +47,7 @@ class ALSWRFactors(Factors):
     weight_decay: Floats  # (1,)
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        alone = SparseRows(np.array([0, len(ratings)]), np.arange(len(ratings), dtype=np.int32), ratings, len(items))
-        found = np.zeros((1, items.shape[1]), np.float32)
-        _solve(alone, items, found, self.weight_decay, _MOST_STEPS, threads=1)
-        vector: Floats = found[0]
-        return vector
+        return ridge(items, ratings, float(self.weight_decay[0]) * max(len(ratings), 1)).astype(np.float32)
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
         return self.user_from(users, ratings)  # the objective is the same from both sides
@@ -69,16 +65,20 @@ class ALSWR(Baseline):
     factors_class = ALSWRFactors
 
     def _factorise(self, data: TrainingData, done: Done) -> ALSWRFactors:
-        settings, threads = self._settings, self._settings.threads
-        weight_decay = np.array([settings.weight_decay], np.float32)
+        settings = self._settings
         users = np.zeros((data.by_user.rows, settings.rank), np.float32)
         items = first_items(data.by_item, settings.rank, np.random.default_rng(settings.seed))
+
+        def solve(rows: SparseRows, others: Floats, vectors: Floats, steps: int) -> None:
+            ridges = (settings.weight_decay * rows.counts()).astype(np.float32)
+            solve_ridges(rows, others, ridges, vectors, steps=steps, tolerance=_EXACT, threads=settings.threads)
+
         for iteration in range(settings.iterations):
-            _solve(data.by_user, items, users, weight_decay, settings.steps, threads)
-            _solve(data.by_item, users, items, weight_decay, settings.steps, threads)
+            solve(data.by_user, items, users, settings.steps)
+            solve(data.by_item, users, items, settings.steps)
             done(iteration + 1, settings.iterations)
-        _solve(data.by_user, items, users, weight_decay, _MOST_STEPS, threads)
-        return ALSWRFactors(users, items, weight_decay)
+        solve(data.by_user, items, users, _MOST_STEPS)
+        return ALSWRFactors(users, items, np.array([settings.weight_decay], np.float32))
 
 
 def first_items(by_item: SparseRows, rank: int, rng: np.random.Generator) -> Floats:
@@ -87,10 +87,3 @@ def first_items(by_item: SparseRows, rank: int, rng: np.random.Generator) -> Flo
     items = _START * rng.standard_normal((by_item.rows, rank), np.float32) * rated[:, None]
     items[:, 0] = by_item.row_sums(by_item.values) / np.maximum(by_item.counts(), 1)
     return items
-
-
-def _solve(rows: SparseRows, others: Floats, vectors: Floats, weight_decay: Floats, steps: int, threads: int) -> None:
-    """Every rating counts alike, and pairs without one do not count."""
-    ridges = (float(weight_decay[0]) * rows.counts()).astype(np.float32)
-    every = np.ones_like(rows.values)
-    solve_ridges(rows, every, others, ridges, vectors, steps=steps, tolerance=_EXACT, threads=threads)

@@ -1,17 +1,17 @@
 """What the factorising baselines share: from ratings to factors, the predictor of these for ids old and new, a
-model file, and ridge regressions of all rows at once.
+model file, and ridge regressions: of one row in closed form, of all rows by conjugate gradients.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.described import DescribedRatings, SideFeatures
 from cofill.data.ratings import Scale
@@ -23,6 +23,7 @@ from cofill.models.observed import Arrays, KnownRatings, known_arrays, known_fro
 from cofill.models.predictor import Predictor, grown
 from cofill.models.recommender import Fitting, Recommender, State
 from cofill.progress import Step
+from cofill.threads import one_blas_thread
 from cofill.workers import cores
 
 Done = Callable[[int, int], None]
@@ -39,11 +40,10 @@ def rescaled(ratings: Floats, old: Scale, new: Scale) -> Floats:
     return moved
 
 
-class Given(NamedTuple):
-    """What is known of a user or an item: vectors (n, width) of the other side, and the ratings (n,) in stars."""
-
-    vectors: Floats
-    ratings: Floats
+Rated = tuple[Floats, Floats]
+"""Vectors (n, width) of the other side, and the ratings (n,) in stars that a user gave, or an item has."""
+FoldIn = Callable[..., Floats]
+"""`user_from` or `item_from`."""
 
 
 @dataclass(eq=False)
@@ -60,13 +60,15 @@ class Factors(ABC):
 
     def scores(self, users: Floats, items: Floats) -> Floats:
         """(n, m) ratings of vectors (n, width) and (m, width)."""
-        scores: Floats = users @ items.T
-        return scores
+        return self.rating(lambda part: users[:, part] @ items[:, part].T)
 
     def pairs(self, users: Floats, items: Floats) -> Floats:
         """(n,) ratings of vectors (n, width), one by one."""
-        ratings: Floats = np.einsum("ij,ij->i", users, items)
-        return ratings
+        return self.rating(lambda part: np.einsum("ij,ij->i", users[:, part], items[:, part]))
+
+    def rating(self, product: Callable[[slice], Floats]) -> Floats:
+        """Ratings from the products of users and items over parts of their vectors."""
+        return product(slice(None))
 
     @abstractmethod
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
@@ -76,13 +78,9 @@ class Factors(ABC):
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
         """The vector (width,) of an item that has these ratings (n,) by users with these vectors (n, width)."""
 
-    def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        """The vector (width,) of a trained user whose ratings were these and are those now."""
-        return trained + self.user_from(*after) - self.user_from(*before)
-
-    def item_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
-        """The vector (width,) of a trained item whose ratings were these and are those now."""
-        return trained + self.item_from(*after) - self.item_from(*before)
+    def moved(self, trained: Floats, before: Rated, after: Rated, fold_in: FoldIn) -> Floats:
+        """The vector (width,) of a trained user or item whose ratings were these and are those now."""
+        return trained + fold_in(*after) - fold_in(*before)
 
     def arrays(self) -> Arrays:
         """For the model file."""
@@ -90,25 +88,17 @@ class Factors(ABC):
 
 
 class _Side:
-    """The vectors of users, or of items: as they were trained and as they stand now, and how others are found."""
+    """The vectors of users, or of items: as they were trained and as they stand now."""
 
-    def __init__(
-        self,
-        trained: SparseRows,
-        vectors: Floats,
-        features: SideFeatures,
-        found: Callable[[Floats, Floats], Floats],
-        moved: Callable[[Floats, Given, Given], Floats],
-    ) -> None:
-        """`trained` are the ratings of the training; `found` and `moved` are those of the factors."""
-        self.ratings, self.vectors, self.features = trained, vectors, features
-        self.found, self.moved = found, moved
-        self.trained = (trained.counts() > 0) | features.trained_described
+    def __init__(self, trained: SparseRows, vectors: Floats, described: Bools, fold_in: FoldIn) -> None:
+        """`trained` are the ratings of the training, `described` is which ids have features."""
+        self.ratings, self.vectors, self.described, self.fold_in = trained, vectors, described, fold_in
+        self.trained = (trained.counts() > 0) | described
         self.known, self.now = self.trained.copy(), vectors.copy()
 
     def grow(self, count: int) -> None:
         self.trained, self.known = grown(self.trained, count), grown(self.known, count)
-        self.now = grown(self.now, count)
+        self.described, self.now = grown(self.described, count), grown(self.now, count)
 
 
 class FactorPredictor(Predictor):
@@ -131,8 +121,8 @@ class FactorPredictor(Predictor):
         )
         super().__init__(known, scale, means, users, items)
         self.factors = factors
-        self._users = _Side(known.trained, factors.users, users, factors.user_from, factors.user_moved)
-        self._items = _Side(known.trained_columns, factors.items, items, factors.item_from, factors.item_moved)
+        self._users = _Side(known.trained, factors.users, described[0], factors.user_from)
+        self._items = _Side(known.trained_columns, factors.items, described[1], factors.item_from)
         self._apply_updates()
 
     # Changes
@@ -144,41 +134,42 @@ class FactorPredictor(Predictor):
     def _follow(self, users: list[int], items: list[int]) -> None:
         moved = set(items)
         for user in users:
-            now = self._of_user(*self.known.row(user))
-            self._update(self._users, user, now, self._of_user, as_trained=self.user_as_trained(user))
+            self._update(self._users, user, self.known.row(user), self._of_user, self.user_as_trained(user))
             if not self._users.trained[user]:
                 moved |= self.known.later_in_row(user).keys()  # what is known of these items is fitted to this user
         for item in sorted(moved):
-            now = self._of_item(*self.known.column(item))
-            self._update(self._items, item, now, self._of_item, as_trained=self.item_as_trained(item))
+            self._update(self._items, item, self.known.column(item), self._of_item, self.item_as_trained(item))
 
-    @staticmethod
     def _update(
-        side: _Side, index: int, now: Given, given: Callable[[Ints, Floats], Given], *, as_trained: bool
+        self,
+        side: _Side,
+        index: int,
+        ratings: tuple[Ints, Floats],
+        rated: Callable[[Ints, Floats], Rated],
+        as_trained: bool,
     ) -> None:
-        side.known[index] = bool(side.features.described[index]) or len(now.ratings) > 0
+        after = rated(*ratings)
+        side.known[index] = side.described[index] or len(after[1]) > 0
         if as_trained:
             side.now[index] = side.vectors[index]
         elif side.trained[index]:
-            side.now[index] = side.moved(side.vectors[index], given(*side.ratings.row(index)), now)
+            before = rated(*side.ratings.row(index))
+            side.now[index] = self.factors.moved(side.vectors[index], before, after, side.fold_in)
         elif side.known[index]:
-            side.now[index] = side.found(*now)
+            side.now[index] = side.fold_in(*after)
 
-    def _of_user(self, items: Ints, ratings: Floats) -> Given:
+    def _of_user(self, items: Ints, ratings: Floats) -> Rated:
         """Items that were not trained do not count."""
         usable = self._items.trained[items]
-        return Given(self.factors.items[items[usable]], self._in_stars(ratings[usable]))
+        return self.factors.items[items[usable]], rescaled(ratings[usable], self.scale, STARS)
 
-    def _of_item(self, users: Ints, ratings: Floats) -> Given:
+    def _of_item(self, users: Ints, ratings: Floats) -> Rated:
         """Users as they were trained, or as they stand now if they came later; unknown ones do not count."""
         usable = self._users.known[users] | self._users.trained[users]
         users, ratings = users[usable], ratings[usable]
         vectors, old = self._users.now[users], self._users.trained[users]
         vectors[old] = self.factors.users[users[old]]
-        return Given(vectors, self._in_stars(ratings))
-
-    def _in_stars(self, ratings: Floats) -> Floats:
-        return rescaled(ratings, self.scale, STARS)
+        return vectors, rescaled(ratings, self.scale, STARS)
 
     # Predictions
 
@@ -191,9 +182,9 @@ class FactorPredictor(Predictor):
 
     def new_user(self, items: Ints, ratings: Floats, features: Floats | None = None) -> Floats:
         means = super().new_user(items, ratings, np.empty(0, np.float32))
-        given, known = self._of_user(items, ratings), self._items.known
-        if len(given.ratings):
-            scores = self.factors.scores(self.factors.user_from(*given)[None], self._items.now)[0]
+        rated, known = self._of_user(items, ratings), self._items.known
+        if len(rated[1]):
+            scores = self.factors.scores(self.factors.user_from(*rated)[None], self._items.now)[0]
             means[known] = rescaled(scores[known], STARS, self.scale)
         return means
 
@@ -205,8 +196,6 @@ class FactorPredictor(Predictor):
             at = usable[first : first + size]
             pairs = self.factors.pairs(self._users.now[users[at]], self._items.now[items[at]])
             predicted[at] = rescaled(pairs, STARS, self.scale)
-
-    # Representations
 
     def item_vectors(self) -> Floats:
         return self._items.now
@@ -297,6 +286,23 @@ _NOTHING = 1e-20
 _SHARDS_A_THREAD = 8
 
 
+def ridge(
+    others: Floats, ratings: Floats, penalty: float | Doubles, centre: Doubles | None = None, fixed: int | None = None
+) -> Doubles:
+    """(width,): the closed form of minimising over x  |ratings - others x|^2 + (x - centre)' penalty (x - centre).
+
+    A number is that times the identity; the centre is zero unless given; the coordinate `fixed` stays at the centre's.
+    """
+    found = np.zeros(others.shape[1]) if centre is None else centre.astype(np.float64)
+    free = np.arange(len(found)) if fixed is None else np.delete(np.arange(len(found)), fixed)
+    known = others[:, free].astype(np.float64)
+    pull = known.T @ (ratings - others @ found)
+    penalties = penalty if isinstance(penalty, np.ndarray) else penalty * np.eye(len(free))
+    found[free] += np.linalg.solve(known.T @ known + penalties, pull)
+    return found
+
+
+@one_blas_thread()
 def in_shards(rows: SparseRows, threads: int, work: Callable[[int, int], object]) -> None:
     """Calls `work(first, last)` in threads, for runs of rows with about as many ratings that together are all of them.
 
@@ -312,11 +318,11 @@ def in_shards(rows: SparseRows, threads: int, work: Callable[[int, int], object]
 
 def solve_ridges(
     rows: SparseRows,
-    confidence: Floats,
     others: Floats,
     ridges: Floats,
     vectors: Floats,
     *,
+    confidence: Floats | None = None,
     gram: Floats | None = None,
     steps: int,
     tolerance: float = 0.0,
@@ -328,87 +334,37 @@ def solve_ridges(
 
     At most `steps` steps, fewer where the gradient is down to `tolerance` times its length at a vector of zero.
     """
+    confidence = np.ones_like(rows.values) if confidence is None else confidence
     gram = np.zeros((0, 0), np.float32) if gram is None else gram
-    given = (rows.indptr, rows.indices, confidence, rows.values, others, gram, ridges, steps, tolerance)
+    given = (rows.indptr, rows.indices, rows.values, confidence, others, gram, ridges, steps, tolerance)
     in_shards(rows, threads, lambda first, last: _solve_rows(*given, first, last, vectors))
 
 
 @compiled
 def _solve_rows(
-    indptr: Longs,
-    indices: Ints,
-    confidence: Floats,
-    labels: Floats,
-    others: Floats,
-    gram: Floats,
-    ridges: Floats,
-    steps: int,
-    tolerance: float,
-    first: int,
-    last: int,
-    vectors: Floats,
-) -> None:
-    rank = others.shape[1]
-    residual = np.empty(rank, np.float32)
-    direction = np.empty(rank, np.float32)
-    image = np.empty(rank, np.float32)
-    target = np.empty(rank, np.float32)
+    indptr: Longs, indices: Ints, values: Floats, confidence: Floats, others: Floats, gram: Floats, ridges: Floats,
+    steps: int, tolerance: float, first: int, last: int, vectors: Floats,
+) -> None:  # fmt: skip
     for row in range(first, last):
-        start, end = indptr[row], indptr[row + 1]
-        x = vectors[row]
-        if start == end:
+        entries, x, ridge = slice(indptr[row], indptr[row + 1]), vectors[row], ridges[row]
+        if indptr[row] == indptr[row + 1]:
             x[:] = 0
             continue
-        target[:] = 0
-        for q in range(rank):
-            residual[q] = -ridges[row] * x[q]
-        for p in range(len(gram)):
-            along = x[p]
-            for q in range(rank):
-                residual[q] -= along * gram[p, q]
-        for entry in range(start, end):
-            other = others[indices[entry]]
-            predicted = np.float32(0)
-            for q in range(rank):
-                predicted += other[q] * x[q]
-            left = confidence[entry] * (labels[entry] - predicted)
-            whole = confidence[entry] * labels[entry]
-            for q in range(rank):
-                residual[q] += left * other[q]
-                target[q] += whole * other[q]
-        length, goal = 0.0, 0.0
-        for q in range(rank):
-            direction[q] = residual[q]
-            length += residual[q] * residual[q]
-            goal += target[q] * target[q]
-        goal = max(goal * tolerance * tolerance, _NOTHING)
+        known, weights = others[indices[entries]], confidence[entries]
+        target = known.T @ (weights * values[entries])
+        residual = target - known.T @ (weights * (known @ x)) - ridge * x
+        if len(gram):
+            residual -= gram @ x
+        direction = residual.copy()
+        length, goal = residual @ residual, max(tolerance * tolerance * (target @ target), _NOTHING)
         for _ in range(steps):
             if length <= goal:
                 break
-            for q in range(rank):
-                image[q] = ridges[row] * direction[q]
-            for p in range(len(gram)):
-                along = direction[p]
-                for q in range(rank):
-                    image[q] += along * gram[p, q]
-            for entry in range(start, end):
-                other = others[indices[entry]]
-                along = np.float32(0)
-                for q in range(rank):
-                    along += other[q] * direction[q]
-                along *= confidence[entry]
-                for q in range(rank):
-                    image[q] += along * other[q]
-            curvature = 0.0
-            for q in range(rank):
-                curvature += direction[q] * image[q]
-            step = np.float32(length / curvature)
-            longer = length
-            length = 0.0
-            for q in range(rank):
-                x[q] += step * direction[q]
-                residual[q] -= step * image[q]
-                length += residual[q] * residual[q]
-            turn = np.float32(length / longer)
-            for q in range(rank):
-                direction[q] = residual[q] + turn * direction[q]
+            image = known.T @ (weights * (known @ direction)) + ridge * direction
+            if len(gram):
+                image += gram @ direction
+            step = length / (direction @ image)
+            x += step * direction
+            residual -= step * image
+            longer, length = length, residual @ residual
+            direction = residual + (length / longer) * direction

@@ -97,10 +97,9 @@ class Objective(NamedTuple):
     def solve_side(self, rows: SparseRows, others: Floats, steps: int, threads: int, vectors: Floats) -> None:
         """Steps towards the vectors of all rows, in place, given those of the others."""
         confidence, labels = self.told(rows.values)
-        ridges = self.ridges(rows.counts(), len(others))
+        rows, ridges = replace(rows, values=labels), self.ridges(rows.counts(), len(others))
         gram: Floats = (self.unobserved * (others.T @ others)).astype(np.float32)
-        rows = replace(rows, values=labels)
-        solve_ridges(rows, confidence, others, ridges, vectors, gram=gram, steps=steps, threads=threads)
+        solve_ridges(rows, others, ridges, vectors, confidence=confidence, gram=gram, steps=steps, threads=threads)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ so that it does not drag those at the rim of a region to zero stars. The width i
 angles, is 1.26. With 30 anchors, on validation ratings of MovieLens-1M: 1.0 0.8453, 1.2 0.8395, 1.4 0.8387.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -28,7 +29,17 @@ from pydantic import Field
 from cofill.arrays import Floats
 from cofill.data.sparse import SparseRows
 from cofill.errors import TrainingDivergedError
-from cofill.models.baselines.base import Baseline, Done, Factors, Given, ThreadedSettings, TrainingData, solve_ridges
+from cofill.models.baselines.base import (
+    Baseline,
+    Done,
+    Factors,
+    FoldIn,
+    Rated,
+    ThreadedSettings,
+    TrainingData,
+    ridge,
+    solve_ridges,
+)
 
 # A vector is solved for down to a gradient of this share of that of a zero vector.
 _EXACT = 1e-5
@@ -57,61 +68,52 @@ class LLORMAFactors(Factors):
 
     def __post_init__(self) -> None:
         self._width, self._weight_decay = (float(value) for value in self.numbers)
-        self._anchors, self._rank = self.anchor_users.shape
-        self._whole = slice(0, self._rank)
-        self._reach = slice(self._rank, self._rank + self._anchors)
-        self._local = slice(self._rank + self._anchors, None)
-        self._parts = self._whole, self._reach, self._local
+        anchors, self._rank = self.anchor_users.shape
+        self._whole, self._reach = slice(0, self._rank), slice(self._rank, self._rank + anchors)
+        self._local = slice(self._rank + anchors, None)
 
-    def scores(self, users: Floats, items: Floats) -> Floats:
-        return self._combined(*(users[:, part] @ items[:, part].T for part in self._parts))
-
-    def pairs(self, users: Floats, items: Floats) -> Floats:
-        return self._combined(*(np.einsum("ij,ij->i", users[:, part], items[:, part]) for part in self._parts))
-
-    def _combined(self, whole: Floats, reach: Floats, local: Floats) -> Floats:
+    def rating(self, product: Callable[[slice], Floats]) -> Floats:
+        reach, local = product(self._reach), product(self._local)
         reached = reach > 0
-        found = np.divide(local, reach, out=np.zeros_like(local), where=reached)
-        return np.where(reached, found, whole)
+        return np.where(reached, local / np.where(reached, reach, 1), product(self._whole))
 
     # Ratings that came later
 
     def user_from(self, items: Floats, ratings: Floats) -> Floats:
-        return self._found(self.anchor_users, Given(items, ratings))
+        return self._found(self.anchor_users, items, ratings)
 
     def item_from(self, users: Floats, ratings: Floats) -> Floats:
-        return self._found(self.anchor_items, Given(users, ratings))
+        return self._found(self.anchor_items, users, ratings)
 
-    def user_moved(self, trained: Floats, before: Given, after: Given) -> Floats:
+    def moved(self, trained: Floats, before: Rated, after: Rated, fold_in: FoldIn) -> Floats:
         """The anchors' reach stays what it was: the place in the matrix was learned, and weights do not add."""
         reach = trained[self._reach]
-        return trained + self._solved(reach, after) - self._solved(reach, before)
+        return trained + self._solved(reach, *after) - self._solved(reach, *before)
 
-    item_moved = user_moved
-
-    def _found(self, anchors: Floats, given: Given) -> Floats:
-        whole = self._whole_of(given)
+    def _found(self, anchors: Floats, others: Floats, ratings: Floats) -> Floats:
+        whole = self._ridge(others[:, self._whole], ratings, np.ones_like(ratings))
         reach = kernel(whole[None], anchors, self._width)[0]
-        reach[given.vectors[:, self._reach].sum(0) == 0] = 0  # a model without a rating of it has no say
-        found = self._solved(reach, given)
+        reach[others[:, self._reach].sum(0) == 0] = 0  # a model without a rating of it has no say
+        found = self._solved(reach, others, ratings)
         found[self._reach] = reach
         return found
 
-    def _whole_of(self, given: Given) -> Floats:
-        return ridge(given.vectors[:, self._whole], np.ones_like(given.ratings), given.ratings, self._weight_decay)
-
-    def _solved(self, reach: Floats, given: Given) -> Floats:
+    def _solved(self, reach: Floats, others: Floats, ratings: Floats) -> Floats:
         """The vector of a row with these ratings and this place among the anchors, with nothing in place of K."""
-        found = np.zeros(self._rank + self._anchors * (1 + self._rank), np.float32)
-        found[self._whole] = self._whole_of(given)
+        whole = self._ridge(others[:, self._whole], ratings, np.ones_like(ratings))
+        local = np.zeros((len(reach), self._rank), np.float32)
+        theirs = others[:, self._local].reshape(len(others), *local.shape)
         for t in np.flatnonzero(reach):
-            weights = given.vectors[:, self._reach][:, t]
+            weights = others[:, self._reach][:, t]
             rated = weights > 0
-            weights = weights[rated]
-            local = slice(self._local.start + t * self._rank, self._local.start + (t + 1) * self._rank)
-            vectors = given.vectors[rated, local] / weights[:, None]
-            found[local] = reach[t] * ridge(vectors, weights, given.ratings[rated], self._weight_decay)
-        return found
+            vectors = theirs[rated, t] / weights[rated, None]
+            local[t] = reach[t] * self._ridge(vectors, ratings[rated], weights[rated])
+        return np.concatenate([whole, np.zeros_like(reach), local.ravel()])
+
+    def _ridge(self, vectors: Floats, ratings: Floats, weights: Floats) -> Floats:
+        """What minimises sum_n weights_n ((ratings_n - x . vectors_n)^2 + weight_decay |x|^2); zero if n is."""
+        roots, penalty = np.sqrt(weights), self._weight_decay * float(weights.sum(dtype=np.float64))
+        return ridge(vectors * roots[:, None], ratings * roots, penalty or 1.0).astype(np.float32)
 
 
 class LLORMA(Baseline):
@@ -168,16 +170,6 @@ def kernel(vectors: Floats, anchors: Floats, width: float) -> Floats:
     return near
 
 
-def ridge(vectors: Floats, weights: Floats, ratings: Floats, weight_decay: float) -> Floats:
-    """(rank,): what minimises sum_n weights_n ((ratings_n - x . vectors_n)^2 + weight_decay |x|^2); zero if n is."""
-    known = vectors.astype(np.float64)
-    weighted = known.T * weights  # (rank, n)
-    penalty = weight_decay * weights.sum(dtype=np.float64) if len(weights) else 1.0
-    squares = weighted @ known + penalty * np.eye(known.shape[1])
-    found: Floats = np.linalg.solve(squares, weighted @ ratings).astype(np.float32)
-    return found
-
-
 def alternate(
     data: TrainingData,
     settings: LLORMASettings,
@@ -199,8 +191,10 @@ def alternate(
         """The ridge regression of each row; the row's own weight cancels out."""
         confidence = weights[rows.indices]
         ridges = (settings.weight_decay * rows.row_sums(confidence)).astype(np.float32)
-        steps, threads = _MOST_STEPS, settings.threads
-        solve_ridges(rows, confidence, others, ridges, mine, steps=steps, tolerance=_EXACT, threads=threads)
+        solve_ridges(
+            rows, others, ridges, mine, confidence=confidence, steps=_MOST_STEPS, tolerance=_EXACT,
+            threads=settings.threads,
+        )  # fmt: skip
         mine[own == 0] = 0
 
     for _ in range(settings.iterations):
