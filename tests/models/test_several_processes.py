@@ -37,8 +37,7 @@ Owners = Callable[[int, int], Longs]
 SIZES = (2, 4)
 WITHOUT_RATINGS = 3  # columns at the end that nobody rated
 WIDTH = 12
-# With steps as large as the default's, so little data makes more of rounding: 1e-4, as two threads differ from one.
-QUICK: dict[str, Any] = {"hidden": WIDTH, "epochs": 6, "batch": 16, "threads": 1, "learning_rate": 0.04}
+QUICK: dict[str, Any] = {"hidden": WIDTH, "epochs": 6, "batch": 16, "threads": 1}
 
 
 @cache
