@@ -27,17 +27,20 @@ from cofill.config import CFNSettings, Orientation
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
-from cofill.models.cfn.codes import LeaveOneOut, ReadRows, RowCodes
+from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
-    CodeSpace,
     ColumnWeights,
     Expected,
+    IntervalCalibration,
     KernelInputs,
     KernelParams,
     Posterior,
+    RowsOf,
+    across,
     expected_of_columns,
+    posterior_variances,
+    whole_variance,
 )
-from cofill.models.cfn.gp_batch import IntervalCalibration, RowsOf, across, posterior_variances, whole_variance
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
@@ -324,7 +327,7 @@ class CFNPredictor(Predictor):
                 vector = self.row_features.values[rows[place]]
                 codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
                 counts[place] = self._count_read(others[kept])
-        return self._space.seen(codes, self._amplitudes.shrinkage(counts, described)), means
+        return KernelInputs.of(self._space, codes, self._amplitudes.shrinkage(counts, described)), means
 
     def _leave_one_out(self) -> LeaveOneOut:
         if self._left_out is None:
