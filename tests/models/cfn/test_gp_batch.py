@@ -157,7 +157,7 @@ def test_rows_with_very_many_ratings_are_read_with_all_of_them(monkeypatch: pyte
 def test_parts_times_vectors(rows: int) -> None:
     def projected(count: int) -> tuple[Floats, Floats]:
         along, directions = some_space().projected(some_codes(2 * count, count))
-        return along.reshape(2, count, -1), directions.reshape(2, count, -1)
+        return along.reshape(2, count, along.shape[1]), directions.reshape(2, count, along.shape[1])
 
     some, others = projected(rows), projected(7)
     vectors = np.random.default_rng(1).normal(size=(2, 7, 2)).astype(np.float32)

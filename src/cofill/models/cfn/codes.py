@@ -95,11 +95,25 @@ class LeaveOneOut:
             arrays["sums"], arrays["ones"], self._network.input.weight, rows, columns, own,
             np.float32(scaling.presence) - means, scaling.input_scale(counts), z,
         )  # fmt: skip
+        return EncodedRows(self._codes(z, rows, counts), means, counts, self._described[rows])
+
+    def whole(self) -> EncodedRows:
+        """All rows, with all of their ratings."""
+        scaling, counts, arrays = self._scaling, self._counts, self.arrays
+        shift, scale = np.float32(scaling.presence) - scaling.means, scaling.input_scale(counts)
+        codes = np.empty((len(counts), self._network.width), np.float32)
+        for first in range(0, len(counts), _ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + _ROWS_AT_ONCE, len(counts)))
+            z = (arrays["ones"][rows] * shift[rows, None] + arrays["sums"][rows]) * scale[rows, None]
+            codes[rows] = self._codes(z, rows, counts[rows])
+        return EncodedRows(codes, scaling.means, counts, self._described)
+
+    def _codes(self, z: Floats, rows: Ints | Longs, counts: Longs) -> Floats:
         features = self._features[rows]
-        if scaling.marks_empty:
+        if self._scaling.marks_empty:
             features = np.column_stack([features, (counts == 0).astype(np.float32)])
         z += self._network.input.offset(features)
-        return EncodedRows(self._network.code(z, features), means, counts, self._described[rows])
+        return self._network.code(z, features)
 
 
 @compiled

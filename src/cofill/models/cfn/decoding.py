@@ -29,6 +29,7 @@ from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
+    LEFT_OUT,
     ColumnWeights,
     Expected,
     IntervalCalibration,
@@ -316,10 +317,12 @@ class CFNPredictor(Predictor):
         if column is not None and column < self.network.columns:
             own_rows, own_ratings = self.by_row.trained_columns.row(column)
             own = np.isin(rows, own_rows)
+            counts[own] -= 1
+            own &= counts < LEFT_OUT
             if own.any():
                 before = own_ratings[np.searchsorted(own_rows, rows[own])]
                 without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
-                codes[own], means[own], counts[own] = without.codes, without.means, without.counts
+                codes[own], means[own] = without.codes, without.means
         if column is not None:  # rows that came later have this column's rating in them, too
             for place in np.flatnonzero(~old).tolist():
                 others, theirs = self.by_row.row(int(rows[place]))
