@@ -7,9 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.codes import LeaveOneOutCodes
-from cofill.models.cfn.gp import CodeSpace, KernelInputs, KernelParams
-from cofill.models.cfn.gp_batch import RatedColumns
+from cofill.models.cfn.codes import CodeSpace, EncodedRows
+from cofill.models.cfn.gp import KernelInputs, KernelParams, RatedColumns
 from cofill.models.ridge import FeatureRegression
 
 Floats = npt.NDArray[np.float32]
@@ -23,10 +22,10 @@ AMPLITUDES = KernelParams(noise=0.25, bias=0.1, taste=0.4, cosine=0.3, local=0.5
 
 def some_space(seed: int = 0, width: int = WIDTH, features: int = 0) -> CodeSpace:
     rng = np.random.default_rng([seed, 1])
-    return CodeSpace(
+    return CodeSpace.of(
         rng.normal(0, 0.3, width + 1).astype(np.float32),
         FeatureRegression(rng.normal(0, 0.3, (features + 1, width + 1)).astype(np.float32)),
-        rng.normal(0, 0.4, (width + 1, DIRECTIONS)).astype(np.float32),
+        rng.normal(0, 0.4, (width + 1, DIRECTIONS)),
         rng.normal(0, 0.2, width).astype(np.float32),
     )
 
@@ -37,13 +36,12 @@ def some_codes(count: int, seed: int = 0, width: int = WIDTH) -> Floats:
 
 def some_seen(space: CodeSpace, count: int, seed: int = 0) -> KernelInputs:
     shrinkage = np.random.default_rng([seed, 3]).uniform(0, 1, count).astype(np.float32)
-    return space.seen(some_codes(count, seed, len(space.centre)), shrinkage)
+    return KernelInputs.of(space, some_codes(count, seed, len(space.centre)), shrinkage)
 
 
 def plain_kernel(space: CodeSpace, amplitudes: KernelParams, some: KernelInputs, others: KernelInputs) -> Doubles:
     """bias + r_i r_j (taste a_i . a_j + cosine d_i . d_j + local exp(8 (d_i . d_j - 1))), pair by pair."""
-    # Onto the directions of the factor.
-    onto = space.factor[:-1].astype(np.float64) @ np.linalg.pinv(space.factor[:-1].astype(np.float64))
+    onto = space.basis.astype(np.float64) @ space.basis.T
     kernel = np.empty((len(some.shrinkage), len(others.shrinkage)))
 
     def parts(seen: KernelInputs, place: int) -> tuple[Doubles, Doubles, float]:
@@ -59,6 +57,12 @@ def plain_kernel(space: CodeSpace, amplitudes: KernelParams, some: KernelInputs,
             inner = amplitudes.taste * (a @ b) + amplitudes.cosine * (d @ e) + amplitudes.local * near
             kernel[i, j] = amplitudes.bias + r * s * inner
     return kernel
+
+
+def no_long_rows(rows: int, width: int = WIDTH) -> EncodedRows:
+    """Rows that are always read without the rating of a column."""
+    nothing = np.zeros(rows, np.int64)
+    return EncodedRows(np.zeros((rows, width), np.float32), nothing.astype(np.float32), nothing, nothing > 0)
 
 
 @dataclass(frozen=True)
@@ -79,14 +83,16 @@ class Rated:
             found.append(start + int(inside[0]) if len(inside) else 0)  # what is padded asks for anything
         return np.array(found, np.int64)
 
-    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
+    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> EncodedRows:
         at = self.places(rows, columns)
-        return LeaveOneOutCodes(self.codes[at], self.means[at], self.counts[at], self.described[at])
+        return EncodedRows(self.codes[at], self.means[at], self.counts[at], self.described[at])
 
     def columns(
         self, space: CodeSpace, expected: Callable[[npt.NDArray[np.int64]], tuple[Floats, Floats]]
     ) -> RatedColumns:
-        return RatedColumns(self.by_column, self.by_column.values, space, self.left_out, expected)
+        return RatedColumns(
+            self.by_column, self.by_column.values, space, no_long_rows(self.by_column.columns), self.left_out, expected
+        )
 
 
 def some_ratings(lengths: list[int], rows: int, seed: int = 0, width: int = WIDTH) -> Rated:

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from cofill import CFN
-from cofill.models.cfn.gp import CodeSpace
+from cofill.models.cfn.codes import CodeSpace
 from cofill.models.cfn.gp_fit import code_space
 from cofill.models.cfn.network import Linear
 from cofill.models.rng import Portion, draws_of

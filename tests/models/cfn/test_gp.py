@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cofill.models.cfn import gp
+from cofill.models.cfn.codes import CodeSpace
 from cofill.models.cfn.gp import (
     MOST_LOCAL,
-    CodeSpace,
     ColumnWeights,
     Expected,
     KernelInputs,
@@ -146,7 +146,7 @@ def test_codes_that_are_nearly_alike_and_little_noise(noise: float, local: float
     space = some_space()
     one = some_seen(space, 1)
     codes = np.repeat(one.codes, 60, 0) + np.random.default_rng(0).normal(0, 1e-4, (60, WIDTH)).astype(np.float32)
-    seen = space.seen(codes, np.full(60, 0.9, np.float32))
+    seen = KernelInputs.of(space, codes, np.full(60, 0.9, np.float32))
     amplitudes = KernelParams(noise, 5.0, 50.0, 5.0, local, 3.0, 0.6, 0.0)
     posterior = Posterior(space, amplitudes, seen, np.full(60, 1.5, np.float32), ABOUT)
     np.testing.assert_allclose(said(space, posterior, seen, seen), 1.5, rtol=0, atol=0.02)
@@ -177,15 +177,26 @@ def test_a_code_at_the_centre_has_no_direction() -> None:
     assert np.linalg.norm(found[1]) == pytest.approx(1)
 
 
-def test_what_codes_have_beside_the_directions_of_the_factor_is_not_compared() -> None:
+def test_what_codes_have_beside_the_basis_is_not_compared() -> None:
     space = some_space()
-    beside = np.linalg.svd(space.factor[:-1])[0][:, DIRECTIONS:]  # (width, 2)
+    beside = np.linalg.svd(space.basis)[0][:, DIRECTIONS:]  # (width, 2)
     codes = some_seen(space, 5).codes
     moved = codes + (np.random.default_rng(0).normal(size=(5, beside.shape[1])) @ beside.T).astype(np.float32)
     np.testing.assert_allclose(space.directions(moved), space.directions(codes), rtol=0, atol=1e-5)
     np.testing.assert_allclose(space.lengths(moved), space.lengths(codes), rtol=1e-4)
-    along, directions = space.projected(moved)
-    np.testing.assert_allclose(along, codes @ space.factor[:-1] + space.factor[-1], rtol=0, atol=1e-5)
-    np.testing.assert_allclose(
-        directions @ directions.T, space.directions(codes) @ space.directions(codes).T, atol=1e-5
-    )
+    np.testing.assert_allclose(space.projected(moved)[0], space.projected(codes)[0], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("sizes", [(3.0, 1.0, 0.3), (1.0,) * (WIDTH + 1), (2.0, 1.0, 0.0)])
+def test_a_turned_factor_is_a_factor(sizes: tuple[float, ...]) -> None:
+    """Also with more directions than codes have."""
+    factor = np.random.default_rng(3).normal(size=(WIDTH + 1, len(sizes))) * sizes
+    whole = some_space()
+    space = CodeSpace.of(whole.mean, whole.by_features, factor, whole.centre)
+    np.testing.assert_allclose(space.factor @ space.factor.T, factor @ factor.T, rtol=0, atol=1e-4)
+    real = min(np.count_nonzero(sizes), WIDTH)
+    np.testing.assert_allclose(np.linalg.svd(space.basis)[1][:real], 1, rtol=1e-5)
+    codes = np.column_stack([some_seen(whole, 8).codes, np.ones(8, np.float32)])
+    along, directions = space.projected(codes[:, :-1])
+    np.testing.assert_allclose(along, codes @ space.factor, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1, rtol=1e-5)

@@ -6,12 +6,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import CodeSpace, ColumnWeights, Expected, KernelParams, Posterior
-from cofill.models.cfn.gp_batch import (
+from cofill.models.cfn import gp
+from cofill.models.cfn.codes import CodeSpace, EncodedRows
+from cofill.models.cfn.gp import (
+    ColumnWeights,
+    Expected,
+    KernelInputs,
+    KernelParams,
+    KernelParts,
+    Posterior,
     batches,
     cholesky,
     explained_by,
+    local_kernel,
     solve_columns,
     times_inverse,
 )
@@ -35,7 +42,8 @@ def one_by_one(space: CodeSpace, rated: Rated, amplitudes: KernelParams) -> Colu
     weights, biases = expected(space, np.arange(len(LENGTHS)))
     for column in range(len(LENGTHS)):
         at = slice(int(rated.by_column.indptr[column]), int(rated.by_column.indptr[column + 1]))
-        seen = space.seen(rated.codes[at], amplitudes.shrinkage(rated.counts[at], rated.described[at]))
+        shrinkage = amplitudes.shrinkage(rated.counts[at], rated.described[at])
+        seen = KernelInputs.of(space, rated.codes[at], shrinkage)
         targets = rated.by_column.values[at] - rated.means[at]
         about = Expected(weights[column], float(biases[column]))
         own = amplitudes.for_column(len(targets))
@@ -70,7 +78,7 @@ def test_all_at_once_are_each_by_itself(kind: str, seed: int) -> None:
 def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.MonkeyPatch) -> None:
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
     whole = solved(space, rated, AMPLITUDES)
-    monkeypatch.setattr(gp_batch, "_NUMBERS", numbers)
+    monkeypatch.setattr(gp, "_NUMBERS", numbers)
     parts = list(batches(rated.by_column.indptr, np.arange(len(LENGTHS)), 6))
     assert len(parts) > 1
     assert sorted(np.concatenate([part.columns for part in parts]).tolist()) == list(range(len(LENGTHS)))
@@ -82,8 +90,7 @@ def test_what_is_padded_changes_nothing(numbers: int, monkeypatch: pytest.Monkey
 def test_very_long_columns_are_solved_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the local kernel, as a posterior of their own would be."""
     space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
-    monkeypatch.setattr(gp_batch, "MOST_LOCAL", 20)
-    monkeypatch.setattr("cofill.models.cfn.gp.MOST_LOCAL", 20)
+    monkeypatch.setattr(gp, "MOST_LOCAL", 20)
     found = solved(space, rated, AMPLITUDES)
     assert_same(found, one_by_one(space, rated, AMPLITUDES), 1e-4)
     lengths = np.repeat(LENGTHS, LENGTHS)
@@ -123,6 +130,47 @@ def test_single_precision_is_precise_enough(size: float) -> None:
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=2e-3)
 
 
+def test_rows_with_very_many_ratings_are_read_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One rating more or less is not seen in their codes."""
+    monkeypatch.setattr(gp, "LEFT_OUT", 20)
+    space, rated = some_space(features=2), some_ratings(LENGTHS, ROWS)
+    counts = np.random.default_rng(2).integers(0, 40, ROWS)
+    whole = EncodedRows(some_codes(ROWS, 9), np.full(ROWS, 0.1, np.float32), counts, counts % 2 > 0)
+    data = replace(rated.columns(space, lambda at: expected(space, at)), whole=whole)
+    rows = rated.by_column.indices
+    long = counts[rows] > 20
+    mixed = replace(
+        rated,
+        codes=np.where(long[:, None], whole.codes[rows], rated.codes),
+        means=np.where(long, whole.means[rows], rated.means),
+        counts=np.where(long, counts[rows] - 1, rated.counts),
+        described=np.where(long, whole.described[rows], rated.described),
+    )
+    assert 0 < long.sum() < len(long)
+    assert_same(solve_columns(data, AMPLITUDES), one_by_one(space, mixed, AMPLITUDES), 1e-4)
+
+
+# Parts of the kernel
+
+
+@pytest.mark.parametrize("rows", [0, 1, 13])
+def test_parts_times_vectors(rows: int) -> None:
+    def projected(count: int) -> tuple[Floats, Floats]:
+        along, directions = some_space().projected(some_codes(2 * count, count))
+        return along.reshape(2, count, along.shape[1]), directions.reshape(2, count, along.shape[1])
+
+    some, others = projected(rows), projected(7)
+    vectors = np.random.default_rng(1).normal(size=(2, 7, 2)).astype(np.float32)
+    taste, cosine = (one @ other.transpose(0, 2, 1) for one, other in zip(some, others, strict=True))
+    between = KernelParts.between(some, others).times(vectors, inside=False)
+    for found, part in zip(between, (taste, cosine, local_kernel(cosine)), strict=True):
+        np.testing.assert_allclose(found, part @ vectors, rtol=0, atol=1e-4)
+    taste, cosine = (part @ part.transpose(0, 2, 1) for part in others)
+    inside = KernelParts.inside(others).times(vectors, inside=True)
+    for found, part in zip(inside, (taste, cosine, local_kernel(cosine)), strict=True):
+        np.testing.assert_allclose(found, part @ vectors, rtol=0, atol=1e-4)
+
+
 # Many systems at once
 
 
@@ -133,15 +181,14 @@ def test_every_matrix_by_itself(rows: int, sides: int) -> None:
     half = rng.normal(size=(5, rows, 12))
     matrices = (half @ half.transpose(0, 2, 1) / 12 + 0.5 * np.eye(rows)).astype(np.float32)
     right = rng.normal(size=(5, rows, sides)).astype(np.float32)
-    before = matrices.copy(), right.copy()
-    factors = cholesky(matrices)
+    before = right.copy()
+    factors = cholesky(matrices.copy)
     found = times_inverse(factors, right)
     expected = np.linalg.solve(matrices.astype(np.float64), right.astype(np.float64))
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
     explained = np.einsum("bnm,bnm->bm", right.astype(np.float64), expected)
     np.testing.assert_allclose(explained_by(factors, right.transpose(0, 2, 1)), explained, rtol=1e-4, atol=1e-4)
-    np.testing.assert_array_equal(matrices, before[0])
-    np.testing.assert_array_equal(right, before[1])
+    np.testing.assert_array_equal(right, before)
 
 
 @pytest.mark.parametrize("rows", [3, 60])
@@ -151,7 +198,7 @@ def test_a_kernel_that_single_precision_takes_for_indefinite(rows: int) -> None:
     matrices[1] = np.eye(rows)
     with pytest.raises(np.linalg.LinAlgError):
         np.linalg.cholesky(matrices)
-    found = times_inverse(cholesky(matrices), np.ones((2, rows, 1), np.float32))
+    found = times_inverse(cholesky(matrices.copy), np.ones((2, rows, 1), np.float32))
     assert np.isfinite(found).all()
     np.testing.assert_allclose(found[1, :, 0], 1.0, rtol=1e-6)
     again = (matrices[0].astype(np.float64) @ found[0].astype(np.float64))[:, 0]

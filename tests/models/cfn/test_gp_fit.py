@@ -7,9 +7,8 @@ import numpy.typing as npt
 import pytest
 
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.codes import LeaveOneOutCodes
-from cofill.models.cfn.gp import CodeSpace, Expected, KernelParams, Posterior
-from cofill.models.cfn.gp_batch import RatedColumns
+from cofill.models.cfn.codes import CodeSpace, EncodedRows
+from cofill.models.cfn.gp import Expected, KernelInputs, KernelParams, Posterior, RatedColumns
 from cofill.models.cfn.gp_fit import HeldOut, Learned, Lesson, _Batch, halves_of
 from cofill.models.rng import Portion
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Bools, Floats, Ints, some_codes, some_space
@@ -32,18 +31,20 @@ class World:
         flags: Bools = np.arange(len(self.codes)) % 3 == 0
         return flags
 
-    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
-        return LeaveOneOutCodes(
-            self.codes[rows], np.zeros(len(rows), np.float32), self.counts[rows], self.described[rows]
-        )
+    @property
+    def whole(self) -> EncodedRows:
+        return EncodedRows(self.codes, np.zeros(len(self.codes), np.float32), self.counts, self.described)
+
+    def left_out(self, rows: Ints, columns: Ints, ratings: Floats) -> EncodedRows:
+        return self.whole.take(rows)
 
     def lesson(self, space: CodeSpace, expected: tuple[Floats, Floats]) -> Lesson:
         def of(columns: npt.NDArray[np.int64]) -> tuple[Floats, Floats]:
             return expected[0][columns], expected[1][columns]
 
-        data = RatedColumns(self.by_column, self.by_column.values, space, self.left_out, of)
+        data = RatedColumns(self.by_column, self.by_column.values, space, self.whole, self.left_out, of)
         portion = Portion.of(self.by_column.transpose())
-        return Lesson(data, self.held_out, self.codes, self.counts, self.described, portion.row_keys, portion, 0)
+        return Lesson(data, self.held_out, self.whole, portion.row_keys, portion, 0)
 
     def learn(self, space: CodeSpace, first: KernelParams) -> Learned:
         columns = self.by_column.rows
@@ -89,7 +90,7 @@ def some_expected(columns: int) -> tuple[Floats, Floats]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_slopes_are_those_of_finite_differences(seed: int) -> None:
-    space = some_space(seed)
+    space = some_space(seed, features=2)
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30, seed=seed)
     own = replace(AMPLITUDES, power=1.3, features=2.0)
     batch = read_batch(world, space, some_expected(12))
@@ -119,7 +120,7 @@ def predicted(
     for column, row in zip(world.held_out.columns.tolist(), world.held_out.rows.tolist(), strict=True):
         rated, ratings = world.by_column.row(column)
         seen, asked = (
-            space.seen(world.codes[at], amplitudes.shrinkage(world.counts[at], world.described[at]))
+            KernelInputs.of(space, world.codes[at], amplitudes.shrinkage(world.counts[at], world.described[at]))
             for at in (rated, np.array([row]))
         )
         posterior = Posterior(space, amplitudes, seen, ratings, Expected(weights[column], float(biases[column])))
@@ -130,7 +131,7 @@ def predicted(
 @pytest.mark.parametrize("features", [0.0, 4.0])
 def test_errors_are_those_of_each_column_by_itself(features: float) -> None:
     """Features are worth as many ratings here as where columns are solved."""
-    amplitudes, space = replace(AMPLITUDES, features=features), some_space()
+    amplitudes, space = replace(AMPLITUDES, features=features), some_space(features=2)
     world = some_world(space, tastes=1.0, columns=12, rows=15, asked=30)
     expected = some_expected(12)
     wrong = predicted(world, space, amplitudes, expected) - world.held_out.targets

@@ -6,7 +6,7 @@ import pytest
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
 from cofill.models.cfn import gp_fit
-from cofill.models.cfn.gp_fit import random_ranks, thinned
+from cofill.models.cfn.gp_fit import first_at_random, thinned
 from cofill.models.rng import draws_of_entries, seed_of
 from tests.models.several_processes import together
 
@@ -31,9 +31,9 @@ def kept_of(
     rows: SparseRows, lengths: tuple[int, ...], columns: slice = slice(None), exchange: Exchange = ALONE
 ) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
     """Places of the ratings that are left; row i has the length number i."""
-    ranks = random_ranks(rows, max(lengths), 5, keys(ROWS), keys(COLUMNS)[columns], exchange)
+    first = first_at_random(rows, max(lengths), 5, keys(ROWS), keys(COLUMNS)[columns], exchange)
     counts = exchange.sum_(rows.counts())
-    left, kept = thinned(rows, ranks, np.resize(lengths, ROWS), counts)
+    left, kept = thinned(rows, first, np.resize(lengths, ROWS), counts)
     np.testing.assert_array_equal(left.values, rows.values[kept])
     np.testing.assert_array_equal(left.indices, rows.indices[kept])
     np.testing.assert_array_equal(left.counts(), np.diff(np.searchsorted(kept, rows.indptr)))
@@ -59,6 +59,13 @@ def test_a_row_keeps_the_ratings_with_the_smallest_draws() -> None:
             smallest = np.sort(entries[np.argsort(draws[entries])][:wanted])
             np.testing.assert_array_equal(kept[(kept >= rows.indptr[row]) & (kept < rows.indptr[row + 1])], smallest)
     assert not len(kept_of(rows, (0,)))
+
+
+def test_some_rows_at_a_time_are_all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = kept_of(some_rows(), LENGTHS)
+    for ratings in (1, 50, 10**6):
+        monkeypatch.setattr(gp_fit, "_DRAWN_AT_ONCE", ratings)
+        np.testing.assert_array_equal(kept_of(some_rows(), LENGTHS), whole)
 
 
 @pytest.mark.parametrize("lengths", [LENGTHS, (0,), (0, 3)])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cofill.models.cfn import gp_batch
-from cofill.models.cfn.gp import SHORT, CodeSpace, KernelInputs, KernelParams
-from cofill.models.cfn.gp_batch import RowsOf, posterior_variances
+from cofill.models.cfn import gp
+from cofill.models.cfn.codes import CodeSpace
+from cofill.models.cfn.gp import SHORT, KernelInputs, KernelParams, RowsOf, posterior_variances
 from tests.models.cfn.codes import AMPLITUDES, WIDTH, Doubles, plain_kernel, some_codes, some_space
 
 ROWS = 60
@@ -29,7 +29,7 @@ def one_by_one(space: CodeSpace, amplitudes: KernelParams, rated: RowsOf, asked:
 
     def seen(rows: RowsOf, chosen: range | list[int]) -> KernelInputs:
         places = np.array(chosen, np.int64)
-        return space.seen(codes[rows.places[places]], rows.shrinkage[places])
+        return KernelInputs.of(space, codes[rows.places[places]], rows.shrinkage[places])
 
     for column in range(len(rated.starts) - 1):
         (first, last), (start, end) = ((int(x) for x in rows.starts[column : column + 2]) for rows in (rated, asked))
@@ -63,7 +63,7 @@ def test_every_column_by_itself(
 
 
 def test_of_many_ratings_some_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gp_batch, "MOST_READ", 30)
+    monkeypatch.setattr(gp, "MOST_READ", 30)
     rated, asked, space = some_rows([29, 30, 31, 75], 0), some_rows([2, 2, 2, 2], 1), some_space()
     found = posterior_variances(space, AMPLITUDES, some_codes(ROWS), rated, asked)
     np.testing.assert_allclose(found, one_by_one(space, AMPLITUDES, rated, asked, 30), rtol=0, atol=1e-4)

@@ -1,24 +1,27 @@
-"""The codes of rows: as they were trained, as they stand now, and without one of their ratings."""
+"""The codes of rows: as they were trained, as they stand now, without one of their ratings; and their directions."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cofill.arrays import Bools, Floats, Ints, Longs
+from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
 from cofill.compiling import compiled
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange
-from cofill.models.cfn.gp import CodeSpace
 from cofill.models.cfn.kernels import prefetch_row
 from cofill.models.cfn.network import CFNetwork, encode_rows, summed_inputs
 from cofill.models.cfn.scaling import ScaledRows, Scaling
 from cofill.models.observed import KnownRatings
 from cofill.models.predictor import described_as_trained, grown
+from cofill.models.ridge import FeatureRegression
 from cofill.models.rng import Portion
 
 _ROWS_AT_ONCE = 1024
+_LEAST_LENGTH = np.float32(1e-6)
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -35,13 +38,16 @@ def encode_trained(
     return codes
 
 
-class LeaveOneOutCodes(NamedTuple):
-    """Rows, each without one of its ratings."""
+class EncodedRows(NamedTuple):
+    """Rows as the network reads them: with all of their ratings, with some, or without one."""
 
     codes: Floats  # (n, width)
     means: Floats  # (n,) scaled
-    counts: Longs  # (n,): how many ratings they have then
+    counts: Longs  # (n,): how many ratings they have
     described: Bools  # (n,): whether they have side features
+
+    def take(self, rows: Ints | Longs) -> "EncodedRows":
+        return EncodedRows(self.codes[rows], self.means[rows], self.counts[rows], self.described[rows])
 
 
 class LeaveOneOut:
@@ -75,7 +81,7 @@ class LeaveOneOut:
         arrays["totals"] = exchange.sum_(rows.row_sums(values))
         return cls(network, scaling, features, exchange.sum_(rows.counts()), arrays)
 
-    def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> LeaveOneOutCodes:
+    def __call__(self, rows: Ints, columns: Ints, ratings: Floats) -> EncodedRows:
         scaling, arrays = self._scaling, self.arrays
         own = scaling.without_column(columns, ratings)
         counts = self._counts[rows] - 1
@@ -89,11 +95,25 @@ class LeaveOneOut:
             arrays["sums"], arrays["ones"], self._network.input.weight, rows, columns, own,
             np.float32(scaling.presence) - means, scaling.input_scale(counts), z,
         )  # fmt: skip
+        return EncodedRows(self._codes(z, rows, counts), means, counts, self._described[rows])
+
+    def whole(self) -> EncodedRows:
+        """All rows, with all of their ratings."""
+        scaling, counts, arrays = self._scaling, self._counts, self.arrays
+        shift, scale = np.float32(scaling.presence) - scaling.means, scaling.input_scale(counts)
+        codes = np.empty((len(counts), self._network.width), np.float32)
+        for first in range(0, len(counts), _ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + _ROWS_AT_ONCE, len(counts)))
+            z = (arrays["ones"][rows] * shift[rows, None] + arrays["sums"][rows]) * scale[rows, None]
+            codes[rows] = self._codes(z, rows, counts[rows])
+        return EncodedRows(codes, scaling.means, counts, self._described)
+
+    def _codes(self, z: Floats, rows: Ints | Longs, counts: Longs) -> Floats:
         features = self._features[rows]
-        if scaling.marks_empty:
+        if self._scaling.marks_empty:
             features = np.column_stack([features, (counts == 0).astype(np.float32)])
         z += self._network.input.offset(features)
-        return LeaveOneOutCodes(self._network.code(z, features), means, counts, self._described[rows])
+        return self._network.code(z, features)
 
 
 @compiled
@@ -110,6 +130,69 @@ def _sums_without(
         w, z_e, sum_e, one_e = weight[columns[e]], z[e], sums[rows[e]], ones[rows[e]]
         for q in range(z.shape[1]):
             z_e[q] = ((one_e[q] - w[q]) * shift[e] + sum_e[q] - own[e] * w[q]) * scale[e]
+
+
+@dataclass(frozen=True)
+class CodeSpace:
+    """The directions of codes in which columns differ, and what is expected of a column's weights."""
+
+    mean: Floats  # (width + 1,): of the trained output weights and biases
+    by_features: FeatureRegression  # what a column's weights exceed the mean by
+    factor: Floats  # (width + 1, r): times itself transposed, it is the covariance of columns' weights
+    centre: Floats  # (width,): mean of the codes
+
+    @classmethod
+    def of(cls, mean: Floats, by_features: FeatureRegression, factor: Doubles, centre: Floats) -> Self:
+        """From any factor of the covariance. It is turned, so that its columns without the last row are orthogonal."""
+        turn = np.linalg.svd(factor[:-1])[2].T
+        return cls(mean, by_features, (factor @ turn).astype(np.float32), centre)
+
+    @cached_property
+    def _scales(self) -> Floats:
+        """(r,): what centred codes along the basis are multiplied by to be codes along the factor."""
+        return np.asarray(np.sqrt(np.einsum("ij,ij->j", self.factor[:-1], self.factor[:-1])))
+
+    @cached_property
+    def _offset(self) -> Floats:
+        """(r,): the centre along the factor."""
+        return np.asarray(self.centre @ self.factor[:-1] + self.factor[-1])
+
+    @cached_property
+    def basis(self) -> Floats:
+        """(width, r): of the directions of the factor, orthonormal, or zero where weights do not differ."""
+        scales = self._scales
+        real = scales > np.float32(1e-6) * scales.max(initial=np.float32(0))
+        return np.asarray(np.where(real, self.factor[:-1], 0) / np.where(real, scales, 1), np.float32)
+
+    def centred(self, codes: Floats) -> Floats:
+        """(n, width) -> (n, r): along the basis, less the centre. What codes have beside it is not compared."""
+        return np.asarray((codes - self.centre) @ self.basis, np.float32)
+
+    def split(self, centred: Floats) -> tuple[Floats, Floats]:
+        """Centred codes (n, r) -> along the factor (n, r), and their directions (n, r), of length 1 or 0."""
+        along: Floats = centred * self._scales
+        along += self._offset
+        return along, centred / self._lengths(centred)
+
+    def projected(self, codes: Floats) -> tuple[Floats, Floats]:
+        """Codes (n, width) along the factor, and their directions: (n, r) both."""
+        return self.split(self.centred(codes))
+
+    def directions(self, codes: Floats) -> Floats:
+        """(n, width) -> (n, r)"""
+        return self.split(self.centred(codes))[1]
+
+    def lengths(self, codes: Floats) -> Floats:
+        """(n, 1): what `directions` divides by."""
+        return self._lengths(self.centred(codes))
+
+    @staticmethod
+    def _lengths(centred: Floats) -> Floats:
+        return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _LEAST_LENGTH)[:, None])
+
+    def expected(self, features: Floats) -> Floats:
+        """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
+        return self.mean + self.by_features.expected(features)
 
 
 class ReadRows(NamedTuple):

@@ -27,17 +27,21 @@ from cofill.config import CFNSettings, Orientation
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
-from cofill.models.cfn.codes import LeaveOneOut, ReadRows, RowCodes
+from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
 from cofill.models.cfn.gp import (
-    CodeSpace,
+    LEFT_OUT,
     ColumnWeights,
     Expected,
+    IntervalCalibration,
     KernelInputs,
     KernelParams,
     Posterior,
+    RowsOf,
+    across,
     expected_of_columns,
+    posterior_variances,
+    whole_variance,
 )
-from cofill.models.cfn.gp_batch import IntervalCalibration, RowsOf, across, posterior_variances, whole_variance
 from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork
 from cofill.models.cfn.scaling import Scaling
@@ -313,10 +317,12 @@ class CFNPredictor(Predictor):
         if column is not None and column < self.network.columns:
             own_rows, own_ratings = self.by_row.trained_columns.row(column)
             own = np.isin(rows, own_rows)
+            counts[own] -= 1
+            own &= counts < LEFT_OUT
             if own.any():
                 before = own_ratings[np.searchsorted(own_rows, rows[own])]
                 without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
-                codes[own], means[own], counts[own] = without.codes, without.means, without.counts
+                codes[own], means[own] = without.codes, without.means
         if column is not None:  # rows that came later have this column's rating in them, too
             for place in np.flatnonzero(~old).tolist():
                 others, theirs = self.by_row.row(int(rows[place]))
@@ -324,7 +330,7 @@ class CFNPredictor(Predictor):
                 vector = self.row_features.values[rows[place]]
                 codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
                 counts[place] = self._count_read(others[kept])
-        return self._space.seen(codes, self._amplitudes.shrinkage(counts, described)), means
+        return KernelInputs.of(self._space, codes, self._amplitudes.shrinkage(counts, described)), means
 
     def _leave_one_out(self) -> LeaveOneOut:
         if self._left_out is None:

@@ -44,8 +44,7 @@ from cofill.models.biases import Biases
 from cofill.models.cfn.checkpoint import Checkpoint, TrainingState
 from cofill.models.cfn.codes import ReadRows
 from cofill.models.cfn.decoding import Decoder
-from cofill.models.cfn.gp import ColumnWeights, KernelParams
-from cofill.models.cfn.gp_batch import IntervalCalibration, across, whole_variance
+from cofill.models.cfn.gp import ColumnWeights, IntervalCalibration, KernelParams, across, whole_variance
 from cofill.models.cfn.gp_fit import DecoderFit, Learned, first_amplitudes, halves_of
 from cofill.models.cfn.network import CFNetwork, Weights, outputs_at
 from cofill.models.cfn.predictor import UserRows

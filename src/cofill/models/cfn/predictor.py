@@ -183,7 +183,7 @@ class ItemRows(CFNPredictor):
         number = given.number if given.number >= 0 else None
         posterior, seen, targets = self._posterior(given.others, given.ratings, vector, number)
         now = self.codes.now()
-        asked = self._space.seen(now.codes[items], self._shrinkage()[items])
+        asked = KernelInputs.of(self._space, now.codes[items], self._shrinkage()[items])
         cut = None if self._local is None else self._local.between(items, asked.directions, given.others)
         gain = posterior.gain(asked, cut)
         nothing = self._expected(np.zeros_like(vector))
