@@ -138,7 +138,8 @@ class KnownRatings:
     def _update(self, rows: Ints, columns: Ints, ratings: Sequence[float | None]) -> Bools:
         changed = np.zeros(len(rows), np.bool_)
         for place, (row, column, rating) in enumerate(zip(rows.tolist(), columns.tolist(), ratings, strict=True)):
-            trained, before = self.trained_rating(row, column), self.rating(row, column)
+            trained = self.trained_rating(row, column)
+            before = self._of_rows.updates.get(row, {}).get(column, trained)
             if rating == before:
                 continue
             changed[place] = True
@@ -156,8 +157,7 @@ class KnownRatings:
 
     def rating(self, row: int, column: int) -> float | None:
         """The rating of a pair; None where it is unknown."""
-        updates = self._of_rows.updates.get(row, {})
-        return updates[column] if column in updates else self.trained_rating(row, column)
+        return self._of_rows.updates.get(row, {}).get(column, self.trained_rating(row, column))
 
     def trained_rating(self, row: int, column: int) -> float | None:
         """The rating of a pair in training; None where there was none."""
