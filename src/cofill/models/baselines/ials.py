@@ -156,45 +156,32 @@ class IALSScorer(ListScorer):
         for row in range(done.rows):
             items, grades = done.row(row)
             if len(items):
-                code, alone = self._code(vectors[items], grades)
-                np.matmul(vectors, code, out=scores[row])
-                scores[row, items] = alone
+                parts, leverage = self._parts(items, grades)
+                scores[row] = vectors @ parts.sum(1).astype(np.float32)
+                own = (vectors[items].T * parts).sum(0)
+                scores[row, items] = (scores[row, items] - own) / np.maximum(1 - leverage, 1e-6)
         return scores + self._popularity.hint()
+
+    def _parts(self, items: Ints, grades: Floats) -> tuple[Doubles, Doubles]:
+        """(rank, n): the vector of a user as a sum over what they did, and the leverage (n,) of each.
+
+        What is said of an item without the item itself, the ridge as it is, is divided by 1 - leverage (Sherman and
+        Morrison).
+        """
+        known = self.item_vectors()[items]
+        confidence, labels = self.factors.objective.told(grades)
+        solved = np.linalg.solve(self._equations(known, grades)[0], known.T.astype(np.float64))
+        return solved * (confidence * labels), confidence * (known.T * solved).sum(0)
 
     def _equations(self, vectors: Floats, grades: Floats) -> tuple[Doubles, Doubles]:
         return self.factors.objective.equations(vectors, grades, self._of_items, len(self.factors.items))
 
-    def _code(self, vectors: Floats, grades: Floats) -> tuple[Floats, Floats]:
-        """The vector (rank,) of a user with grades (n,) of items with vectors (n, rank), and their scores (n,).
-
-        Each score is what it would be without the item (Sherman and Morrison), the ridge as it is.
-        """
-        from scipy.linalg import cholesky, solve_triangular
-
-        left, right = self._equations(vectors, grades)
-        lower = cholesky(left, lower=True, check_finite=False)
-        both = np.column_stack([vectors.T.astype(np.float64), right])
-        halfway = solve_triangular(lower, both, lower=True, check_finite=False)
-        code = solve_triangular(lower, halfway[:, -1], lower=True, trans=1, check_finite=False)
-        confidence, labels = self.factors.objective.told(grades)
-        leverage = confidence * (halfway[:, :-1] ** 2).sum(0)
-        alone = (vectors @ code - leverage * labels) / np.maximum(1 - leverage, 1e-6)
-        return code.astype(np.float32), alone.astype(np.float32)
-
     def shares(self, items: Ints, grades: Floats, asked: Ints) -> Doubles:
-        vectors = self.item_vectors()
-        if not len(items):
-            return np.zeros((len(asked), 0))
-        left, _ = self._equations(vectors[items], grades)
-        confidence, labels = self.factors.objective.told(grades)
-        known = vectors[items].astype(np.float64)
-        inputs = known.T * (confidence * labels)
-        found: Doubles = vectors[asked].astype(np.float64) @ np.linalg.solve(left, inputs)
-        for place in np.flatnonzero(np.isin(asked, items)).tolist():
-            own = int(np.flatnonzero(items == asked[place])[0])
-            without = left - confidence[own] * np.outer(known[own], known[own])
-            found[place] = known[own] @ np.linalg.solve(without, inputs)
-            found[place, own] = 0.0
+        parts, leverage = self._parts(items, grades)
+        found: Doubles = self.item_vectors()[asked].astype(np.float64) @ parts
+        place, own = np.nonzero(asked[:, None] == items)
+        found[place, own] = 0.0
+        found[place] /= np.maximum(1 - leverage[own], 1e-6)[:, None]
         return found
 
     def item_vectors(self) -> Floats:
