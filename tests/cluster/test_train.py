@@ -247,7 +247,7 @@ def test_a_checkpoint_of_other_settings_is_refused(joined: str, cut: Path, monke
     model = cut.parent / "model"
     folder = model / train.CHECKPOINT
     folder.mkdir(parents=True)
-    document = {"format": 1, "run": "another", "number": 1, "shared": "shared", "shards": [], "state": {}}
+    document = {"format": 1, "run": "another", "number": 1, "shards": [], "state": {}}
     (folder / "checkpoint.json").write_text(json.dumps(document))
     with pytest.raises(CheckpointError, match="belongs to other ratings"):
         train_partition(cut, model, CFNSettings.of(KILLED), workers=2, address=joined, resume=True)

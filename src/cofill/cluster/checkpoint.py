@@ -1,16 +1,16 @@
 """A training run of several workers on disk: shards and, last, a manifest that makes a checkpoint of them.
 
-    checkpoint.json                         the manifest: which shards, of which columns, and where the run stands
-    shard-<number>-<worker>.safetensors     what a worker has: the weights of its columns
-    shared-<number>.safetensors             the weights that all workers have
+    checkpoint.json                     the manifest: which checkpoint, of which columns, and where the run stands
+    000012/shard-<worker>.safetensors   what a worker has: the weights of its columns
+    000012/shared.safetensors           the weights that all workers have
 
-Every worker writes its shard under a name that no older one has. The manifest is written when all of them are on disk,
-and the older files go after that: whenever workers are killed, there is a whole checkpoint, the last one or the one
-before. Another number of workers can go on from it, each from the columns that it has now.
+Every worker writes its shard into a new folder. The manifest is written when all of them are on disk, and the older
+folders go after that: whenever workers are killed, there is a whole checkpoint, the last one or the one before.
+Another number of workers can go on from it, each from the columns that it has now.
 """
 
 import json
-import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -23,21 +23,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill.errors import CheckpointError, train_anew
 from cofill.exchange import Exchange
-from cofill.files import DRAFTS_OF_SAFETENSORS, json_of, replacing
+from cofill.files import json_of, replacing
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.network import BY_COLUMN, Weights
 
-_MANIFEST = "checkpoint.json"
-_NUMBERED = re.compile(r"\.?(?:shard|shared)-(\d+)")  # files of a checkpoint, and drafts of them
-
-
-class _Shard(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-    file: str
-    first: int
-    columns: int
-    bytes: int
+_MANIFEST, _SHARED = "checkpoint.json", "shared.safetensors"
 
 
 class _Manifest(BaseModel):
@@ -46,8 +36,7 @@ class _Manifest(BaseModel):
     format: Literal[1] = 1
     run: str
     number: int
-    shared: str
-    shards: list[_Shard]
+    shards: list[tuple[int, int, int]]  # of each worker: the first column, how many, and bytes
     state: dict[str, Any]
 
 
@@ -66,37 +55,27 @@ class ShardedCheckpoint(Checkpoint):
         return bool(self._exchange.max_(np.array([due], np.uint8))[0])
 
     def save(self, weights: Weights, best: Weights | None, state: dict[str, Any]) -> None:
-        number = self._number + 1
+        number, rank = self._number + 1, self._exchange.rank
         own: Weights = {}
         shared: Weights = {}
         for prefix, kept in (("now.", weights), ("best.", best or {})):
             for name, weight in kept.items():
                 (own if name in BY_COLUMN else shared)[prefix + name] = np.ascontiguousarray(weight)
-        shard = self.folder / _shard_name(number, self._exchange.rank)
-        _write(shard, own)
-        together = self.folder / f"shared-{number:06d}.safetensors"
-        if self._exchange.rank == 0:
-            _write(together, shared)
+        shard = self._file(number, _shard(rank))
+        for path, arrays in ((shard, own), (self._file(number, _SHARED), shared))[: 1 if rank else 2]:
+            with replacing(path, CheckpointError) as draft:
+                safetensors.numpy.save_file(arrays, draft)
         # Only when every worker has come here are all files on disk.
         mine = np.array([[self._columns.start, len(self._columns), shard.stat().st_size]], np.int64)
-        found = np.concatenate(self._exchange.gather(mine)).tolist()
+        shards = np.concatenate(self._exchange.gather(mine)).tolist()
         self._number, self._saved_at = number, time.monotonic()
-        if self._exchange.rank != 0:
-            return
-        manifest = _Manifest(
-            run=self._run,
-            number=number,
-            shared=together.name,
-            shards=[
-                _Shard(file=_shard_name(number, rank), first=first, columns=count, bytes=size)
-                for rank, (first, count, size) in enumerate(found)
-                if count
-            ],
-            state=state,
-        )
-        with replacing(self.folder / _MANIFEST, CheckpointError) as draft:
-            draft.write_text(json.dumps(manifest.model_dump()), encoding="utf-8")  # there may be infinities in it
-        self._clean(number)
+        if rank == 0:
+            manifest = _Manifest(run=self._run, number=number, shards=shards, state=state)
+            with replacing(self.folder / _MANIFEST, CheckpointError) as draft:
+                draft.write_text(json.dumps(manifest.model_dump()), encoding="utf-8")  # there may be infinities in it
+            for path in self.folder.iterdir():  # that of the next number stays: others may be writing it already
+                if path.name.isdecimal() and int(path.name) < number:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def load(self) -> tuple[Weights, dict[str, Any]] | None:
         """What this worker has of the last whole checkpoint, or None where there is nothing to resume."""
@@ -120,42 +99,31 @@ class ShardedCheckpoint(Checkpoint):
 
     def remove(self) -> None:
         if self._exchange.rank == 0:
-            self._clean(None)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+            except OSError as problem:
+                raise CheckpointError(
+                    f"{self.folder}: no checkpoint can be written there: {problem.strerror}; choose another place"
+                ) from None
         self._exchange.max_(np.zeros(1, np.uint8))  # no shard is written before the old ones are gone
 
-    def _clean(self, number: int | None) -> None:
-        """Remove the files of checkpoints before this number, or of all, with the drafts of workers that were killed.
-
-        Those of the next number stay: other workers may be writing it already.
-        """
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            if number is None:
-                (self.folder / _MANIFEST).unlink(missing_ok=True)
-                for path in [*self.folder.glob(DRAFTS_OF_SAFETENSORS), *self.folder.glob(f".{_MANIFEST}.*")]:
-                    path.unlink(missing_ok=True)
-            for path in self.folder.iterdir():
-                found = _NUMBERED.match(path.name)
-                if found and (number is None or int(found[1]) < number):
-                    path.unlink(missing_ok=True)
-        except OSError as problem:
-            raise CheckpointError(
-                f"{self.folder}: no checkpoint can be written there: {problem.strerror}; choose another place"
-            ) from None
+    def _file(self, number: int, name: str) -> Path:
+        return self.folder / f"{number:06d}" / name
 
     def _arrays(self, prefix: str) -> Weights:
         """The weights whose names begin so: those that all share, and the columns that this worker has now."""
         assert self._loaded is not None
-        with _opened(self.folder / self._loaded.shared) as file:
+        number = self._loaded.number
+        with _opened(self._file(number, _SHARED)) as file:
             names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118 (it is no mapping)
             found: Weights = {name.removeprefix(prefix): file.get_tensor(name) for name in names}
         parts: dict[str, list[npt.NDArray[np.float32]]] = {}
-        for shard in self._loaded.shards:
-            first = max(self._columns.start, shard.first) - shard.first
-            last = min(self._columns.stop - shard.first, shard.columns)
-            if first >= last and parts:  # one is read in any case, for the shapes
+        for rank, (start, columns, size) in enumerate(self._loaded.shards):
+            first, last = max(self._columns.start - start, 0), min(self._columns.stop - start, columns)
+            if not columns or (first >= last and parts):  # one is read in any case, for the shapes
                 continue
-            with _opened(self.folder / shard.file, shard.bytes) as file:
+            with _opened(self._file(number, _shard(rank)), size) as file:
                 for name in BY_COLUMN:
                     if prefix + name not in file.keys():  # noqa: SIM118
                         return {}  # no best weights were kept
@@ -167,14 +135,8 @@ class ShardedCheckpoint(Checkpoint):
         return found | by_column
 
 
-def _write(path: Path, arrays: Weights) -> None:
-    with replacing(path, CheckpointError) as draft:
-        safetensors.numpy.save_file(arrays, draft)
-
-
-def _shard_name(number: int, rank: int) -> str:
-    """Of a worker, not of its first column: one without columns begins where the next one does."""
-    return f"shard-{number:06d}-{rank}.safetensors"
+def _shard(rank: int) -> str:
+    return f"shard-{rank}.safetensors"
 
 
 def _opened(path: Path, size: int | None = None) -> Any:

@@ -37,7 +37,7 @@ Program = Callable[[Exchange, Mapping[str, Any], Progress], Any]
 """What each worker runs: with its exchange, the arguments of the run, and where to tell how far it is."""
 
 LOOPBACK = "127.0.0.1"
-_PIECE = 1 << 26  # bytes that are added up at a time, which bounds what is held besides
+_PIECE = 1 << 24  # bytes that are added up at a time, which bounds what is held besides
 _SECONDS_TO_MEET = 60.0  # at least: processes that have just been started do not arrive together
 _SECONDS_BETWEEN_LOOKS = 0.25
 _SECONDS_TO_START = 180.0  # of all actors, on machines that may be busy

@@ -18,7 +18,7 @@ import json
 import os
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,13 +28,13 @@ import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cofill import __version__
-from cofill.arrays import Bools, Ints, Longs
+from cofill.arrays import Longs
 from cofill.config import Orientation
 from cofill.data.described import SideFeatures, side_of
 from cofill.data.features import Features
 from cofill.data.ratings import Ratings, Scale, Times
 from cofill.data.sparse import SparseRows
-from cofill.data.vocabulary import Id, Vocabulary, by_user_then_item
+from cofill.data.vocabulary import Id, Vocabulary
 from cofill.errors import DataError
 from cofill.files import explain_write_failure, json_of
 
@@ -311,19 +311,23 @@ class Partition:
 
         Ids are in ascending order; then come those without ratings and features, if there are any.
         """
+        import polars as pl
+
         shard = self.read(0, self.buckets)
         by_row = shard.by_row
         rows = np.repeat(np.arange(by_row.rows), by_row.counts())
         found = {
-            self.orientation: _rated(self.rows.array(), rows, self.row_features().described),
-            self._column_side: _rated(shard.columns.array(), by_row.indices, shard.column_features.described),
+            self.orientation: self.rows.column().gather(rows),
+            self._column_side: shard.columns.column().gather(by_row.indices),
+            "rating": by_row.values,
         }
-        (users, user_index, more_users), (items, item_index, more_items) = found["user"], found["item"]
-        user_index, item_index, order = by_user_then_item(user_index, item_index, (len(users), len(items)))
-        times = None if shard.times is None else shard.times[order]
-        values = by_row.values[order]
-        ratings = Ratings(users, items, user_index, item_index, values, times, self.scale, self.titles)
-        return ratings.including(users=more_users, items=more_items)
+        frame = pl.DataFrame(found | ({} if shard.times is None else {"time": shard.times}))
+        ratings = replace(Ratings.read(frame, scale=self.scale, zero_means="rating"), titles=self.titles)
+        cold = {
+            self.orientation: _without(self.rows, by_row.counts(), self.row_features()),
+            self._column_side: _without(shard.columns, shard.by_column.counts(), shard.column_features),
+        }
+        return ratings.including(users=cold["user"], items=cold["item"])
 
     def read_features(self) -> tuple[Features | None, Features | None]:
         """The features of all users, and of all items, in the order in which they were given."""
@@ -355,15 +359,10 @@ class Partition:
         return frame, _vocabulary(frame["id"].to_numpy())
 
 
-def _rated(ids: npt.NDArray[Any], index: npt.NDArray[Any], described: Bools) -> tuple[Vocabulary, Ints, list[Id]]:
-    """The ids that `index` (n,) has, in ascending order; the same index among these; and the ids that have neither
-    ratings nor features."""
-    counts = np.bincount(index, minlength=len(ids))
-    rated = np.flatnonzero(counts)
-    rated = rated[np.argsort(ids[rated], kind="stable")]
-    numbers = np.empty(len(ids), np.int32)
-    numbers[rated] = np.arange(len(rated), dtype=np.int32)
-    return _vocabulary(ids[rated]), numbers[index], ids[(counts == 0) & ~described].tolist()
+def _without(ids: Vocabulary, counts: Longs, features: SideFeatures) -> list[Id]:
+    """The ids that have neither ratings nor features."""
+    found: list[Id] = ids.array()[(counts == 0) & ~features.described].tolist()
+    return found
 
 
 def packed_ids(ids: "pl.Series") -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ line that contradicts it is refused with its number.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +29,9 @@ from cofill.data.layout import TextOptions
 from cofill.data.other_formats import refuse_other_formats
 from cofill.data.ratings import (
     FEW_LINES,
+    Ratings,
     Scale,
     Spread,
-    ZeroMeans,
     check_reading,
     only_zeros,
     refuse_unknown_alone,
@@ -94,36 +95,21 @@ def in_pieces(path: Path, piece_bytes: int, reading: Mapping[str, Any]) -> bool:
 class Streaming:
     """One reading of a file or a folder of Parquet files, with the arguments of `Ratings.read`."""
 
-    def __init__(
-        self,
-        path: Path,
-        piece_bytes: int,
-        piece_rows: int,
-        *,
-        user: str | int | None = None,
-        item: str | int | None = None,
-        rating: str | int | None = None,
-        time: str | int | None = None,
-        title: str | int | None = None,
-        separator: str | None = None,
-        header: bool | None = None,
-        encoding: str = "utf-8",
-        scale: tuple[float, float] | None = None,
-        wide: bool = False,
-        unknown: float | None = None,
-        zero_means: ZeroMeans | None = None,
-        skip_bad_lines: int = 0,
-    ) -> None:
-        check_reading(skip_bad_lines, zero_means)
-        refuse_unknown_alone(unknown, wide)
+    def __init__(self, path: Path, piece_bytes: int, piece_rows: int, reading: Mapping[str, Any]) -> None:
+        call = signature(Ratings.read).bind(path, **reading)
+        call.apply_defaults()
+        asked = call.arguments
+        check_reading(asked["skip_bad_lines"], asked["zero_means"])
+        refuse_unknown_alone(asked["unknown"], asked["wide"])
         self._path, self._name = path, str(path)
         self._piece_bytes, self._piece_rows = piece_bytes, piece_rows
-        self._options = TextOptions(separator, header, encoding, skip_bad_lines)
-        self._skip, self._zero_means = skip_bad_lines, zero_means
-        self._limits = None if scale is None else cells.checked_scale(scale)
-        given: Given = {"user": user, "item": item, "time": time, "title": title}
+        self._skip, self._zero_means = asked["skip_bad_lines"], asked["zero_means"]
+        self._options = TextOptions(asked["separator"], asked["header"], asked["encoding"], self._skip)
+        self._limits = None if asked["scale"] is None else cells.checked_scale(asked["scale"])
+        given: Given = {role: asked[role] for role in ("user", "item", "time", "title")}
+        rating = asked["rating"]
         self._wanted = EitherColumns(given) if rating is None else Wanted({**given, "rating": rating})
-        self._named = user is not None or item is not None
+        self._named = asked["user"] is not None or asked["item"] is not None
         self._first: Table | None = None  # what the first piece is, without its rows
         self._decimal: bool | None = None
         self._form: TimeForm | None = None

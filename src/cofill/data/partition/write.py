@@ -113,7 +113,7 @@ def write_partition(
         if isinstance(source, Ratings):
             whole = _taken(source, runs)
         else:
-            streaming = Streaming(source, piece_bytes, piece_rows, **reading)
+            streaming = Streaming(source, piece_bytes, piece_rows, reading)
             for frame, share in streaming.frames():
                 runs.add(frame)
                 progress(Step(READING, share, 1.0, READING_SHARE * share))
