@@ -30,6 +30,12 @@ def give_back_large_arrays() -> None:
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE)
 
 
+def give_back_freed() -> None:
+    """Give the system back what the C library keeps of arrays that are freed, above all those of ended threads."""
+    with suppress(OSError, AttributeError):  # another C library has its own ways
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def reset_peak() -> int:
     """Reset `peak_bytes`, where the system allows it; returns the memory in use now, 0 if unknown."""
     gc.collect()

@@ -16,9 +16,9 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.ratings import Scale
 from cofill.data.sparse import SparseRows
-from cofill.models.cfn.decoding import CFNPredictor
 from cofill.models.cfn.fit import FitResult, fit_matrix
 from cofill.models.cfn.model import fitted_predictor
+from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.observed import KnownRatings
 from cofill.models.rng import Portion
 

@@ -10,10 +10,10 @@ from hypothesis import settings as law
 from hypothesis import strategies as st
 
 from cofill.data.described import SideFeatures
-from cofill.models.cfn import decoding
-from cofill.models.cfn.decoding import CFNPredictor
+from cofill.models.cfn import predictor as predicting
 from cofill.models.cfn.gp import local_kernel
 from cofill.models.cfn.network import encode_rows
+from cofill.models.cfn.predictor import CFNPredictor
 from cofill.models.observed import known_arrays, known_from
 from cofill.models.predictor import Given, Predictor
 from tests.models.cfn import described_matrix
@@ -276,7 +276,7 @@ def test_a_column_that_is_solved_again_is_as_it_was(shape: Shape, monkeypatch: p
     before = every_way(model)
     model._outdated |= set(range(COLUMNS))
     with monkeypatch.context() as patch:
-        patch.setattr(decoding, "described_as_trained", lambda *_: False)
+        patch.setattr(predicting, "described_as_trained", lambda *_: False)
         model._flush()
     np.testing.assert_allclose(every_way(model), before, rtol=0, atol=2e-4)
 
@@ -462,7 +462,7 @@ def test_intervals_of_many_columns_solve_none_by_itself(orientation: str, monkey
     model, of = predictor(orientation=orientation), world(orientation)
     users, items = (part.ravel().astype(np.int32) for part in np.mgrid[-1 : of.users, -1 : of.items])
     predicted = model.entries(users, items)
-    monkeypatch.setattr(decoding, "Posterior", None)
+    monkeypatch.setattr(predicting, "Posterior", None)
     radii = model.interval_radius(users, items, predicted)
     assert radii is not None
     assert (radii > 0).all()

@@ -190,6 +190,11 @@ class CodeSpace:
     def _lengths(centred: Floats) -> Floats:
         return np.asarray(np.maximum(np.sqrt(np.einsum("ij,ij->i", centred, centred)), _LEAST_LENGTH)[:, None])
 
+    @property
+    def uses_features(self) -> bool:
+        """Whether features tell anything of columns; otherwise the mean of their weights is not used either."""
+        return self.by_features.slope[:-1].size > 0
+
     def expected(self, features: Floats) -> Floats:
         """Weights (n, width + 1) of columns of which only the features (n, Q) are known."""
         return self.mean + self.by_features.expected(features)

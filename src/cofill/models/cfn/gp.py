@@ -356,7 +356,7 @@ class RatedColumns:
         centred[short] = self.space.centred(left.codes)
         means[short], counts[short], described[short] = left.means, left.counts, left.described
         codes = whole.codes[:0]
-        if self.space.by_features.slope[:-1].size:
+        if self.space.uses_features:
             codes = whole.codes[rows]
             codes[short] = left.codes
         return centred, EncodedRows(codes, means, counts, described)
@@ -409,16 +409,19 @@ def solve_columns(
     """Of every column, or `only` of some (columns,)."""
     by_column, space = data.by_column, data.space
     columns, (width, directions) = by_column.rows, space.basis.shape
+    # Pages of columns that are not asked for stay untouched.
     solved = ColumnWeights(
-        np.empty((columns, width + 1), np.float32),
+        np.zeros((columns, width + 1), np.float32),
         np.zeros((columns, directions), np.float32),
-        np.empty(columns, np.float32),
+        np.zeros(columns, np.float32),
         np.zeros(by_column.nnz, np.float32),
     )
-    for first in range(0, columns, _EXPECTED_AT_ONCE):
-        some = np.arange(first, min(first + _EXPECTED_AT_ONCE, columns))
+    wanted = np.arange(columns) if only is None else np.flatnonzero(only)
+    for first in range(0, len(wanted), _EXPECTED_AT_ONCE):
+        some = wanted[first : first + _EXPECTED_AT_ONCE]
         weights, solved.bias[some] = data.expected(some)
-        np.multiply(np.float32(amplitudes.mean), weights, out=solved.linear[first : first + len(some)])
+        if amplitudes.mean:
+            solved.linear[some] = np.float32(amplitudes.mean) * weights
     counts = by_column.counts() if only is None else by_column.counts() * only
     primal = [in_primal(amplitudes.for_column(count), count, space) for count in range(int(counts.max(initial=0)) + 1)]
     alone = (counts > MOST_LOCAL) | np.array(primal, np.bool_)[counts]

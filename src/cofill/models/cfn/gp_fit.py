@@ -22,6 +22,7 @@ from cofill.config import CFNSettings
 from cofill.data.described import SideFeatures
 from cofill.data.sparse import SparseRows
 from cofill.exchange import ALONE, Exchange, total
+from cofill.memory import give_back_freed
 from cofill.models.biases import Biases
 from cofill.models.cfn.codes import CodeSpace, EncodedRows, LeaveOneOut, encode_trained
 from cofill.models.cfn.gp import (
@@ -169,7 +170,7 @@ class Lesson:
             weights, biases = self.data.expected(batch.columns)
             asked = BatchRead(
                 (along[rows], directions[rows]),
-                said_by(weights, self.rows.codes[rows]),
+                said_by(weights, self.rows.codes[rows]) if space.uses_features else np.zeros(rows.shape, np.float32),
                 self.rows.counts[rows].astype(np.float32),
                 self.rows.described[rows],
                 (held_out.targets[places] - biases[:, None]) * mask,
@@ -465,7 +466,9 @@ class DecoderFit:
             settings.seed,
         )
         learned = lesson.learn(first_amplitudes(self.biases, scaling, settings, self.column_features))
-        return self._with_short(self._with_shrinkage(learned, lesson, validation), lesson)
+        learned = self._with_short(self._with_shrinkage(learned, lesson, validation), lesson)
+        give_back_freed()
+        return learned
 
     @one_blas_thread()
     def solve(
@@ -476,7 +479,9 @@ class DecoderFit:
         only: Bools | None = None,
     ) -> ColumnWeights:
         """The weights of all columns, or only of some (columns,)."""
-        return solve_columns(self._data, amplitudes, share_done, only=only)
+        solved = solve_columns(self._data, amplitudes, share_done, only=only)
+        give_back_freed()
+        return solved
 
     def neighbours(self, amplitudes: KernelParams, settings: CFNSettings) -> Neighbours | None:
         """The table of nearest rows, if there is a local kernel."""

@@ -18,7 +18,6 @@ from cofill.models.biases import Biases
 from cofill.models.cfn.both import Ensemble, Judged, StackingWeight
 from cofill.models.cfn.checkpoint import Checkpoint
 from cofill.models.cfn.codes import ReadRows
-from cofill.models.cfn.decoding import BY_COLUMN, BY_RATING, CFNPredictor, Decoder, rows_and_columns, taken
 from cofill.models.cfn.fit import (
     SHARE_OF_SOLVING,
     SOLVE,
@@ -32,7 +31,16 @@ from cofill.models.cfn.fit import (
 from cofill.models.cfn.gp import ColumnWeights, KernelParams
 from cofill.models.cfn.gp_fit import DecoderFit
 from cofill.models.cfn.network import CFNetwork
-from cofill.models.cfn.predictor import ItemRows, UserRows
+from cofill.models.cfn.predictor import (
+    BY_COLUMN,
+    BY_RATING,
+    CFNPredictor,
+    Decoder,
+    ItemRows,
+    UserRows,
+    rows_and_columns,
+    taken,
+)
 from cofill.models.lists.feedback import Feedback, GradedRatings
 from cofill.models.lists.scorer import KeysOfSides
 from cofill.models.lists.scorer import Sides as ListSides

@@ -1,4 +1,18 @@
-"""What a network predicts for users, which are its rows or its columns, and why.
+"""The decoder of a trained network: a Gaussian process from the codes of rows to the ratings of columns.
+
+    rating = overall + deviation of the row + unit (bias + shrinkage (code . linear + direction . cosine + local part))
+
+A row is read by the network as it stands now: its ratings, and its side features. The fewer ratings it has, the less
+its code is believed; of a row of which nothing is known, nothing but the column's bias is left. A column has weights in
+closed form, from its ratings at the codes of the rows as they were trained, without its own rating; of rows that came
+later, as they stand now. It is solved again when its ratings or features change.
+
+With `decoder = network`, as in the paper, the linear weights are the network's own, its output function follows them,
+and the mean of the row is added. Kernel parameters are fixed: linear weights vary as trained ones do, and codes are
+believed as soon as anything is known of their row. A trained column moves by as much as its closed form does. That is
+fitted to the ratings themselves where tanh follows: to their inverse, new users and items are predicted no better.
+
+Users are the rows of a network, or its columns; `UserRows` and `ItemRows` answer for them.
 
 Attribution: how far each rating and each feature of a row, or of a column, moves a prediction.
 
@@ -21,23 +35,488 @@ The remainder is rounding for a row and for a new column. For a column that was 
 it is what training knows of it beyond the closed form.
 """
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Mapping
+from copy import copy
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from cofill.arrays import Bools, Doubles, Floats, Ints, Longs
-from cofill.config import Orientation
+from cofill.config import CFNSettings, Orientation
+from cofill.data.described import SideFeatures
+from cofill.data.ratings import Scale
 from cofill.models.biases import Biases
-from cofill.models.cfn.decoding import CFNPredictor
-from cofill.models.cfn.gp import KernelInputs
+from cofill.models.cfn.codes import CodeSpace, LeaveOneOut, ReadRows, RowCodes
+from cofill.models.cfn.gp import (
+    LEFT_OUT,
+    ColumnWeights,
+    Expected,
+    IntervalCalibration,
+    KernelInputs,
+    KernelParams,
+    Posterior,
+    RowsOf,
+    across,
+    expected_of_columns,
+    posterior_variances,
+    whole_variance,
+)
+from cofill.models.cfn.neighbours import LocalPart, Neighbours
 from cofill.models.cfn.network import CFNetwork, activation_gradient, encode_rows
-from cofill.models.predictor import Given, Shares, or_zeros
+from cofill.models.cfn.scaling import Scaling
+from cofill.models.observed import KnownRatings
+from cofill.models.persistence import Arrays
+from cofill.models.predictor import Given, Predictor, Shares, described_as_trained, grown, or_zeros
 from cofill.models.ridge import FeatureRegression
+
+_ENTRIES_AT_ONCE = 8192
+_ENTRIES_READ = 500_000
+_NO_ROWS = np.empty(0, np.int32)
+_NO_RATINGS = np.empty(0, np.float32)
 
 _NEVER_SEEN = np.array([-1], np.int32)
 _ABSCISSAS, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _PLACES: Floats = ((_ABSCISSAS + 1) / 2).astype(np.float32)  # on the way from 0 to 1
 _SHARES: Floats = (_WEIGHTS / 2).astype(np.float32)
+
+# Of what a file keeps, what has a place for each column, or for each rating column by column: shards cut it there.
+BY_COLUMN = ("input.weight", "output.weight", "output.bias", "biases.columns", "decoder.cosine_weights", "decoder.bias")
+BY_RATING = ("decoder.alpha",)
+
+_Side = TypeVar("_Side")
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """All that a trained network's decoder is made of."""
+
+    space: CodeSpace
+    amplitudes: KernelParams
+    columns: ColumnWeights  # as trained
+    spread: IntervalCalibration | None  # of errors; None if nothing is known of these
+    near: Neighbours | None  # of the rows of the training, if there is a local kernel
+
+    def arrays(self) -> Arrays:
+        """For a model file; the weights of codes are kept in the place of the network's own."""
+        found: Arrays = {
+            "amplitudes": self.amplitudes.as_array(),
+            "mean": self.space.mean,
+            "by_features": self.space.by_features.slope,
+            "factor": self.space.factor,
+            "centre": self.space.centre,
+            "cosine_weights": self.columns.cosine,
+            "bias": self.columns.bias,
+        }
+        if self.spread is not None:
+            found["spread"] = self.spread.as_array()
+        if self.near is not None:
+            found |= {"near": self.near.rows, "near_kernel": self.near.kernel, "alpha": self.columns.alpha}
+        return found
+
+    @classmethod
+    def restored(cls, arrays: Arrays, network: Arrays) -> Self:
+        """From what a file kept, and the weights of the network."""
+        linear = np.column_stack([network["output.weight"], network["output.bias"]])
+        alpha = arrays.get("alpha", _NO_RATINGS)
+        return cls(
+            CodeSpace(arrays["mean"], FeatureRegression(arrays["by_features"]), arrays["factor"], arrays["centre"]),
+            KernelParams.from_array(arrays["amplitudes"]),
+            ColumnWeights(linear, arrays["cosine_weights"], arrays["bias"], alpha),
+            IntervalCalibration.from_array(arrays["spread"]) if "spread" in arrays else None,
+            Neighbours(arrays["near"], arrays["near_kernel"]) if "near" in arrays else None,
+        )
+
+
+class CFNPredictor(Predictor):
+    """Codes of rows, weights of columns, and how both follow changes; a subclass says which of them are users."""
+
+    rows_are: ClassVar[Orientation]
+
+    def __init__(
+        self,
+        network: CFNetwork,
+        scaling: Scaling,
+        known: KnownRatings,
+        biases: Biases,
+        decoder: Decoder,
+        settings: CFNSettings,
+        row_features: SideFeatures,
+        column_features: SideFeatures,
+        read: ReadRows | None = None,
+    ) -> None:
+        """Ratings and biases by the rows and columns of the network, which may be items and users.
+
+        `read`: the rows as all columns read them, in part of a model, which has some of the columns.
+        """
+        by_user = (known, biases) if self.rows_are == "user" else (known.transposed(), transposed(biases))
+        super().__init__(by_user[0], scaling.scale, by_user[1], *self._by_network(row_features, column_features))
+        self.network, self.scaling, self.decoder = network, scaling, decoder
+        self.by_row, self.biases = known, biases
+        self.row_features, self.column_features = row_features, column_features
+        # The network's own output weights have done their work: these are the largest arrays there are.
+        network.output.weight = decoder.columns.linear[:, :-1]
+        network.output.bias = decoder.columns.linear[:, -1]
+        self._space, self._amplitudes = decoder.space, decoder.amplitudes
+        self.codes = RowCodes(network, scaling, self._space, known, row_features, read)
+        self._own_output = settings.decoder == "network"
+        self._left_out = None if read is None else read.left_out
+        self._weights = decoder.columns  # of columns as they stand now, but alpha, which is in the local part
+        self._local: LocalPart | None = None
+        if decoder.near is not None:
+            self._local = LocalPart(decoder.near, decoder.columns.alpha, known, self.codes)
+        self._outdated: set[int] = set()  # columns whose weights are to be solved for again
+        self._read = known.trained_counts()  # (rows,) ratings that the network takes in
+        self._row_shrinkage: Floats | None = None
+        self._apply_updates()
+
+    def _by_network(self, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+        """Those of rows and of columns; and from rows and columns those of users and of items."""
+        return rows_and_columns(self.rows_are, users, items)
+
+    def state(self) -> tuple[Arrays, dict[str, float]]:
+        """What a file keeps, apart from ratings and features: arrays and numbers."""
+        scaling = self.scaling
+        arrays: Arrays = self.network.weights() | {
+            f"{kind}.{name}": array
+            for kind, own in (("biases", self.biases.arrays()), ("decoder", self.decoder.arrays()))
+            for name, array in own.items()
+        }
+        numbers = {"typical_length": scaling.typical_length}
+        if not self._own_output:
+            return arrays, numbers | {"unit": scaling.unit}
+        arrays |= {"row_means": scaling.means, "mean_by_features": scaling.by_features.slope}
+        return arrays, numbers | {"overall_mean": scaling.overall, "mean_damping": scaling.damping}
+
+    @classmethod
+    def restored(
+        cls,
+        arrays: Arrays,
+        numbers: Mapping[str, float],
+        known: KnownRatings,
+        scale: Scale,
+        settings: CFNSettings,
+        row_features: SideFeatures | None,
+        column_features: SideFeatures | None,
+        read: Arrays | None = None,
+    ) -> Self:
+        """From what a file kept. `read`: what part of a model keeps of its rows as all columns read them.
+
+        ValueError where ratings lead out of its arrays: compiled loops go by them, and a file may come from anywhere.
+        """
+        weights, (rows, columns) = dict(arrays), (known.trained.rows, known.trained.columns)
+        row_features = row_features or SideFeatures.none(rows)
+        column_features = column_features or SideFeatures.none(columns)
+        biases = Biases.restored(taken(weights, "biases."))
+        decoder = Decoder.restored(taken(weights, "decoder."), weights)
+        near = decoder.near
+        if len(weights["input.weight"]) != columns or len(decoder.columns.bias) != columns:
+            raise ValueError("the network has another number of columns than the ratings")
+        if decoder.columns.cosine.shape not in ((columns, 0), (columns, decoder.space.basis.shape[1])):
+            raise ValueError("the weights of directions have another shape than the code space asks for")
+        if near is not None and len(near.rows) != rows:
+            raise ValueError("the table of nearest rows is damaged")
+        if near is not None and len(decoder.columns.alpha) != known.trained.nnz:
+            raise ValueError("there is another number of coefficients than of ratings")
+        marks_empty = len(weights.get("input.side", ())) > row_features.width
+        length = numbers["typical_length"]
+        if settings.decoder == "process":
+            scaling = Scaling.of_biases_in(numbers["unit"], length, biases, scale, settings, marks_empty=marks_empty)
+        else:
+            scaling = Scaling(
+                scale=scale,
+                centre=(scale.high + scale.low) / 2,
+                unit=(scale.high - scale.low) / 2,
+                damping=numbers["mean_damping"],
+                typical_length=length,
+                overall=numbers["overall_mean"],
+                by_features=FeatureRegression(weights.pop("mean_by_features")),
+                columns=np.zeros(columns, np.float32),
+                means=weights.pop("row_means"),
+                marks_empty=marks_empty,
+                settings=settings,
+            )
+        network = CFNetwork.of(weights, settings)
+        read_rows = None
+        if read is not None:
+            left_out = LeaveOneOut(network, scaling, row_features, known.trained_counts(), read)
+            read_rows = ReadRows(read["codes"], left_out)
+        return cls(network, scaling, known, biases, decoder, settings, row_features, column_features, read_rows)
+
+    def read_rows(self) -> Arrays:
+        """The rows of the training as all columns read them, for the file of a model in shards."""
+        return {"codes": self.codes.trained().codes} | self._leave_one_out().arrays
+
+    # Changes
+
+    def _make_room(self) -> None:
+        self._read = grown(self._read, self.by_row.rows)
+
+    def _follow(self, users: list[int], items: list[int]) -> None:
+        rows, columns = self._by_network(users, items)
+        for row in rows:
+            self._read[row] = self._count_read(self.by_row.row(row)[0])
+            self.codes.row_changed(row)
+            if self._local is not None:
+                self._local.row_changed(row)
+            if not self.codes.was_trained(np.array([row]))[0]:
+                self._outdated |= self.by_row.later_in_row(row).keys()  # these columns are fitted to this row
+        self._outdated |= set(columns)
+        self._row_shrinkage = None
+
+    def _count_read(self, columns: Ints) -> int:
+        return int((columns < self.network.columns).sum())
+
+    def _flush(self) -> None:
+        """Give columns the weights that follow what is known of them now."""
+        if not self._outdated:
+            return
+        trained, now, columns = self.decoder.columns, self._weights, self.by_row.columns
+        # The file's or the training's own memory until a column changes; then with room to spare for new ones.
+        if now is trained or columns > len(now.bias):
+            room = columns + columns // 16 + 1
+            linear, cosine, bias = (grown(part, room) for part in now[:3])
+            now = self._weights = ColumnWeights(linear, cosine, bias, now.alpha)
+        for column in self._outdated:
+            if self.by_row.column_as_trained(column) and described_as_trained(self.column_features, column):
+                if self._local is not None:
+                    self._local.column_as_trained(column)
+                found = trained.at(column)
+            else:
+                rows, ratings = self.by_row.column(column)
+                found = self._moved(column, rows, ratings)
+                if self._local is not None:
+                    self._local.column_changed(column, rows, found.alpha)
+            now.linear[column], now.bias[column] = found.linear, found.bias
+            now.cosine[column] = found.cosine[: now.cosine.shape[1]]
+        self._outdated.clear()
+
+    def _moved(self, column: int, rows: Ints, ratings: Floats) -> ColumnWeights:
+        """A column that is not as it was trained."""
+        found = self._solved(rows, ratings, self.column_features.values[column], column)
+        if not self._own_output or column >= self.network.columns:
+            return found
+        before = self.by_row.trained_columns.row(column)
+        if not np.isin(rows, before[0]).any():  # nothing is left of what it was trained on
+            return found
+        closed = self._solved(*before, self.column_features.trained[column], column)
+        return found._replace(linear=self.decoder.columns.linear[column] + found.linear - closed.linear)
+
+    # Columns
+
+    def _solved(self, rows: Ints, ratings: Floats, features: Floats, column: int | None) -> ColumnWeights:
+        """The weights of a column with these ratings and features (Q,); `column` where it is a known one."""
+        found = self._posterior(rows, ratings, features, column)[0].weights()
+        if not self._own_output:
+            return found
+        bias = self.biases.column_of(rows, ratings, features) / np.float32(self.scaling.unit)
+        return found._replace(bias=np.asarray(bias))
+
+    def _posterior(
+        self, rows: Ints, ratings: Floats, features: Floats, column: int | None
+    ) -> tuple[Posterior, KernelInputs, Floats]:
+        """Also the rows as the column sees them, and what it says of them (n,), scaled."""
+        seen, means = self._seen_by(rows, column)
+        targets = self.scaling.down_values(ratings, means)
+        amplitudes = self._amplitudes.for_column(len(ratings))
+        return Posterior(self._space, amplitudes, seen, targets, self._expected(features)), seen, targets
+
+    @property
+    def _squashes(self) -> bool:
+        """Whether tanh follows what columns say of rows."""
+        return self._own_output and self.network.squash
+
+    def _expected(self, features: Floats) -> Expected:
+        weights, biases = expected_of_columns(self._space, self.biases, self.scaling, features[None])
+        return Expected(weights[0], 0.0 if self._own_output else float(biases[0]))
+
+    def _seen_by(self, rows: Ints, column: int | None) -> tuple[KernelInputs, Floats]:
+        """Rows as a column's ratings of them are seen, and their means (n,), scaled."""
+        longs = rows.astype(np.int64)
+        codes, means = self.codes.for_regression(longs)
+        old = self.codes.was_trained(longs)
+        counts = self._read[longs]
+        counts[old] = self.codes.trained_counts[longs[old]]
+        described = self.row_features.described[longs]
+        described[old] = self.row_features.trained_described[longs[old]]
+        if column is not None and column < self.network.columns:
+            own_rows, own_ratings = self.by_row.trained_columns.row(column)
+            own = np.isin(rows, own_rows)
+            counts[own] -= 1
+            own &= counts < LEFT_OUT
+            if own.any():
+                before = own_ratings[np.searchsorted(own_rows, rows[own])]
+                without = self._leave_one_out()(rows[own], np.full(int(own.sum()), column, np.int32), before)
+                codes[own], means[own] = without.codes, without.means
+        if column is not None:  # rows that came later have this column's rating in them, too
+            for place in np.flatnonzero(~old).tolist():
+                others, theirs = self.by_row.row(int(rows[place]))
+                kept = others != column
+                vector = self.row_features.values[rows[place]]
+                codes[place], means[place] = self.codes.of_ratings(others[kept], theirs[kept], vector)
+                counts[place] = self._count_read(others[kept])
+        return KernelInputs.of(self._space, codes, self._amplitudes.shrinkage(counts, described)), means
+
+    def _leave_one_out(self) -> LeaveOneOut:
+        if self._left_out is None:
+            self._left_out = LeaveOneOut.of(self.network, self.scaling, self.by_row.trained, self.row_features)
+        return self._left_out
+
+    # Predictions
+
+    def _shrinkage(self) -> Floats:
+        """(rows,)"""
+        if self._row_shrinkage is None:
+            self._row_shrinkage = self._amplitudes.shrinkage(self._read, self.row_features.described)
+        return self._row_shrinkage
+
+    def _column_counts(self) -> Longs:
+        """(columns,)"""
+        return self._by_network(self.user_counts, self.item_counts)[1]
+
+    def _column_known(self) -> Bools:
+        """(columns,): of which columns there is a rating or a feature."""
+        return np.asarray((self._column_counts() > 0) | self.column_features.described)
+
+    def _row_deviations(self) -> Floats:
+        """(rows,), in ratings."""
+        return self._by_network(self.means.row, self.means.column)[0]
+
+    def _said(self, codes: Floats, directions: Floats, columns: ColumnWeights) -> Floats:
+        """(n, columns), or (n,) of one column: what columns say of rows, without bias and local part."""
+        said: Floats = codes @ columns.linear[..., :-1].T + columns.linear[..., -1]
+        if columns.cosine.shape[-1]:
+            said += directions @ columns.cosine.T
+        return said
+
+    def _ratings(
+        self,
+        bias: np.float32 | Floats,
+        said: Floats,
+        shrinkage: np.float32 | Floats,
+        deviations: np.float32 | Floats,
+        means: np.float32 | Floats,
+        known: bool | np.bool_ | Bools,
+    ) -> Floats:
+        """What columns say of rows -> ratings, from the biases of the columns, and from the shrinkage, the deviations
+        (in ratings) and the means (scaled) of the rows. `known`: whether anything is known of the columns.
+        """
+        unit = np.float32(self.scaling.unit)
+        if not self._own_output:
+            ratings: Floats = self.biases.overall + deviations + unit * (bias + shrinkage * said)
+            return ratings
+        fitted = self.biases.overall + deviations + unit * bias
+        output = self.scaling.unclipped(np.tanh(said) if self._squashes else said, means)
+        return np.asarray(fitted + shrinkage * np.asarray(known, np.float32) * (output - fitted), np.float32)
+
+    def _column_at(self, found: ColumnWeights, rated: Ints, at: Ints | slice, *, known: bool) -> Floats:
+        """(rows,), or at some rows: of a column that need not be a known one."""
+        now = self.codes.now()
+        said = self._said(now.codes[at], now.directions[at], found)
+        if self._local is not None:
+            said += self._local.of_column(rated, found.alpha)[at]
+        return self._ratings(found.bias, said, self._shrinkage()[at], self._row_deviations()[at], now.means[at], known)
+
+    def entries(self, users: Ints, items: Ints) -> Floats:
+        self._flush()
+        biases, weights, (rows, columns) = self.biases, self._weights, self._by_network(users, items)
+        nowhere = biases.overall + biases.row_of_nobody() + biases.column_of_nothing()
+        predicted = np.full(len(rows), nowhere, np.float32)
+        nobody = (rows < 0) & (columns >= 0)
+        unit = np.float32(self.scaling.unit)
+        predicted[nobody] = biases.overall + biases.row_of_nobody() + unit * weights.bias[columns[nobody]]
+        nothing = (rows >= 0) & (columns < 0)
+        if nothing.any():
+            asked, place = np.unique(rows[nothing], return_inverse=True)
+            found = self._solved(_NO_ROWS, _NO_RATINGS, np.zeros(self.column_features.width, np.float32), None)
+            predicted[nothing] = self._column_at(found, _NO_ROWS, asked, known=False)[place]
+        seen = np.flatnonzero((rows >= 0) & (columns >= 0))
+        now, shrinkage, known, deviations = (
+            self.codes.now(),
+            self._shrinkage(),
+            self._column_known(),
+            self._row_deviations(),
+        )
+        for first in range(0, len(seen), _ENTRIES_AT_ONCE):
+            at = seen[first : first + _ENTRIES_AT_ONCE]
+            row, column = rows[at], columns[at]
+            said = np.einsum("ij,ij->i", now.codes[row], weights.linear[column, :-1]) + weights.linear[column, -1]
+            if weights.cosine.shape[1]:
+                said += np.einsum("ij,ij->i", now.directions[row], weights.cosine[column])
+            if self._local is not None:
+                said += self._local.at_pairs(row, column)
+            predicted[at] = self._ratings(
+                weights.bias[column], said, shrinkage[row], deviations[row], now.means[row], known[column]
+            )
+        return predicted
+
+    # Intervals
+
+    def interval_radius(self, users: Ints, items: Ints, predicted: Floats) -> Floats | None:
+        if self.decoder.spread is None:
+            return None
+        rows, columns = self._by_network(users, items)
+        counts = np.where(columns >= 0, self._column_counts()[columns], 0)
+        read = np.where(rows >= 0, self._read[rows], 0)
+        return self._in_ratings(self.decoder.spread, self.uncertain(rows, columns), read, counts, predicted)
+
+    def uncertain(self, rows: Ints, columns: Ints) -> Doubles:
+        """(n,): posterior variances of what columns say of rows, scaled, without noise; -1 was never seen."""
+        found = np.empty(len(rows))
+        order = np.argsort(columns, kind="stable")
+        starts = np.flatnonzero(np.diff(columns[order], prepend=-2))
+        asked = columns[order[starts]].astype(np.int64)
+        rated = [self.by_row.column(column)[0] if column >= 0 else _NO_ROWS for column in asked.tolist()]
+        counts = np.array([len(one) for one in rated], np.int64)
+        wanted = np.split(rows[order], starts[1:])
+        # As many columns at a time as have not too many ratings together.
+        cuts = np.flatnonzero(np.diff(np.cumsum(counts) // _ENTRIES_READ)) + 1
+        ends = np.append(starts, len(order))
+        for part in np.split(np.arange(len(asked)), cuts):
+            if len(part):
+                own = slice(int(part[0]), int(part[-1]) + 1)
+                of_ratings = np.repeat(asked[own], counts[own])
+                found[order[ends[own.start] : ends[own.stop]]] = self._variances(rated[own], of_ratings, wanted[own])
+        return found
+
+    def _variances(
+        self, rated: list[Ints], columns: Longs, asked: list[Ints], new: tuple[Floats, np.float32] | None = None
+    ) -> Doubles:
+        """(asked,): of columns that have rated such rows, and are asked about such rows; an index of -1 is the row
+        with the code and the shrinkage `new`, or one that was never seen. `columns` are those of the ratings, or -1.
+        """
+        given, wanted = (np.concatenate([_NO_ROWS, *rows]).astype(np.int64) for rows in (rated, asked))
+        distinct, places = np.unique(np.concatenate([[-1], given, wanted]), return_inverse=True)
+        codes = np.zeros((len(distinct), self.network.width), np.float32)
+        codes[1:] = self.codes.now().codes[distinct[1:]]
+        shrinkage = np.append(self._shrinkage(), np.float32(0))
+        if new is not None:
+            codes[0], shrinkage[-1] = new
+        # A row is believed as far as it is without the rating of the column.
+        inside = (columns >= 0) & (columns < self.network.columns)
+        believed = self._amplitudes.shrinkage(
+            np.maximum(self._read[given] - inside, 0), self.row_features.described[given]
+        )
+        return posterior_variances(
+            self._space,
+            self._amplitudes,
+            codes,
+            RowsOf.of(rated, places[1 : len(given) + 1], believed),
+            RowsOf.of(asked, places[len(given) + 1 :], shrinkage[wanted]),
+        )
+
+    def _in_ratings(
+        self, spread: IntervalCalibration, posterior: Doubles, read: Longs, counts: Longs, predicted: Floats
+    ) -> Floats:
+        """(n,): radii, from posterior variances and the numbers of ratings of rows and of columns."""
+        variances = whole_variance(posterior, self._amplitudes, self.biases, self.scaling, read)
+        deviation = spread.deviation(variances, read, counts, across(predicted, self.scale))
+        return np.asarray(spread.quantile * deviation * self.scaling.unit, np.float32)
+
+    @property
+    def _tells_taste(self) -> bool:
+        """Where validation ratings did not gain by taste, nothing makes one row or column like another."""
+        return self._amplitudes.taste > 0 or self._amplitudes.mean > 0
 
 
 class UserRows(CFNPredictor):
@@ -311,3 +790,25 @@ def blended(
     each = weight * difference[:, None] / max(int(read.sum() + told.sum()), 1)
     together = np.array(columns).reshape(len(columns), len(shrinkage)).T
     return Shares(by_rating + each * read, together + each * told)
+
+
+def transposed(means: Biases) -> Biases:
+    """With rows and columns exchanged."""
+    found = copy(means)
+    found.row, found.column = means.column, means.row
+    found.trained_row, found.trained_column = means.trained_column, means.trained_row
+    found.row_damping, found.column_damping = means.column_damping, means.row_damping
+    found.row_variance, found.column_variance = means.column_variance, means.row_variance
+    found.by_row_features, found.by_column_features = means.by_column_features, means.by_row_features
+    return found
+
+
+def rows_and_columns(rows_are: Orientation, users: _Side, items: _Side) -> tuple[_Side, _Side]:
+    """Of a network; and from its rows and columns users and items."""
+    return (users, items) if rows_are == "user" else (items, users)
+
+
+def taken(weights: Arrays, prefix: str) -> Arrays:
+    """The arrays whose names begin so, without that, taken out of the others."""
+    names = [name for name in weights if name.startswith(prefix)]
+    return {name.removeprefix(prefix): weights.pop(name) for name in names}
