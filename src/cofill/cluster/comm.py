@@ -172,15 +172,18 @@ class Mesh:
                             del views[other]
                 if moved:
                     heard = time.monotonic()
-                elif not any(self._ready(receiving, sending, heard + self._wait - time.monotonic())):
+                elif not self._can_go_on(receiving, sending, heard + self._wait - time.monotonic()):
                     raise TimeoutError("Timed out")
         except OSError as error:
             raise self._failed(what, began, error) from error
         self.seconds += time.monotonic() - began
 
-    def _ready(self, receiving: Mapping[int, Any], sending: Mapping[int, Any], seconds: float) -> tuple[Any, ...]:
-        read, write = ([self._others[other] for other in some] for some in (receiving, sending))
-        return select.select(read, write, (), max(0.0, seconds))
+    def _can_go_on(self, receiving: Mapping[int, Any], sending: Mapping[int, Any], seconds: float) -> bool:
+        poll = select.poll()
+        for other, connection in self._others.items():
+            if events := select.POLLIN * (other in receiving) | select.POLLOUT * (other in sending):
+                poll.register(connection, events)
+        return bool(poll.poll(max(0.0, seconds) * 1000))
 
     def _failed(self, what: str, began: float, error: OSError) -> ExchangeError:
         return ExchangeError(
