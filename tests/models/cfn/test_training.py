@@ -1,5 +1,6 @@
 """The loop: early stop, best weights, refit, history, divergence; and the same end whatever engine runs it."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -194,6 +195,20 @@ def test_any_number_of_threads_comes_to_the_same_end() -> None:
         for threads in (2, 3):
             other = fit(epochs=4, patience=9, decoder=decoder, threads=threads)
             np.testing.assert_allclose(everything(other), everything(one), atol=within)
+
+
+@pytest.mark.parametrize("hidden", [4, 15, 30])
+def test_rounding_stays_rounding_in_a_narrow_layer(hidden: int) -> None:
+    """At the default learning rate: half of the ratings are moved by their last bit."""
+    exact = make_world(users=600, items=250, ratings=30_000, seed=1).ratings
+    moved = exact.values.copy()
+    moved[::2] = np.nextafter(moved[::2], np.float32(sum(exact.scale) / 2))
+    one, other = (
+        CFN(hidden=hidden, epochs=4, threads=1, validation=0.0, decoder="network").fit(data).network_predictor.network
+        for data in (exact, replace(exact, values=moved))
+    )
+    for name, weight in one.weights().items():
+        np.testing.assert_allclose(other.weights()[name], weight, rtol=0, atol=2e-6, err_msg=name)
 
 
 @pytest.mark.parametrize("noise", ["mask", "gaussian", "salt-and-pepper"])

@@ -146,7 +146,10 @@ def test_an_inner_pair_reads_the_features_on_either_side() -> None:
     settings = CFNSettings.of(DEEP | {"inner_epochs": 30, "inner_learning_rate": 0.05, "inner_weight_decay": 0.0})
     errors = []
     for side in (features, np.zeros_like(features)):
-        encoder, decoder = Linear.drawn(6 + 3, 1, np.uint64(1)), Linear.drawn(1 + 3, 6, np.uint64(2))
+        encoder, decoder = (
+            Linear.drawn(fan_in + 3, np.arange(fan_out, dtype=np.uint64), np.uint64(fan_out))
+            for fan_in, fan_out in ((6, 1), (1, 6))
+        )
         inner = _train_inner_pair(encoder, decoder, hidden, side, settings, generator)
         np.testing.assert_array_equal(inner, np.tanh(encoder(np.column_stack([hidden, side]))))
         again = np.tanh(decoder(np.column_stack([inner, side])))

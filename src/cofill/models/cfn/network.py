@@ -28,6 +28,10 @@ _ENTRIES_AT_ONCE = 10_000
 # Products in a sum of inputs from which on several threads of a kernel are worth the start of numba.
 _WORTH_KERNELS = 100_000_000
 _HALF = np.float32(0.5)
+# The first output weights beside one hidden layer are those of one that is at least so wide. The curvature of the loss
+# along the input weights of a row with n ratings is n times the mean square of these: n / (3 width). In narrow layers
+# that is more than the learning rate bears: the first epochs turn differences of rounding (1e-7) into some of 1e-2.
+_LEAST_WIDTH = 64
 
 
 def activated(z: Floats, activation: Activation) -> Floats:
@@ -65,10 +69,9 @@ class Linear:
     bias: Floats  # (out,)
 
     @classmethod
-    def drawn(cls, fan_in: int, fan_out: int, seed: np.uint64, keys: Keys | None = None) -> Self:
-        """Uniform in +-1/sqrt(fan in); what a row begins with depends on its key."""
-        keys = np.arange(fan_out, dtype=np.uint64) if keys is None else keys
-        drawn = uniform_rows(seed, keys, fan_in + 1, 1 / sqrt(fan_in))
+    def drawn(cls, fan_in: int, keys: Keys, seed: np.uint64, least: int = 1) -> Self:
+        """Uniform in +-1/sqrt(fan in), which is taken as no less than `least`; an output begins by its key."""
+        drawn = uniform_rows(seed, keys, fan_in + 1, 1 / sqrt(max(fan_in, least)))
         return cls(np.ascontiguousarray(drawn[:, :-1]), np.ascontiguousarray(drawn[:, -1]))
 
     def __call__(self, inputs: Floats) -> Floats:
@@ -112,10 +115,10 @@ class CFNetwork:
                 np.zeros((features, widths[0]), np.float32) if features else None,
             ),
             [
-                Linear.drawn(fan_in + features, fan_out, seed)
+                Linear.drawn(fan_in + features, np.arange(fan_out, dtype=np.uint64), seed)
                 for (fan_in, fan_out), seed in zip(pairwise(widths), seeds[3:], strict=True)
             ],
-            Linear.drawn(widths[-1] + features, len(column_keys), seeds[1], column_keys),
+            Linear.drawn(widths[-1] + features, column_keys, seeds[1], _LEAST_WIDTH if len(widths) == 1 else 1),
             settings.activation,
             settings.output == "tanh",
         )
